@@ -1,0 +1,1 @@
+"""Engram: a memory for AI agents that learns from outcomes."""

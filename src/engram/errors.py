@@ -1,0 +1,146 @@
+"""Every error Engram raises, in one tree; each message ends with what to do next.
+
+EngramError                  exit 1
+├── InvalidInput             exit 2   the caller gave a value that cannot be used
+├── ConfigError              exit 2   a setting is unknown or malformed
+├── NotFound                 exit 3   no such thing in this scope
+├── NotAllowed               exit 4   the scope has no right to it
+├── Conflict                 exit 5   somebody else changed it first
+├── Unsupported              exit 1   this back end cannot do that
+├── MissingExtra             exit 1   an optional package is not installed
+├── ModelError               exit 1   an embedding model cannot be used
+│   ├── ModelUnavailable              it is not installed, or could not be fetched
+│   └── ModelCorrupt                  its file does not have the expected hash
+└── StoreError               exit 1   the database cannot be used
+    ├── NotAnEngramDatabase           the file belongs to another program
+    ├── NewerSchema                   written by a newer Engram
+    ├── StoreBusy                     another process kept the write lock too long
+    ├── StoreFull                     the disk is full
+    ├── StoreReadOnly                 the file or its folder cannot be written
+    ├── StoreCorrupt                  what was read is not what was written
+    └── StoreClosed                   used after close()
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class EngramError(Exception):
+    """Something Engram could not do; the message says what, and what to do next."""
+
+    code: ClassVar[str] = "failed"
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidInput(EngramError):
+    """A value given by the caller cannot be used; nothing was stored."""
+
+    code = "invalid"
+    exit_code = 2
+
+
+class ConfigError(EngramError):
+    """A setting is unknown or its value is malformed."""
+
+    code = "config"
+    exit_code = 2
+
+
+class NotFound(EngramError):
+    """No such thing in this scope; somebody else's thing answers the same way."""
+
+    code = "not_found"
+    exit_code = 3
+
+
+class NotAllowed(EngramError):
+    """The scope has no right to do this."""
+
+    code = "not_allowed"
+    exit_code = 4
+
+
+class Conflict(EngramError):
+    """The row changed since it was read, or a key is taken by something else."""
+
+    code = "conflict"
+    exit_code = 5
+
+
+class Unsupported(EngramError):
+    """The back end in use does not have this ability."""
+
+    code = "unsupported"
+
+
+class MissingExtra(EngramError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+    code = "missing_extra"
+
+
+class ModelError(EngramError):
+    """An embedding model cannot be used."""
+
+    code = "model"
+
+
+class ModelUnavailable(ModelError):
+    """The model is not installed and could not be fetched."""
+
+    code = "model_unavailable"
+
+
+class ModelCorrupt(ModelError):
+    """A model file does not have the hash it must have; it was not loaded."""
+
+    code = "model_corrupt"
+
+
+class StoreError(EngramError):
+    """The database cannot be used."""
+
+    code = "store"
+
+
+class NotAnEngramDatabase(StoreError):
+    """The file belongs to another program; it was not touched."""
+
+    code = "not_engram"
+
+
+class NewerSchema(StoreError):
+    """The database was written by a newer Engram; it was not touched."""
+
+    code = "newer_schema"
+
+
+class StoreBusy(StoreError):
+    """Another process kept the write lock for longer than the busy timeout."""
+
+    code = "busy"
+
+
+class StoreFull(StoreError):
+    """There is no space left; nothing of this call was stored, what was there is intact."""
+
+    code = "full"
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written; reading works."""
+
+    code = "read_only"
+
+
+class StoreCorrupt(StoreError):
+    """What was read is not what was written."""
+
+    code = "corrupt"
+
+
+class StoreClosed(StoreError):
+    """The store was used after it was closed."""
+
+    code = "closed"

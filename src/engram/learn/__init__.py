@@ -1,0 +1,1 @@
+"""What outcomes teach."""

@@ -1,0 +1,8 @@
+"""The type that says: this text has passed the redactor."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+Clean = NewType("Clean", str)
+"""Text without secrets. Only `engram.privacy` makes it from raw text, and only a store reads it back."""

@@ -1,0 +1,144 @@
+"""What a memory holds besides its text: one typed value per kind of memory."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engram.model.clean import Clean
+
+
+class Frozen(BaseModel):
+    """A value: immutable, strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class MemoryType(StrEnum):
+    """The kinds of memory."""
+
+    DECISION = "decision"
+    FAILURE = "failure"
+    SUCCESS = "success"
+    COLLABORATION = "collaboration"
+    KNOWLEDGE = "knowledge"
+    OBSERVATION = "observation"
+    REFLECTION = "reflection"
+    PLAN = "plan"
+    RESULT = "result"
+    MESSAGE = "message"
+    PROCEDURE = "procedure"
+
+
+KNOWLEDGE_LIKE = frozenset({MemoryType.KNOWLEDGE, MemoryType.PROCEDURE})
+"""Kinds that state something: saying it again is more evidence. All other kinds are events."""
+
+
+class DecisionContent(Frozen):
+    """A choice: what was done in which context, instead of what, and how well it went."""
+
+    kind: Literal[MemoryType.DECISION] = MemoryType.DECISION
+    decision_context: Clean
+    chosen_action: Clean
+    outcome_quality: float | None = Field(default=None, ge=0, le=1)
+    alternative_actions: tuple[Clean, ...] = ()
+
+
+class FailureContent(Frozen):
+    """Something that went wrong, why, and what solved it."""
+
+    kind: Literal[MemoryType.FAILURE] = MemoryType.FAILURE
+    error_signature: Clean = Clean("")
+    root_cause: Clean = Clean("")
+    solution_applied: Clean = Clean("")
+    prevention_strategy: Clean | None = None
+
+
+class SuccessContent(Frozen):
+    """Something that went well, and how to do it again."""
+
+    kind: Literal[MemoryType.SUCCESS] = MemoryType.SUCCESS
+    context_signature: Clean = Clean("")
+    successful_approach: Clean = Clean("")
+    key_factors: tuple[Clean, ...] = ()
+    replication_steps: tuple[Clean, ...] = ()
+
+
+class CollaborationContent(Frozen):
+    """Work with other agents, and what was learnt from it."""
+
+    kind: Literal[MemoryType.COLLABORATION] = MemoryType.COLLABORATION
+    partner_agents: tuple[Clean, ...] = ()
+    interaction_type: Clean = Clean("")
+    outcome: Clean = Clean("")
+    lessons_learned: tuple[Clean, ...] = ()
+
+
+class KnowledgeContent(Frozen):
+    """A statement about a domain."""
+
+    kind: Literal[MemoryType.KNOWLEDGE] = MemoryType.KNOWLEDGE
+    domain: Clean = Clean("")
+    knowledge_type: Clean = Clean("")
+    expertise_level: Clean = Clean("")
+    related_entities: tuple[Clean, ...] = ()
+
+
+class ObservationContent(Frozen):
+    """Something the agent saw."""
+
+    kind: Literal[MemoryType.OBSERVATION] = MemoryType.OBSERVATION
+
+
+class ReflectionContent(Frozen):
+    """A thought about earlier memories, which `provenance.sources` names."""
+
+    kind: Literal[MemoryType.REFLECTION] = MemoryType.REFLECTION
+
+
+class PlanContent(Frozen):
+    """What the agent means to do."""
+
+    kind: Literal[MemoryType.PLAN] = MemoryType.PLAN
+    steps: tuple[Clean, ...] = ()
+
+
+class ResultContent(Frozen):
+    """What an action gave."""
+
+    kind: Literal[MemoryType.RESULT] = MemoryType.RESULT
+    ok: bool | None = None
+    error: Clean | None = None
+    artifacts: tuple[Clean, ...] = ()
+
+
+class MessageContent(Frozen):
+    """One turn of a conversation; who spoke is in `provenance`."""
+
+    kind: Literal[MemoryType.MESSAGE] = MemoryType.MESSAGE
+
+
+class ProcedureContent(Frozen):
+    """How something is done, step by step."""
+
+    kind: Literal[MemoryType.PROCEDURE] = MemoryType.PROCEDURE
+    steps: tuple[Clean, ...] = ()
+
+
+Content = Annotated[
+    DecisionContent
+    | FailureContent
+    | SuccessContent
+    | CollaborationContent
+    | KnowledgeContent
+    | ObservationContent
+    | ReflectionContent
+    | PlanContent
+    | ResultContent
+    | MessageContent
+    | ProcedureContent,
+    Field(discriminator="kind"),
+]
+"""The content of a memory, told apart by `kind`."""

@@ -1,0 +1,57 @@
+"""Decisions, their outcomes, and what can be said about an action from them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from engram.errors import InvalidInput
+from engram.model.content import Frozen
+from engram.model.memory import Moment, Share
+
+QUALITIES = {"success": 1.0, "partial": 0.5, "failure": 0.0}
+
+
+def quality(outcome: str | float) -> float:
+    """How good an outcome is, in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
+    if isinstance(outcome, str):
+        if outcome in QUALITIES:
+            return QUALITIES[outcome]
+        try:
+            outcome = float(outcome)
+        except ValueError:
+            outcome = -1.0
+    if not 0 <= outcome <= 1:
+        raise InvalidInput("outcome must be success, failure, partial, or a number from 0 to 1")
+    return float(outcome)
+
+
+class ActionRecord(Frozen):
+    """What the evidence says about one action: the posterior, and the episodes behind it."""
+
+    action: str
+    success_rate: Share
+    interval: tuple[Share, Share]
+    attempts: int
+    last_used: Moment | None = None
+    episodes_for: tuple[str, ...] = ()
+    episodes_against: tuple[str, ...] = ()
+
+
+class Suggestion(Frozen):
+    """What to do in a context: a recommendation, or an abstention with its reason, never both."""
+
+    context: str
+    recommended: str | None
+    abstained: bool
+    reason: str
+    actions: tuple[ActionRecord, ...] = ()
+    confidence: Share | None = Field(
+        default=None, description="Probability that the recommended action is the best one."
+    )
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """The ids of all episodes that were counted."""
+        return tuple(
+            episode for record in self.actions for episode in (*record.episodes_for, *record.episodes_against)
+        )

@@ -1,0 +1,198 @@
+"""Memories, the drafts they are made from, and what the calls about them return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
+
+from engram.errors import InvalidInput
+from engram.ids import aware
+from engram.model.clean import Clean
+from engram.model.content import Content, Frozen, MemoryType
+
+Moment = Annotated[datetime, AfterValidator(aware)]
+"""A time in UTC; a naive one is taken as UTC."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+
+class Origin(StrEnum):
+    """Where a memory came from."""
+
+    SELF = "self"
+    SHARED = "shared"
+    IMPORTED = "imported"
+
+
+class Provenance(Frozen):
+    """Who said it, in which session, and which memories it was derived from."""
+
+    author: Clean
+    session: Clean | None = None
+    role: Clean | None = None
+    speaker: Clean | None = None
+    sources: tuple[str, ...] = ()
+    origin: Origin = Origin.SELF
+
+
+class Memory(Frozen):
+    """One remembered thing: the union of the seeds' `AgentMemory` and `MemoryRecord`.
+
+    Text, content, context and provenance never change after the memory is stored.
+    """
+
+    id: str
+    agent: str
+    kind: MemoryType
+    text: Clean
+    content: Content
+    context: Clean = Clean("")
+    tags: tuple[Clean, ...] = ()
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+    provenance: Provenance
+    importance: Share = 0.5
+    confidence: Share = 1.0
+    trust: Share = 1.0
+    created_at: Moment
+    happened_at: Moment
+    valid_from: Moment
+    valid_until: Moment | None = None
+    last_accessed: Moment | None = None
+    access_count: int = 0
+    success_rate: Share | None = None
+    evidence: int = 1
+    version: int = 1
+
+    @property
+    def session(self) -> Clean | None:
+        """The session it was recorded in."""
+        return self.provenance.session
+
+    @property
+    def role(self) -> Clean | None:
+        """The role of the speaker, such as user or assistant."""
+        return self.provenance.role
+
+    @property
+    def speaker(self) -> Clean | None:
+        """Who said it."""
+        return self.provenance.speaker
+
+    @property
+    def at(self) -> datetime:
+        """When it happened; `Draft.at` under the same name."""
+        return self.happened_at
+
+    @property
+    def agent_id(self) -> str:
+        """Seed 001's name for `agent`."""
+        return self.agent
+
+    @property
+    def memory_type(self) -> MemoryType:
+        """Seed 001's name for `kind`."""
+        return self.kind
+
+    @property
+    def confidence_score(self) -> float:
+        """Seed 001's name for `confidence`."""
+        return self.confidence
+
+
+AgentMemory = Memory
+"""Seed 001's name for `Memory`."""
+
+MemoryRecord = Memory
+"""Seed 004's name for `Memory`."""
+
+
+class Draft(Frozen):
+    """Something to remember, as the caller says it: not yet redacted, not yet stored."""
+
+    text: str
+    kind: MemoryType = MemoryType.OBSERVATION
+    tags: tuple[str, ...] = ()
+    at: Moment | None = None
+    session: str | None = None
+    role: str | None = None
+    speaker: str | None = None
+    importance: Share = 0.5
+    confidence: Share = 1.0
+    key: str | None = None
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
+    context: str = ""
+    content: Mapping[str, JsonValue] = Field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+
+    def __init__(self, text: str, **fields: Any) -> None:
+        try:
+            super().__init__(**{"text": text, **fields})
+        except ValidationError as error:
+            raise InvalidInput(explain(error)) from None
+
+
+class MemoryIndex(Frozen):
+    """Where one memory has a vector: its namespace and the embedder that made it (seed 004)."""
+
+    memory_id: str
+    namespace: str
+    embedder: str
+    dim: int
+
+
+class Receipt(Frozen):
+    """What became of one draft; given only after the commit."""
+
+    id: str | None
+    status: Literal["stored", "merged", "rejected"]
+    reason: str | None = None
+    code: str | None = None
+    redacted: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the draft is now remembered."""
+        return self.status != "rejected"
+
+
+class ForgetReceipt(Frozen):
+    """Everything that went when a memory was forgotten; `id` no longer answers anywhere."""
+
+    id: str
+    forgotten: bool
+    removed: Mapping[str, int] = Field(default_factory=dict)
+
+
+class Hit(Frozen):
+    """One recalled memory with its score in [0, 1], higher is better, and the parts of that score."""
+
+    id: str
+    memory: Memory
+    score: Share
+    why: Mapping[str, float | str] = Field(default_factory=dict)
+
+    @property
+    def session(self) -> Clean | None:
+        """The session of the memory."""
+        return self.memory.session
+
+
+def explain(error: ValidationError) -> str:
+    """What was wrong with the input, one phrase per field, in the caller's words."""
+    phrases = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(part) for part in problem["loc"]) or "value"
+        phrases.append(f"{name}: {problem['msg']} (got {_shorten(problem['input'])})")
+    return "; ".join(phrases)
+
+
+def _shorten(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,300 @@
+"""What the engine asks of the outside: small protocols, batch first, order kept, missing is `None`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.errors import InvalidInput
+from engram.model import Clean, ForgetReceipt, Memory, MemoryType, Receipt
+
+Vector = NDArray[np.float32]
+"""One embedding of length 1, shape (dim,)."""
+
+Matrix = NDArray[np.float32]
+"""Embeddings of length 1, one a row, shape (n, dim)."""
+
+LONG_TERM = "long-term"
+"""The namespace that recall searches."""
+
+MAX_NAME = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose memory a call is about. Matched exactly: `a` is not `A`, nor `ab`, nor `a%`."""
+
+    agent: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.agent, str) or not self.agent.strip():
+            raise InvalidInput('an agent needs a name; give one, such as brain.agent("alice")')
+        if len(self.agent) > MAX_NAME:
+            raise InvalidInput(
+                f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}"
+            )
+        if reason := unstorable(self.agent):
+            raise InvalidInput(f"an agent's name must be plain text: {reason}")
+
+
+def unstorable(text: str) -> str | None:
+    """Why no store can keep this text unchanged, or `None` if all can."""
+    if "\x00" in text:
+        return f"it has a NUL character at position {text.index(chr(0))}; remove it"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"it has half of a surrogate pair at position {error.start}; decode it properly first"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Vectors that may be compared with each other: one scope, one namespace, one embedder."""
+
+    scope: Scope
+    namespace: str
+    embedder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A vector and the shelf position it belongs to."""
+
+    namespace: str
+    embedder: str
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One memory to store, with its vectors and the keys that make it the same as another one.
+
+    `key` makes the write idempotent; `merge_key` joins it with a memory that says the same.
+    """
+
+    memory: Memory
+    key: Clean | None = None
+    merge_key: str | None = None
+    vectors: tuple[Placed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which memories are looked at. Empty fields do not restrict; `tags` must all be there.
+
+    `since` is inclusive, `until` exclusive, both about when it happened; `as_of` keeps what was valid then.
+    """
+
+    kinds: frozenset[MemoryType] = frozenset()
+    tags: frozenset[str] = frozenset()
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    session: str | None = None
+    context_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search: by `words`, or `near` a vector, or, with neither, the newest first."""
+
+    words: Clean | None = None
+    near: Placed | None = None
+    where: Filter = field(default_factory=Filter)
+    limit: int = 50
+    offset: int = 0
+
+
+class Match(NamedTuple):
+    """An id and how well it matches: BM25 for words, similarity in [0, 1] for vectors, 0 for newest."""
+
+    id: str
+    score: float
+
+
+class Cleaned(NamedTuple):
+    """Redacted text and the names of the rules that found something, in order."""
+
+    text: Clean
+    found: tuple[str, ...]
+
+
+@runtime_checkable
+class Redactor(Protocol):
+    """Takes secrets out of text. The only maker of `Clean`."""
+
+    def clean(self, texts: Sequence[str]) -> list[Cleaned]:
+        """One answer per text, in order. Cleaning twice changes nothing more."""
+        ...
+
+
+Purpose = Literal["document", "query"]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns clean text into vectors of length 1."""
+
+    @property
+    def identity(self) -> str:
+        """Names the model and its weights: two embedders with one identity give the same vectors."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """The length of every vector."""
+        ...
+
+    def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+        """One row per text, in order; no texts give no rows. Raises `ModelError`."""
+        ...
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """Nearest neighbours, derived from the mirrored vectors: may be thrown away at any time."""
+
+    def add(self, shelf: Shelf, ids: Sequence[str], vectors: Matrix) -> None:
+        """Put vectors in; an id that is there already is replaced."""
+        ...
+
+    def search(
+        self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None
+    ) -> list[Match]:
+        """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
+        ...
+
+    def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
+        """Take vectors out; unknown ids are ignored."""
+        ...
+
+
+@runtime_checkable
+class MemoryStore(Protocol):
+    """Keeps memories. Every call names its scope; what is outside it does not exist."""
+
+    def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """Store all entries in one durable transaction; one receipt per entry, in order.
+
+        An entry whose key is known answers with the first receipt's id; if it says something else it is
+        rejected. An entry whose `merge_key` is known counts as evidence for the memory that has it.
+        """
+        ...
+
+    def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
+        """One answer per id, in order; `None` for an id that is not in this scope."""
+        ...
+
+    def search(self, scope: Scope, query: Query) -> list[Match]:
+        """Best first (newest first without words and vector), filtered before the limit is applied."""
+        ...
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; calling it twice is harmless."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """New values for what may change about a memory; `None` leaves it as it is."""
+
+    tags: tuple[Clean, ...] | None = None
+    importance: float | None = None
+    confidence: float | None = None
+    trust: float | None = None
+    valid_until: datetime | None = None
+
+
+@runtime_checkable
+class Annotates(Protocol):
+    """Can change what surrounds a memory, never what it says."""
+
+    def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
+        """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
+        ...
+
+
+@runtime_checkable
+class CountsAccess(Protocol):
+    """Keeps count of what was recalled; a statistic, written with the next commit."""
+
+    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
+        """Note that these memories were recalled."""
+        ...
+
+
+@runtime_checkable
+class ListsAgents(Protocol):
+    """Knows who has memories here."""
+
+    def agents(self) -> list[str]:
+        """Every agent that ever stored something, by name."""
+        ...
+
+
+@runtime_checkable
+class MirrorsVectors(Protocol):
+    """Mirrors vectors beside the rows, for any number of embedders (seed 004's `MemoryIndex`)."""
+
+    def embedder(self) -> str | None:
+        """The identity of the embedder this store was last embedded with, if any."""
+        ...
+
+    def set_embedder(self, identity: str) -> None:
+        """Remember the embedder in use."""
+        ...
+
+    def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
+        """Memories of any agent without a vector of this embedder, oldest first."""
+        ...
+
+    def count_unembedded(self, namespace: str, embedder: str) -> int:
+        """How many memories have no vector of this embedder."""
+        ...
+
+    def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
+        """Add vectors to memories that still exist, in one transaction; how many were added."""
+        ...
+
+    def discard_vectors(self, namespace: str, keep: str) -> int:
+        """Drop the vectors of every other embedder; how many went."""
+        ...
+
+
+class Problem(NamedTuple):
+    """Something an integrity check found."""
+
+    where: str
+    what: str
+
+
+@runtime_checkable
+class Maintains(Protocol):
+    """A database that can describe, check, copy and rebuild itself."""
+
+    def info(self) -> Mapping[str, str | int | float | None]:
+        """Facts about the database: where, how large, which schema, how many rows."""
+        ...
+
+    def check(self) -> list[Problem]:
+        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+        ...
+
+    def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write a consistent copy while others go on reading and writing; all or nothing."""
+        ...
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
+        """Make every derived index again from the canonical rows; how many rows went into each."""
+        ...

@@ -1,0 +1,1 @@
+"""Takes secrets out of text before anything else sees it."""

@@ -1,0 +1,1 @@
+"""Nearest-neighbour indexes, derived from the mirrored vectors."""
