@@ -36,9 +36,7 @@ class Scope:
         if not isinstance(self.agent, str) or not self.agent.strip():
             raise InvalidInput('an agent needs a name; give one, such as brain.agent("alice")')
         if len(self.agent) > MAX_NAME:
-            raise InvalidInput(
-                f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}"
-            )
+            raise InvalidInput(f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}")
         if reason := unstorable(self.agent):
             raise InvalidInput(f"an agent's name must be plain text: {reason}")
 
@@ -165,14 +163,16 @@ class VectorStore(Protocol):
         """Put vectors in; an id that is there already is replaced."""
         ...
 
-    def search(
-        self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None
-    ) -> list[Match]:
+    def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
         """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
         ...
 
     def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
         """Take vectors out; unknown ids are ignored."""
+        ...
+
+    def clear(self, shelf: Shelf) -> None:
+        """Forget a whole shelf; it can be filled again from the mirrored vectors."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The values Engram is made of: frozen, one definition for storage, JSON and the wire."""
 
-from engram.model.clean import Clean
+from engram.model.clean import Clean, joined
 from engram.model.content import (
     KNOWLEDGE_LIKE,
     CollaborationContent,
@@ -67,5 +67,6 @@ __all__ = [
     "SuccessContent",
     "Suggestion",
     "explain",
+    "joined",
     "quality",
 ]

@@ -40,8 +40,8 @@ class DecisionContent(Frozen):
     """A choice: what was done in which context, instead of what, and how well it went."""
 
     kind: Literal[MemoryType.DECISION] = MemoryType.DECISION
-    decision_context: Clean
-    chosen_action: Clean
+    decision_context: Clean = Clean("")
+    chosen_action: Clean = Clean("")
     outcome_quality: float | None = Field(default=None, ge=0, le=1)
     alternative_actions: tuple[Clean, ...] = ()
 

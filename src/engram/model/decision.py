@@ -52,6 +52,4 @@ class Suggestion(Frozen):
     @property
     def evidence(self) -> tuple[str, ...]:
         """The ids of all episodes that were counted."""
-        return tuple(
-            episode for record in self.actions for episode in (*record.episodes_for, *record.episodes_against)
-        )
+        return tuple(episode for record in self.actions for episode in (*record.episodes_for, *record.episodes_against))

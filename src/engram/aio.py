@@ -1,0 +1,73 @@
+"""The same calls with `await`: each runs the synchronous one in a thread, so nothing is written twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from engram.engine import AgentHandle, Engram
+from engram.model import Draft, Receipt
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _in_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self._sync, *args, **kwargs)
+
+    call.__name__, call.__doc__ = method.__name__, f"`{method.__qualname__}`, in a thread."
+    return call
+
+
+class AsyncAgent:
+    """`AgentHandle` with `await`."""
+
+    def __init__(self, agent: AgentHandle) -> None:
+        self._sync = agent
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self._sync.name
+
+    @overload
+    async def remember(self, what: str | Draft, **fields: Any) -> Receipt: ...
+    @overload
+    async def remember(self, what: Sequence[str | Draft], **fields: Any) -> list[Receipt]: ...
+    async def remember(self, what: Any, **fields: Any) -> Any:
+        """`AgentHandle.remember`, in a thread."""
+        return await asyncio.to_thread(lambda: self._sync.remember(what, **fields))
+
+    record_decision = _in_thread(AgentHandle.record_decision)
+    recall = _in_thread(AgentHandle.recall)
+    suggest = _in_thread(AgentHandle.suggest)
+    decisions = _in_thread(AgentHandle.decisions)
+    get = _in_thread(AgentHandle.get)
+    list = _in_thread(AgentHandle.list)
+    annotate = _in_thread(AgentHandle.annotate)
+    forget = _in_thread(AgentHandle.forget)
+
+
+class AsyncEngram:
+    """`Engram` with `await`; wraps one that is open, and closes it at the end of an `async with`."""
+
+    def __init__(self, brain: Engram) -> None:
+        self._sync = brain
+
+    def agent(self, name: str) -> AsyncAgent:
+        """Everything that one agent can do, in its own scope."""
+        return AsyncAgent(self._sync.agent(name))
+
+    agents = _in_thread(Engram.agents)
+    close = _in_thread(Engram.close)
+
+    async def __aenter__(self) -> AsyncEngram:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

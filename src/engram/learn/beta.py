@@ -1,0 +1,85 @@
+"""The beta distribution: what is known about a rate after some successes and failures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+_GRID = (np.arange(2048) + 0.5) / 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Beta:
+    """A rate believed in after `a - 1` successes and `b - 1` failures; `Beta(1, 1)` knows nothing."""
+
+    a: float = 1.0
+    b: float = 1.0
+
+    @property
+    def mean(self) -> float:
+        """The expected rate."""
+        return self.a / (self.a + self.b)
+
+    def after(self, quality: float) -> Beta:
+        """The same after one more outcome; a quality between 0 and 1 counts partly for either side."""
+        return Beta(self.a + quality, self.b + 1 - quality)
+
+    def below(self, x: float) -> float:
+        """The probability that the rate is below x."""
+        if x <= 0 or x >= 1:
+            return 0.0 if x <= 0 else 1.0
+        log_front = self.a * math.log(x) + self.b * math.log1p(-x) - _log_beta(self.a, self.b)
+        if x < (self.a + 1) / (self.a + self.b + 2):
+            return math.exp(log_front) * _fraction(self.a, self.b, x) / self.a
+        return 1 - math.exp(log_front) * _fraction(self.b, self.a, 1 - x) / self.b
+
+    def quantile(self, share: float) -> float:
+        """The rate below which `share` of the belief lies."""
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.below(middle) < share else (low, middle)
+        return (low + high) / 2
+
+    def interval(self, share: float = 0.95) -> tuple[float, float]:
+        """The rates between which `share` of the belief lies, the same doubt left on either side."""
+        return self.quantile((1 - share) / 2), self.quantile((1 + share) / 2)
+
+    def beats(self, other: Beta) -> float:
+        """The probability that this rate is higher than the other."""
+        mine, theirs = self._weights(), other._weights()
+        lower = np.cumsum(theirs) - theirs / 2
+        return float(np.clip(mine @ lower, 0, 1))
+
+    def _weights(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        log = (self.a - 1) * np.log(_GRID) + (self.b - 1) * np.log1p(-_GRID)
+        weights = np.exp(log - log.max())
+        normal: np.ndarray[tuple[int], np.dtype[np.float64]] = weights / weights.sum()
+        return normal
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    tiny = 1e-300
+    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1), tiny)
+    result = d
+    for m in range(1, 1000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for step in (even, odd):
+            d = 1 / _away_from_zero(1 + step * d, tiny)
+            c = _away_from_zero(1 + step / c, tiny)
+            result *= c * d
+        if abs(c * d - 1) < 1e-12:
+            break
+    return result
+
+
+def _away_from_zero(value: float, tiny: float) -> float:
+    return value if abs(value) > tiny else tiny

@@ -1,0 +1,164 @@
+"""From a draft to an entry: check it, redact it, give it its keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from engram.errors import EngramError, InvalidInput
+from engram.ids import Sources
+from engram.model import (
+    KNOWLEDGE_LIKE,
+    Clean,
+    Content,
+    Draft,
+    Memory,
+    Provenance,
+    Receipt,
+    explain,
+)
+from engram.ports import Entry, Redactor, Scope, unstorable
+from engram.privacy import clean_json
+from engram.words import digest, normal_form
+
+MAX_TEXT = 1_000_000
+MAX_JSON = 100_000
+MAX_LABEL = 1_000
+MAX_TAGS = 100
+
+_content: TypeAdapter[Content] = TypeAdapter(Content)
+
+
+def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) -> tuple[Entry, tuple[str, ...]]:
+    """The entry to store for a draft, and the names of the secrets taken out. Raises `InvalidInput`."""
+    _refuse_flaws(draft)
+    said = _Redaction(redactor)
+    text, context = said.of(draft.text), said.of(draft.context)
+    tags = tuple(dict.fromkeys(said.of(tag.strip()) for tag in draft.tags))
+    now = sources.now()
+    happened = draft.at or now
+    memory = Memory(
+        id=sources.new_id(),
+        agent=scope.agent,
+        kind=draft.kind,
+        text=text,
+        content=_typed(draft, said),
+        context=context,
+        tags=tags,
+        metadata=said.of_json(draft.metadata),
+        provenance=Provenance(
+            author=Clean(scope.agent),
+            session=said.maybe(draft.session),
+            role=said.maybe(draft.role),
+            speaker=said.maybe(draft.speaker),
+            sources=draft.sources,
+        ),
+        importance=draft.importance,
+        confidence=draft.confidence,
+        created_at=now,
+        happened_at=happened,
+        valid_from=draft.valid_from or happened,
+        valid_until=draft.valid_until,
+    )
+    memory = memory.model_copy(update={"success_rate": getattr(memory.content, "outcome_quality", None)})
+    entry = Entry(memory, key=said.maybe(draft.key), merge_key=merge_key(memory))
+    return entry, tuple(dict.fromkeys(said.found))
+
+
+def rejected(error: EngramError) -> Receipt:
+    """The receipt of a draft that was not stored, and why."""
+    return Receipt(id=None, status="rejected", reason=str(error), code=error.code)
+
+
+def merge_key(memory: Memory) -> str | None:
+    """Equal for statements that say the same in the same context; events have none."""
+    if memory.kind not in KNOWLEDGE_LIKE:
+        return None
+    content = json.dumps(memory.content.model_dump(mode="json"), sort_keys=True)
+    return digest(memory.kind, normal_form(memory.text), normal_form(memory.context), content)
+
+
+class _Redaction:
+    """Cleans the parts of one draft and collects what was found."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.found: list[str] = []
+
+    def of(self, text: str) -> Clean:
+        (cleaned,) = self._redactor.clean([text])
+        self.found += cleaned.found
+        return cleaned.text
+
+    def maybe(self, text: str | None) -> Clean | None:
+        return None if text is None else self.of(text)
+
+    def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        cleaned, found = clean_json(self._redactor, dict(value))
+        self.found += found
+        return cleaned if isinstance(cleaned, dict) else {}
+
+
+def _typed(draft: Draft, said: _Redaction) -> Content:
+    given: dict[str, Any] = said.of_json(draft.content)
+    if given.setdefault("kind", draft.kind) != draft.kind:
+        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {draft.kind}; make them agree")
+    try:
+        return _content.validate_python(given)
+    except ValidationError as error:
+        raise InvalidInput(f"content: {explain(error)}") from None
+
+
+def _refuse_flaws(draft: Draft) -> None:
+    if not draft.text.strip():
+        raise InvalidInput("the text is empty; say what is to be remembered")
+    if len(draft.text) > MAX_TEXT:
+        raise InvalidInput(
+            f"the text has {len(draft.text):,} characters, {MAX_TEXT:,} are the limit; "
+            "split it, or store a file and remember where it is"
+        )
+    if draft.valid_until is not None and draft.valid_until <= (draft.valid_from or draft.at or draft.valid_until):
+        raise InvalidInput("valid_until must lie after the time it is valid from")
+    labels = {"session": draft.session, "role": draft.role, "speaker": draft.speaker, "key": draft.key}
+    for name, value in labels.items():
+        _refuse_label(name, value)
+    for name, values in {"tags": draft.tags, "sources": draft.sources}.items():
+        _refuse_list(name, values)
+    if reason := unstorable(draft.text) or unstorable(draft.context):
+        raise InvalidInput(f"the text cannot be kept as it is: {reason}")
+    if len(draft.context) > MAX_TEXT:
+        raise InvalidInput(f"the context has {len(draft.context):,} characters, {MAX_TEXT:,} are the limit")
+    _refuse_json("metadata", draft.metadata)
+    _refuse_json("content", draft.content)
+
+
+def _refuse_label(name: str, value: str | None) -> None:
+    if value is None:
+        return
+    if not value.strip() or len(value) > MAX_LABEL:
+        raise InvalidInput(f"{name} must have 1 to {MAX_LABEL} characters; leave it out if there is none")
+    if reason := unstorable(value):
+        raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
+
+
+def _refuse_list(name: str, values: Sequence[str]) -> None:
+    if len(values) > MAX_TAGS:
+        raise InvalidInput(f"{len(values)} {name} were given, {MAX_TAGS} are the limit")
+    for value in values:
+        _refuse_label(f"each of {name}", value)
+
+
+def _refuse_json(name: str, value: Mapping[str, JsonValue]) -> None:
+    try:
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput(f"{name} must be plain JSON: {error}") from None
+    if len(encoded) > MAX_JSON:
+        raise InvalidInput(f"{name} has {len(encoded):,} characters as JSON, {MAX_JSON:,} are the limit")
+    if reason := unstorable(encoded):
+        raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
+    if "\\u0000" in encoded:
+        raise InvalidInput(f"{name} has a NUL character; remove it")

@@ -1,0 +1,252 @@
+"""Memories in this process only: the specification that every other store is compared with."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from engram.errors import Conflict, NotFound, StoreClosed
+from engram.ids import Sources
+from engram.model import ForgetReceipt, Memory, Receipt
+from engram.ports import (
+    Changes,
+    Entry,
+    Filter,
+    Match,
+    Placed,
+    Query,
+    Scope,
+    Shelf,
+    VectorStore,
+)
+from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged
+from engram.words import normal_form, query_terms
+
+K1, B = 1.2, 0.75
+
+
+@dataclass(slots=True)
+class Row:
+    """A stored memory and what belongs to it."""
+
+    memory: Memory
+    seq: int
+    terms: Counter[str]
+    length: int
+    context_key: str
+    merge_key: str | None
+    placed: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Room:
+    """Everything of one scope."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    keys: dict[str, tuple[str, str]] = field(default_factory=dict)
+    merges: dict[str, str] = field(default_factory=dict)
+
+
+class InMemoryStore:
+    """A `MemoryStore` that lives and dies with its process."""
+
+    def __init__(self, vectors: VectorStore) -> None:
+        self._vectors = vectors
+        self._rooms: dict[Scope, Room] = {}
+        self._lock = threading.RLock()
+        self._seq = 0
+        self._embedder: str | None = None
+        self._closed = False
+
+    def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """Store all entries; one receipt per entry, in order."""
+        with self._lock:
+            room = self._room(scope)
+            return [self._add(scope, room, entry) for entry in entries]
+
+    def _add(self, scope: Scope, room: Room, entry: Entry) -> Receipt:
+        memory = entry.memory
+        if entry.key is not None and (known := room.keys.get(entry.key)):
+            return key_receipt(entry, *known)
+        if entry.merge_key is not None and entry.merge_key in room.merges:
+            row = room.rows[room.merges[entry.merge_key]]
+            self._replace(row, merged(row.memory, memory))
+            receipt = Receipt(id=row.memory.id, status="merged", reason=MERGED)
+        else:
+            self._seq += 1
+            row = Row(memory, self._seq, Counter(), 0, normal_form(memory.context), entry.merge_key)
+            self._replace(row, memory)
+            room.rows[memory.id] = row
+            if entry.merge_key is not None:
+                room.merges[entry.merge_key] = memory.id
+            for placed in entry.vectors:
+                self._place(scope, row, placed)
+            receipt = Receipt(id=memory.id, status="stored")
+        if entry.key is not None:
+            room.keys[entry.key] = (row.memory.id, fingerprint(entry))
+        return receipt
+
+    def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
+        """One answer per id, in order; `None` for an id that is not in this scope."""
+        with self._lock:
+            rows = self._room(scope).rows
+            return [rows[id].memory if id in rows else None for id in ids]
+
+    def search(self, scope: Scope, query: Query) -> list[Match]:
+        """Best first, or newest first without words and vector."""
+        with self._lock:
+            rows = self._passing(scope, query.where)
+            if query.words is not None:
+                found = self._by_words(scope, rows, query_terms(query.words))
+            elif query.near is not None:
+                shelf = Shelf(scope, query.near.namespace, query.near.embedder)
+                k = query.limit + query.offset
+                found = self._vectors.search(shelf, query.near.vector, k, frozenset(rows))
+            else:
+                newest = sorted(rows.values(), key=lambda r: (r.memory.happened_at, r.seq), reverse=True)
+                found = [Match(row.memory.id, 0.0) for row in newest]
+            return found[query.offset : query.offset + query.limit]
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        """Remove memories and all that belongs to them; unknown ids say so."""
+        with self._lock:
+            return [self._forget(scope, self._room(scope), id) for id in ids]
+
+    def _forget(self, scope: Scope, room: Room, id: str) -> ForgetReceipt:
+        row = room.rows.pop(id, None)
+        if row is None:
+            return ForgetReceipt(id=id, forgotten=False)
+        if row.merge_key is not None:
+            del room.merges[row.merge_key]
+        keys = [key for key, (owner, _) in room.keys.items() if owner == id]
+        for key in keys:
+            del room.keys[key]
+        for namespace, embedder in row.placed:
+            self._vectors.remove(Shelf(scope, namespace, embedder), [id])
+        removed = {
+            "memories": 1,
+            "evidence": row.memory.evidence - 1,
+            "keys": len(keys),
+            "vectors": len(row.placed),
+            "words": 1,
+        }
+        return ForgetReceipt(id=id, forgotten=True, removed=removed)
+
+    def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
+        """The changed memory, one version on."""
+        with self._lock:
+            row = self._room(scope).rows.get(id)
+            if row is None:
+                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+            if expected_version is not None and expected_version != row.memory.version:
+                raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
+            update = {name: value for name, value in _fields(changes).items() if value is not None}
+            self._replace(row, row.memory.model_copy(update=update | {"version": row.memory.version + 1}))
+            return row.memory
+
+    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
+        """Note that these memories were recalled."""
+        with self._lock:
+            rows = self._room(scope).rows
+            for row in (rows[id] for id in ids if id in rows):
+                count = row.memory.access_count + 1
+                row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": at})
+
+    def agents(self) -> list[str]:
+        """Every agent that ever stored something, by name."""
+        with self._lock:
+            return sorted(scope.agent for scope, room in self._rooms.items() if room.rows)
+
+    def embedder(self) -> str | None:
+        """The identity of the embedder in use."""
+        return self._embedder
+
+    def set_embedder(self, identity: str) -> None:
+        """Remember the embedder in use."""
+        self._embedder = identity
+
+    def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
+        """Memories of any agent without a vector of this embedder, oldest first."""
+        with self._lock:
+            rows = [row for room in self._rooms.values() for row in room.rows.values()]
+            missing = [row for row in rows if (namespace, embedder) not in row.placed]
+            return [row.memory for row in sorted(missing, key=lambda row: row.seq)[:limit]]
+
+    def count_unembedded(self, namespace: str, embedder: str) -> int:
+        """How many memories have no vector of this embedder."""
+        with self._lock:
+            rows = [row for room in self._rooms.values() for row in room.rows.values()]
+            return sum((namespace, embedder) not in row.placed for row in rows)
+
+    def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
+        """Add vectors to memories that still exist; how many were added."""
+        with self._lock:
+            living = [(s, self._room(s).rows[id], p) for s, id, p in vectors if id in self._room(s).rows]
+            for scope, row, placed in living:
+                self._place(scope, row, placed)
+            return len(living)
+
+    def discard_vectors(self, namespace: str, keep: str) -> int:
+        """Drop the vectors of every other embedder; how many went."""
+        with self._lock:
+            gone = 0
+            for scope, room in self._rooms.items():
+                for row in room.rows.values():
+                    for place in [p for p in row.placed if p[0] == namespace and p[1] != keep]:
+                        self._vectors.remove(Shelf(scope, *place), [row.memory.id])
+                        row.placed.remove(place)
+                        gone += 1
+            return gone
+
+    def close(self) -> None:
+        """Release everything; calling it twice is harmless."""
+        self._closed = True
+        self._rooms.clear()
+
+    def _room(self, scope: Scope) -> Room:
+        if self._closed:
+            raise StoreClosed("this memory was closed; open it again with engram.open(...)")
+        return self._rooms.setdefault(scope, Room())
+
+    def _passing(self, scope: Scope, where: Filter) -> dict[str, Row]:
+        rows = self._room(scope).rows.items()
+        return {id: row for id, row in rows if accepts(where, row.memory, row.context_key)}
+
+    def _replace(self, row: Row, memory: Memory) -> None:
+        row.memory = memory
+        row.terms = Counter(memory_terms(memory))
+        row.length = sum(row.terms.values())
+
+    def _place(self, scope: Scope, row: Row, placed: Placed) -> None:
+        shelf = Shelf(scope, placed.namespace, placed.embedder)
+        self._vectors.add(shelf, [row.memory.id], placed.vector[None, :])
+        if (placed.namespace, placed.embedder) not in row.placed:
+            row.placed.append((placed.namespace, placed.embedder))
+
+    def _by_words(self, scope: Scope, rows: dict[str, Row], terms: list[str]) -> list[Match]:
+        everyone = self._room(scope).rows.values()
+        mean = sum(row.length for row in everyone) / max(1, len(everyone))
+        scores: defaultdict[str, float] = defaultdict(float)
+        for term in terms:
+            holders = sum(term in row.terms for row in everyone)
+            weight = max(1e-6, math.log((len(everyone) - holders + 0.5) / (holders + 0.5)))
+            for id, row in rows.items():
+                if count := row.terms.get(term):
+                    norm = K1 * (1 - B + B * row.length / mean)
+                    scores[id] += weight * count * (K1 + 1) / (count + norm)
+        best = sorted(scores, key=lambda id: (scores[id], rows[id].seq), reverse=True)
+        return [Match(id, scores[id]) for id in best]
+
+
+def _fields(changes: Changes) -> dict[str, object]:
+    return {name: getattr(changes, name) for name in changes.__slots__}
+
+
+def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> InMemoryStore:
+    """A store in this process; it has no location and no options."""
+    return InMemoryStore(vectors)

@@ -1,0 +1,112 @@
+"""Between memories and table rows; every row carries a digest that is verified when it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from engram.errors import StoreCorrupt
+from engram.ids import from_micros, micros
+from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
+from engram.words import digest, normal_form
+
+Row = dict[str, Any]
+
+_content: TypeAdapter[Content] = TypeAdapter(Content)
+_SEALED = (
+    "agent id seq kind text content context context_key tags metadata author session role speaker sources origin "
+    "importance confidence trust created_at happened_at valid_from valid_until evidence version merge_key"
+).split()
+
+
+def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
+    """The row that keeps a memory, sealed with its digest."""
+    row: Row = {
+        "agent": memory.agent,
+        "id": memory.id,
+        "seq": seq,
+        "kind": str(memory.kind),
+        "text": memory.text,
+        "content": to_json(memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)),
+        "context": memory.context,
+        "context_key": normal_form(memory.context),
+        "tags": to_json(memory.tags),
+        "metadata": to_json(memory.metadata),
+        "author": memory.provenance.author,
+        "session": memory.provenance.session,
+        "role": memory.provenance.role,
+        "speaker": memory.provenance.speaker,
+        "sources": to_json(memory.provenance.sources),
+        "origin": str(memory.provenance.origin),
+        "importance": float(memory.importance),
+        "confidence": float(memory.confidence),
+        "trust": float(memory.trust),
+        "created_at": micros(memory.created_at),
+        "happened_at": micros(memory.happened_at),
+        "valid_from": micros(memory.valid_from),
+        "valid_until": None if memory.valid_until is None else micros(memory.valid_until),
+        "evidence": memory.evidence,
+        "version": memory.version,
+        "merge_key": merge_key,
+    }
+    row["digest"] = seal(row)
+    return row
+
+
+def seal(row: Mapping[Any, Any]) -> str:
+    """The digest of everything a row keeps."""
+    return digest(*(repr(row[name]) for name in _SEALED))
+
+
+def to_memory(row: Mapping[Any, Any]) -> Memory:
+    """The memory a row keeps. Raises `StoreCorrupt` when the row is not what was written."""
+    if row["digest"] != seal(row):
+        raise StoreCorrupt(
+            f"memory {row['id']} of {row['agent']} is damaged; `engram db check` shows what else is, "
+            "and `engram db restore` brings back a backup"
+        )
+    kind = MemoryType(row["kind"])
+    content = _content.validate_python({"kind": kind} | json.loads(row["content"]))
+    return Memory.model_construct(
+        id=row["id"],
+        agent=row["agent"],
+        kind=kind,
+        text=Clean(row["text"]),
+        content=content,
+        context=Clean(row["context"]),
+        tags=tuple(json.loads(row["tags"])),
+        metadata=json.loads(row["metadata"]),
+        provenance=Provenance.model_construct(
+            author=row["author"],
+            session=row["session"],
+            role=row["role"],
+            speaker=row["speaker"],
+            sources=tuple(json.loads(row["sources"])),
+            origin=Origin(row["origin"]),
+        ),
+        importance=row["importance"],
+        confidence=row["confidence"],
+        trust=row["trust"],
+        created_at=from_micros(row["created_at"]),
+        happened_at=from_micros(row["happened_at"]),
+        valid_from=from_micros(row["valid_from"]),
+        valid_until=_moment(row["valid_until"]),
+        last_accessed=_moment(row["last_accessed"]),
+        access_count=row["access_count"] or 0,
+        success_rate=getattr(content, "outcome_quality", None),
+        evidence=row["evidence"],
+        version=row["version"],
+    )
+
+
+def to_json(value: object) -> str:
+    """Compact JSON; what is not a number in JSON is refused."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else from_micros(value)

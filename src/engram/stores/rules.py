@@ -1,0 +1,64 @@
+"""What every store agrees on: what a filter lets through, when two writes are one, how memories merge."""
+
+from __future__ import annotations
+
+import json
+
+from engram.model import Memory, Receipt
+from engram.ports import Entry, Filter
+from engram.words import digest, index_terms
+
+REPLAYED = "already stored under this key"
+MERGED = "the same statement was already known; it now has more evidence"
+
+
+def accepts(where: Filter, memory: Memory, context_key: str) -> bool:
+    """Whether a memory passes a filter."""
+    return (
+        (not where.kinds or memory.kind in where.kinds)
+        and where.tags <= set(memory.tags)
+        and (where.since is None or where.since <= memory.happened_at)
+        and (where.until is None or memory.happened_at < where.until)
+        and (where.session is None or memory.session == where.session)
+        and (where.context_key is None or where.context_key == context_key)
+        and (where.as_of is None or _valid(memory, where))
+    )
+
+
+def _valid(memory: Memory, where: Filter) -> bool:
+    if where.as_of is None or memory.valid_from > where.as_of:
+        return False
+    return memory.valid_until is None or where.as_of < memory.valid_until
+
+
+def fingerprint(entry: Entry) -> str:
+    """Equal for two entries that ask to remember the same thing, whenever they were made."""
+    memory = entry.memory
+    content = memory.content.model_dump(mode="json")
+    extra = json.dumps([content, memory.tags, memory.metadata], sort_keys=True, ensure_ascii=False)
+    return digest(memory.kind, memory.text, memory.context, extra)
+
+
+def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
+    """The answer to a write whose key is taken: the first id, or a refusal if it says something else."""
+    if known == fingerprint(entry):
+        return Receipt(id=id, status="stored", reason=REPLAYED)
+    reason = f"the key {entry.key!r} already belongs to another memory ({id}); use a new key"
+    return Receipt(id=None, status="rejected", reason=reason, code="conflict")
+
+
+def merged(known: Memory, newcomer: Memory) -> Memory:
+    """The known memory with the newcomer counted as evidence."""
+    return known.model_copy(
+        update={
+            "tags": tuple(dict.fromkeys((*known.tags, *newcomer.tags))),
+            "importance": max(known.importance, newcomer.importance),
+            "evidence": known.evidence + 1,
+            "version": known.version + 1,
+        }
+    )
+
+
+def memory_terms(memory: Memory) -> list[str]:
+    """The terms a memory is found by: its text, its context and its tags."""
+    return index_terms("\n".join((memory.text, memory.context, *memory.tags)))

@@ -1,0 +1,145 @@
+"""The tables, for every SQL database. The scope (`agent`) leads every key.
+
+`seq` numbers writes in commit order: it breaks ties between equal times, and tells what is new.
+Times are microseconds since 1970, UTC.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+REVISION = "0001"
+"""The newest revision under `migrations/versions`, the schema this code reads and writes."""
+
+APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
+
+metadata = sa.MetaData()
+
+_Name = sa.Text
+_Json = sa.Text
+_Time = sa.BigInteger
+
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("name", _Name, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+agents = sa.Table(
+    "agents",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("created_at", _Time, nullable=False),
+)
+
+memories = sa.Table(
+    "memories",
+    metadata,
+    sa.Column("agent", _Name, sa.ForeignKey("agents.agent"), primary_key=True),
+    sa.Column("id", _Name, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("kind", _Name, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("content", _Json, nullable=False),
+    sa.Column("context", sa.Text, nullable=False),
+    sa.Column("context_key", _Name, nullable=False),
+    sa.Column("tags", _Json, nullable=False),
+    sa.Column("metadata", _Json, nullable=False),
+    sa.Column("author", sa.Text, nullable=False),
+    sa.Column("session", sa.Text),
+    sa.Column("role", sa.Text),
+    sa.Column("speaker", sa.Text),
+    sa.Column("sources", _Json, nullable=False),
+    sa.Column("origin", _Name, nullable=False),
+    sa.Column("importance", sa.Float, nullable=False),
+    sa.Column("confidence", sa.Float, nullable=False),
+    sa.Column("trust", sa.Float, nullable=False),
+    sa.Column("created_at", _Time, nullable=False),
+    sa.Column("happened_at", _Time, nullable=False),
+    sa.Column("valid_from", _Time, nullable=False),
+    sa.Column("valid_until", _Time),
+    sa.Column("evidence", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("merge_key", _Name),
+    sa.Column("digest", _Name, nullable=False),
+    sa.Index("memories_by_seq", "seq", unique=True),
+    sa.Index("memories_by_time", "agent", "happened_at", "seq"),
+    sa.Index("memories_by_context", "agent", "kind", "context_key"),
+    sa.Index("memories_by_session", "agent", "session", "seq"),
+    sa.Index("memories_by_merge_key", "agent", "merge_key", unique=True),
+)
+
+
+def _belongs_to_memory() -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(["agent", "memory_id"], ["memories.agent", "memories.id"], ondelete="CASCADE")
+
+
+memory_tags = sa.Table(
+    "memory_tags",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, primary_key=True),
+    sa.Column("tag", sa.Text, primary_key=True),
+    _belongs_to_memory(),
+    sa.Index("memory_tags_by_tag", "agent", "tag", "memory_id"),
+)
+
+memory_keys = sa.Table(
+    "memory_keys",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("key", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, nullable=False),
+    sa.Column("fingerprint", _Name, nullable=False),
+    _belongs_to_memory(),
+    sa.Index("memory_keys_by_memory", "agent", "memory_id"),
+)
+
+memory_evidence = sa.Table(
+    "memory_evidence",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True),
+    sa.Column("happened_at", _Time, nullable=False),
+    sa.Column("detail", _Json, nullable=False),
+    _belongs_to_memory(),
+)
+
+memory_stats = sa.Table(
+    "memory_stats",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, primary_key=True),
+    sa.Column("last_accessed", _Time),
+    sa.Column("access_count", sa.Integer, nullable=False),
+    _belongs_to_memory(),
+)
+
+memory_index = sa.Table(
+    "memory_index",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, primary_key=True),
+    sa.Column("namespace", _Name, primary_key=True),
+    sa.Column("embedder", _Name, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("dim", sa.Integer, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    _belongs_to_memory(),
+    sa.Index("memory_index_by_shelf", "agent", "namespace", "embedder", "seq"),
+)
+
+tombstones = sa.Table(
+    "tombstones",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("memory_id", _Name, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("at", _Time, nullable=False),
+    sa.Index("tombstones_by_seq", "agent", "seq"),
+)
+
+CANONICAL = ("settings", "agents", "memories", "memory_tags", "memory_keys", "memory_evidence", "tombstones")
+DERIVED = ("memory_stats", "memory_index", "memory_words")

@@ -1,0 +1,444 @@
+"""Memories in one SQLite file: durable commits, FTS5 for words, vectors searched in this process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import sqlalchemy as sa
+
+from engram.errors import (
+    EngramError,
+    InvalidInput,
+    NewerSchema,
+    NotAnEngramDatabase,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from engram.ids import Sources
+from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore
+from engram.stores.rows import seal, to_memory
+from engram.stores.rules import memory_terms
+from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, memory_tags, tombstones
+from engram.stores.sql import HYDRATE, WRITE, SqlStore, chunks, conditions, insert
+from engram.words import digest
+
+MAGIC = b"SQLite format 3\x00"
+OLDEST_SQLITE = (3, 35, 0)
+WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
+CHECKPOINT_BYTES = 4 * 1024 * 1024
+ENOUGH = 4  # how many times the wanted number of neighbours is looked at before filters are applied exactly
+
+_inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
+
+_words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
+_counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
+_INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
+_UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
+_NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
+
+
+class SqliteStore(SqlStore):
+    """A `MemoryStore` in one file that many threads and processes can use at once."""
+
+    def __init__(
+        self,
+        path: Path,
+        vectors: VectorStore,
+        sources: Sources,
+        *,
+        durable: bool = True,
+        busy_seconds: float = 30.0,
+    ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
+        self.path = path
+        self._vectors = vectors
+        self._durable, self._busy_seconds = durable, busy_seconds
+        self._marks: dict[Shelf, tuple[str, int]] = {}
+        self._syncing = threading.Lock()
+        fresh = _inspect(path)
+        self._read_only = not fresh and not _writable(path)
+        super().__init__(self._make_engine(), sources)
+        try:
+            self._prepare(fresh)
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    # Opening -----------------------------------------------------------------------------------------
+
+    def _make_engine(self) -> sa.Engine:
+        engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, pool_size=4, max_overflow=124
+        )
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        mode = "mode=rwc"
+        if self._read_only:
+            # Without a log there is no writer, and SQLite needs none of the files it could not create here.
+            mode = "mode=ro" if _beside(self.path, "-wal").exists() else "mode=ro&immutable=1"
+        conn = sqlite3.connect(
+            f"file:{quote(str(self.path))}?{mode}",
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        conn.execute("PRAGMA foreign_keys = ON")
+        conn.execute("PRAGMA secure_delete = ON")
+        conn.execute("PRAGMA trusted_schema = OFF")
+        conn.execute("PRAGMA cell_size_check = ON")
+        conn.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+        if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
+            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` truncates the log instead
+        return conn
+
+    def _prepare(self, fresh: bool) -> None:
+        """Bring the file to the newest schema, once, however many processes open it at the same time."""
+        if fresh:
+            with self._wrapped(), closing(self._connect()) as conn:
+                conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                conn.execute("PRAGMA journal_mode = WAL")
+        with self._read() as conn:
+            version = _version(conn)
+        if version == REVISION:
+            return
+        if version is not None and version > REVISION:
+            raise NewerSchema(
+                f"{self.path} was written by a newer Engram (schema {version}, this one knows {REVISION}); "
+                "upgrade with `pip install -U engram-learning`"
+            )
+        if self._read_only:
+            raise StoreReadOnly(f"{self.path} has the old schema {version} and cannot be written; make it writable")
+        self._migrate(version)
+
+    def _migrate(self, version: str | None) -> None:
+        from engram.stores.migrate import upgrade  # noqa: PLC0415 - Alembic is slow to import and seldom needed
+
+        if version is not None:
+            self.backup(_beside(self.path, f".schema-{version}.bak"))
+        with self._write() as conn:
+            if _version(conn) == version:
+                upgrade(conn)
+
+    def _wrapped(self) -> _Wrapped:
+        return _Wrapped(self)
+
+    # Words -------------------------------------------------------------------------------------------
+
+    def _number(self, conn: sa.Connection, count: int) -> int:
+        last = conn.execute(_NUMBER, {"count": count}).scalar_one()
+        return int(last) - count + 1
+
+    def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+        if rows:
+            conn.execute(
+                _INDEX,
+                [{"seq": seq, "scope": _scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
+            )
+
+    def _unindex_words(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
+        if seqs:
+            conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
+
+    def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
+        # The scope is an indexed term, which makes the search fast, and a condition, which makes it safe.
+        any_of = " OR ".join(f'"{term}"' for term in terms)
+        match = f'scope : "{_scope_term(scope.agent)}" AND words : ({any_of})'
+        score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
+        found = (
+            sa.select(memories.c.id, score.label("score"))
+            .select_from(sa.join(_words, memories, memories.c.seq == _words.c.rowid))
+            .where(sa.literal_column("memory_words").op("MATCH")(match), *conditions(scope, query.where))
+            .order_by(sa.desc("score"), memories.c.seq.desc())
+            .limit(query.limit)
+            .offset(query.offset)
+        )
+        return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
+
+    # Vectors -----------------------------------------------------------------------------------------
+
+    def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        shelf = Shelf(scope, near.namespace, near.embedder)
+        wanted = query.limit + query.offset
+        with self._syncing:
+            self._sync(conn, shelf)
+            found = self._vectors.search(shelf, near.vector, wanted * ENOUGH)
+            allowed = self._allowed(conn, scope, query, [match.id for match in found])
+            kept = [match for match in found if match.id in allowed]
+            if len(kept) < wanted and len(found) == wanted * ENOUGH:
+                kept = self._vectors.search(shelf, near.vector, wanted, self._allowed(conn, scope, query, None))
+        return kept[query.offset : wanted]
+
+    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        """The ids that pass the filter: of all, or of these."""
+        passing = sa.select(memories.c.id).where(*conditions(scope, query.where))
+        if ids is None:
+            return frozenset(conn.scalars(passing))
+        return frozenset(id for some in chunks(ids) for id in conn.scalars(passing.where(memories.c.id.in_(some))))
+
+    def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
+        """Take over what this and other processes wrote since the shelf was last looked at."""
+        epoch, latest = conn.execute(sa.select(_counter.c.epoch, _counter.c.seq)).one()
+        mark = self._marks.get(shelf, (epoch, 0))
+        if mark == (epoch, latest):
+            return
+        if mark[0] != epoch or mark[1] == 0:
+            self._vectors.clear(shelf)
+            mark = (epoch, 0)
+        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
+        gone = sa.select(t.memory_id).where(t.agent == agent, t.seq > mark[1])
+        self._vectors.remove(shelf, list(conn.scalars(gone)))
+        new = sa.select(v.memory_id, v.vector).where(
+            v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
+        )
+        rows = conn.execute(new).all()
+        if rows:
+            matrix = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4").reshape(len(rows), -1)
+            self._vectors.add(shelf, [row.memory_id for row in rows], matrix)
+        self._marks[shelf] = (epoch, latest)
+
+    # Keeping the file well ---------------------------------------------------------------------------
+
+    def _after_write(self) -> None:
+        """Truncate a long log, under the writer's lock, which no other writer can then be holding."""
+        if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or _size(_beside(self.path, "-wal")) < CHECKPOINT_BYTES:
+            return
+        with self._wrapped(), self._engine.connect() as conn:
+            conn.exec_driver_sql("COMMIT")  # SQLAlchemy has begun; a checkpoint runs outside of transactions
+            conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def info(self) -> Mapping[str, str | int | float | None]:
+        """Facts about the database: where, how large, which schema, how many rows."""
+        tables = ("agents", "memories", "memory_evidence", "memory_index", "tombstones")
+        with self._read() as conn:
+            counts = {name: conn.scalar(sa.text(f"SELECT count(*) FROM {name}")) for name in tables}  # noqa: S608
+            schema = _version(conn)
+        size = sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal"))
+        return {
+            "path": str(self.path),
+            "bytes": size,
+            "schema": schema,
+            "sqlite": sqlite3.sqlite_version,
+            "durable": "yes" if self._durable else "no",
+            "read_only": "yes" if self._read_only else "no",
+            "embedder": self.embedder(),
+            **counts,
+        }
+
+    def check(self) -> list[Problem]:
+        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+        problems = []
+        try:
+            with self._read() as conn:
+                for (said,) in conn.execute(sa.text("PRAGMA integrity_check")):
+                    if said != "ok":
+                        problems.append(Problem("file", said))
+                for table, row, parent, _ in conn.execute(sa.text("PRAGMA foreign_key_check")):
+                    problems.append(Problem(table, f"row {row} points to nothing in {parent}"))
+                problems += self._check_rows(conn)
+        except StoreCorrupt as error:
+            problems.append(Problem("file", str(error)))
+        return problems
+
+    def _check_rows(self, conn: sa.Connection) -> list[Problem]:
+        problems, seqs = [], {}
+        for row in conn.execute(HYDRATE).mappings():
+            if row["digest"] != seal(row):
+                problems.append(Problem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
+            else:
+                memory = to_memory(row)
+                seqs[row["seq"]] = (_scope_term(memory.agent), " ".join(memory_terms(memory)))
+        for seq, scope, words in conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words")):
+            if seqs.pop(seq, None) not in {None, (scope, words)}:
+                problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
+        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in seqs]
+        v = memory_index.c
+        for id, dim, vector in conn.execute(sa.select(v.memory_id, v.dim, v.vector)):
+            length = np.linalg.norm(np.frombuffer(vector, dtype="<f4")) if len(vector) == 4 * dim else 0
+            if not 0.99 < length < 1.01:
+                problems.append(Problem("memory_index", f"the vector of memory {id} is damaged"))
+        return problems
+
+    def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write a consistent copy while others go on reading and writing; all or nothing."""
+        self._guard()
+        partial = target.with_name(target.name + ".partial")
+        partial.unlink(missing_ok=True)
+        try:
+            with self._wrapped(), closing(self._connect()) as source, closing(sqlite3.connect(partial)) as copy:
+                source.backup(
+                    copy, pages=1024, progress=progress and (lambda _, left, all_: progress(all_ - left, all_))
+                )
+                copy.execute("PRAGMA journal_mode = WAL")
+            partial.replace(target)
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                _beside(partial, suffix).unlink(missing_ok=True)
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
+        """Make the word and tag indexes again from the canonical rows; how many rows went into each."""
+        tell = progress or (lambda done, total: None)
+        with self._write() as conn:
+            total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
+            conn.execute(sa.text("DELETE FROM memory_words"))
+            conn.execute(memory_tags.delete())
+            done, tags, last = 0, 0, 0
+            while (
+                rows := conn.execute(HYDRATE.where(memories.c.seq > last).order_by(memories.c.seq).limit(1000))
+                .mappings()
+                .all()
+            ):
+                found = [(row["seq"], to_memory(row)) for row in rows]
+                self._index_words(conn, [(memory.agent, seq, memory_terms(memory)) for seq, memory in found])
+                labels = [{"agent": m.agent, "memory_id": m.id, "tag": tag} for _, m in found for tag in m.tags]
+                insert(conn, memory_tags, labels)
+                done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
+                tell(done, total)
+        with self._syncing:
+            for shelf in self._marks:
+                self._vectors.clear(shelf)
+            self._marks.clear()
+        return {"words": done, "tags": tags}
+
+    def _after_fork(self) -> None:
+        _inherited.append(self._engine.pool)
+        super()._after_fork()
+
+    def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
+        return _translate(self.path, error.orig)
+
+
+class _Wrapped:
+    """Turns the driver's errors into ours."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._path = store.path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        if isinstance(cause, sqlite3.Error):
+            raise _translate(self._path, cause) from error
+
+
+def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> SqliteStore:
+    """The store in the file that `location` names: a path, or what follows `sqlite:///`."""
+    if not location:
+        raise InvalidInput("a SQLite database needs a path, such as sqlite:///team.db")
+    return SqliteStore(Path(location).expanduser(), vectors, sources, **options)
+
+
+def restore(backup: Path, target: Path, sources: Sources, progress: Callable[[int, int], None] | None = None) -> None:
+    """Make `target` what `backup` is, in one step that other processes see whole or not at all."""
+    if _inspect(backup):
+        raise NotAnEngramDatabase(f"{backup} is empty; give a file that `engram db backup` wrote")
+    _inspect(target)
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source:
+            if source.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                raise StoreCorrupt(f"{backup} is damaged; use another backup")
+            with closing(sqlite3.connect(target, timeout=30)) as copy:
+                source.backup(copy, pages=-1, progress=_steps(progress))
+                # Whoever has the database open notices by the new epoch that all it knows is out of date.
+                copy.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
+                copy.commit()
+                copy.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.Error as error:
+        raise _translate(target, error) from error
+
+
+def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, int], None] | None:
+    """SQLite's progress report (status, remaining, total) as ours (done, total)."""
+    return None if progress is None else lambda _, left, total: progress(total - left, total)
+
+
+def _begin(conn: sa.Connection) -> None:
+    # A deferred transaction that writes later fails at once when another process wrote in between.
+    conn.exec_driver_sql("BEGIN IMMEDIATE" if conn.get_execution_options().get(WRITE) else "BEGIN")
+
+
+def _inspect(path: Path) -> bool:
+    """Whether the file is new, without touching it. Raises if it belongs to another program."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; name a file in it, such as {path / 'engram.db'}")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"the folder {path.parent} does not exist; create it first")
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}; check its permissions") from error
+    if not header:
+        return True
+    foreign = NotAnEngramDatabase(f"{path} is not an Engram database; it was not touched. Name another file")
+    if not header.startswith(MAGIC):
+        raise foreign
+    if int.from_bytes(header[68:72], "big") == APPLICATION_ID:
+        return False
+    if _has_tables(path):
+        raise foreign
+    return True
+
+
+def _has_tables(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as conn:
+            return bool(conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    except sqlite3.Error:
+        return True  # whatever it is, it is not ours
+
+
+def _version(conn: sa.Connection) -> str | None:
+    if not sa.inspect(conn).has_table("alembic_version"):
+        return None
+    return conn.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _scope_term(agent: str) -> str:
+    return "s" + digest(agent)
+
+
+def _translate(path: Path, error: BaseException | None) -> EngramError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreBusy(f"another process has kept {path} locked for too long; try again, or raise `busy_seconds`")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"the disk that holds {path} is full; free some space and try again. Nothing was lost")
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}:
+        return StoreReadOnly(f"{path} cannot be written ({error}); check the permissions of the file and its folder")
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return StoreCorrupt(f"{path} is damaged ({error}); `engram db restore` brings back a backup")
+    return StoreError(f"{path} could not be used: {error}; `engram doctor` looks into it")

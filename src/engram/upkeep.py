@@ -1,0 +1,56 @@
+"""Work that can wait: filling in vectors, rebuilding what is derived, looking after the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engram.engine import Engram
+from engram.errors import Unsupported
+from engram.model import joined
+from engram.ports import LONG_TERM, Maintains, MirrorsVectors, Placed, Scope
+
+BATCH = 64
+Progress = Callable[[int, int], None]
+
+
+def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool = False) -> int:
+    """Give every memory a vector of the embedder in use; how many were added.
+
+    Each batch is committed, so it can be stopped and started again. The vectors of other embedders stay until
+    all are done, and then only go when `drop_old` says so.
+    """
+    store = _mirror(brain)
+    embedder = brain.embedder
+    total = store.count_unembedded(LONG_TERM, embedder.identity)
+    done = 0
+    while batch := store.unembedded(LONG_TERM, embedder.identity, BATCH):
+        matrix = embedder.embed([joined(memory.context, memory.text) for memory in batch])
+        pairs = zip(batch, matrix, strict=True)
+        done += store.place(
+            [(Scope(m.agent), m.id, Placed(LONG_TERM, embedder.identity, vector)) for m, vector in pairs]
+        )
+        if progress is not None:
+            progress(done, max(total, done))
+    store.set_embedder(embedder.identity)
+    if drop_old:
+        store.discard_vectors(LONG_TERM, embedder.identity)
+    return done
+
+
+def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int]:
+    """Make every derived index again from the canonical rows, and fill in the vectors that are missing."""
+    rebuilt = maintained(brain).rebuild(progress)
+    return {**rebuilt, "vectors": reembed(brain, progress)}
+
+
+def maintained(brain: Engram) -> Maintains:
+    """The store, if it is a database that can be looked after."""
+    if not isinstance(brain.store, Maintains):
+        raise Unsupported("this store has nothing to maintain; it lives in this process only")
+    return brain.store
+
+
+def _mirror(brain: Engram) -> MirrorsVectors:
+    if not isinstance(brain.store, MirrorsVectors):
+        raise Unsupported("this store keeps its vectors by itself; there is nothing to fill in")
+    return brain.store

@@ -1,0 +1,74 @@
+"""The one place that names concrete classes and puts an Engram together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engram import config, plugins
+from engram.config import Settings
+from engram.embed.models import Models, default_folders, resolve
+from engram.engine import Engram
+from engram.ids import Sources
+from engram.ports import Embedder, MemoryStore, MirrorsVectors
+from engram.privacy import SecretRedactor
+
+_log = logging.getLogger("engram")
+
+
+def open(
+    db: str | Path | None = None,
+    *,
+    sources: Sources | None = None,
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Engram:
+    """Open a memory: a path, `sqlite:///…`, `:memory:`, another store's URL; nothing means the settings decide.
+
+    Any setting can be given by name. `say` hears what a person should know, such as which embedder is in use.
+    """
+    chosen = config.load({"db": db, **settings})
+    if chosen.db == str(config.default_db()):
+        config.default_db().parent.mkdir(parents=True, exist_ok=True)
+    sources = sources or Sources()
+    store = open_store(chosen, sources)
+    return Engram(
+        store,
+        embedder=lambda: choose_embedder(chosen, store, say or _log.info),
+        redactor=SecretRedactor(),
+        sources=sources,
+        say=say or _log.warning,
+    )
+
+
+def open_store(settings: Settings, sources: Sources) -> MemoryStore:
+    """The store that the database setting names."""
+    scheme, location = locate(settings.db)
+    vectors = plugins.find("vectors", "exact")()
+    options = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
+    store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
+    return store
+
+
+def locate(db: str) -> tuple[str, str]:
+    """The scheme and the location in a database's name."""
+    if db in {":memory:", "memory:", "memory://", "sqlite://", "sqlite:///:memory:"}:
+        return "memory", ""
+    scheme, separator, location = db.partition("://")
+    if not separator:
+        return "sqlite", db
+    return (scheme, location.removeprefix("/")) if scheme == "sqlite" else (scheme, db)
+
+
+def models(settings: Settings) -> Models:
+    """The models on this machine."""
+    own = [Path(settings.models).expanduser()] if settings.models else []
+    return Models([*own, *default_folders()], target=own[0] if own else None)
+
+
+def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str], None]) -> Embedder:
+    """The embedder that the settings name, or the best one that can be had."""
+    remembered = store.embedder() if isinstance(store, MirrorsVectors) else None
+    return resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
