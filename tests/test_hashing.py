@@ -22,10 +22,8 @@ class TestHashingKeepsTheContract(EmbedderContract):
 
 def test_the_vectors_never_change_within_a_revision() -> None:
     vector = HashingEmbedder(8).embed([Clean("Staging runs PostgreSQL 15")])[0]
-    assert vector.tolist() == pytest.approx(PINNED, abs=1e-7)
-
-
-PINNED: list[float] = []
+    pinned = [0.0, 0.83077317, 0.11076976, -0.38769415, 0.33230928, 0.11076976, -0.11076976, -0.11076976]
+    assert vector.tolist() == pytest.approx(pinned, abs=1e-7)
 
 
 def test_another_process_with_another_hash_seed_gives_the_same_bits() -> None:

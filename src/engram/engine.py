@@ -143,6 +143,7 @@ class AgentHandle:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order.
 
         `fields` are those of `Draft`: kind, tags, at, session, role, speaker, importance, key, metadata, context, …
+        A text that cannot be kept gets a receipt that says so; a field that does not exist raises `InvalidInput`.
         """
         if isinstance(what, str | Draft):
             return self._record([what], fields)[0]
@@ -172,23 +173,23 @@ class AgentHandle:
         return self._record([f"{action} → {outcome}"], fields)[0]
 
     def _record(self, what: Sequence[str | Draft], fields: Mapping[str, Any]) -> list[Receipt]:
-        receipts: list[Receipt | None] = []
-        entries: list[Entry] = []
-        redacted: list[tuple[str, ...]] = []
-        for item in what:
-            try:
-                entry, found = prepare(_draft(item, fields), self._scope, self._brain.redactor, self._brain.sources)
-            except InvalidInput as error:
-                receipts.append(rejected(error))
-                continue
-            receipts.append(None)
-            entries.append(entry)
-            redacted.append(found)
-        if not entries:
-            return [receipt for receipt in receipts if receipt is not None]
-        embedded, lack = self._brain.embed(entries)
-        stored = iter(zip(self._store.add(self._scope, embedded), redacted, strict=True))
-        return [receipt or _completed(*next(stored), lack) for receipt in receipts]
+        prepared = [self._prepare(item, fields) for item in what]
+        drafted = [entry for entry in prepared if not isinstance(entry, Receipt)]
+        if not drafted:
+            return [receipt for receipt in prepared if isinstance(receipt, Receipt)]
+        entries, lack = self._brain.embed([entry for entry, _ in drafted])
+        receipts = iter(self._store.add(self._scope, entries))
+        return [p if isinstance(p, Receipt) else _completed(next(receipts), p[1], lack) for p in prepared]
+
+    def _prepare(self, item: str | Draft, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
+        """The entry for one draft and what was redacted, or the receipt of its rejection."""
+        if isinstance(item, str) and (reason := unstorable(item)):
+            return rejected(InvalidInput(f"the text cannot be kept as it is: {reason}"))
+        draft = _draft(item, fields)
+        try:
+            return prepare(draft, self._scope, self._brain.redactor, self._brain.sources)
+        except InvalidInput as error:
+            return rejected(error)
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
@@ -309,11 +310,9 @@ def suggest(
 
 def _draft(item: str | Draft, fields: Mapping[str, Any]) -> Draft:
     if isinstance(item, Draft):
-        return item.model_copy(update=dict(Draft(item.text, **fields))) if fields else item
+        return Draft(**(item.model_dump(exclude_unset=True) | dict(fields))) if fields else item
     if not isinstance(item, str):
         raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
-    if reason := unstorable(item):
-        raise InvalidInput(f"the text cannot be kept as it is: {reason}")
     return Draft(item, **fields)
 
 

@@ -138,9 +138,12 @@ def _weight(folder: Path) -> int:
 
 
 def _reason(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith(("error", "×", "fatal"))]
-    return " ".join((errors or lines or ["no reason was given"])[-1].split())[:300]
+    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    for telling in ("Could not fetch URL", "error", "×"):  # what pip says first, pip's last word, uv's
+        found = [line for line in lines if telling.lower() in line.lower()]
+        if found and "No matching distribution" not in found[-1]:
+            return found[-1][:300]
+    return "the package index cannot be reached, or does not have it; check the index pip or uv is set to"
 
 
 def _copy(source: Path, file: WheelFile, target: Path, progress: Progress) -> str:

@@ -40,6 +40,9 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
     tags = tuple(dict.fromkeys(said.of(tag.strip()) for tag in draft.tags))
     now = sources.now()
     happened = draft.at or now
+    valid_from = draft.valid_from or happened
+    if draft.valid_until is not None and draft.valid_until <= valid_from:
+        raise InvalidInput("valid_until must lie after the time it is valid from")
     memory = Memory(
         id=sources.new_id(),
         agent=scope.agent,
@@ -60,7 +63,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
         confidence=draft.confidence,
         created_at=now,
         happened_at=happened,
-        valid_from=draft.valid_from or happened,
+        valid_from=valid_from,
         valid_until=draft.valid_until,
     )
     memory = memory.model_copy(update={"success_rate": getattr(memory.content, "outcome_quality", None)})
@@ -120,8 +123,6 @@ def _refuse_flaws(draft: Draft) -> None:
             f"the text has {len(draft.text):,} characters, {MAX_TEXT:,} are the limit; "
             "split it, or store a file and remember where it is"
         )
-    if draft.valid_until is not None and draft.valid_until <= (draft.valid_from or draft.at or draft.valid_until):
-        raise InvalidInput("valid_until must lie after the time it is valid from")
     labels = {"session": draft.session, "role": draft.role, "speaker": draft.speaker, "key": draft.key}
     for name, value in labels.items():
         _refuse_label(name, value)

@@ -12,8 +12,8 @@ from engram.ports import Match
 class Weights:
     """How much each part of a score counts."""
 
-    words: float = 0.4
-    vector: float = 0.6
+    words: float = 0.3
+    vector: float = 0.7
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,7 @@ from engram.ports import (
     Shelf,
     VectorStore,
 )
-from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged
+from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
 from engram.words import normal_form, query_terms
 
 K1, B = 1.2, 0.75
@@ -58,6 +58,7 @@ class InMemoryStore:
     def __init__(self, vectors: VectorStore) -> None:
         self._vectors = vectors
         self._rooms: dict[Scope, Room] = {}
+        self._agents: set[str] = set()
         self._lock = threading.RLock()
         self._seq = 0
         self._embedder: str | None = None
@@ -67,21 +68,35 @@ class InMemoryStore:
         """Store all entries; one receipt per entry, in order."""
         with self._lock:
             room = self._room(scope)
-            return [self._add(scope, room, entry) for entry in entries]
+            refuse_foreign(scope, entries)
+            undo: list[Callable[[], object]] = []
+            try:
+                receipts = [self._add(scope, room, entry, undo) for entry in entries]
+            except BaseException:
+                for step in reversed(undo):
+                    step()
+                raise
+            self._agents |= {scope.agent} if entries else set()
+            return receipts
 
-    def _add(self, scope: Scope, room: Room, entry: Entry) -> Receipt:
+    def _add(self, scope: Scope, room: Room, entry: Entry, undo: list[Callable[[], object]]) -> Receipt:
         memory = entry.memory
         if entry.key is not None and (known := room.keys.get(entry.key)):
             return key_receipt(entry, *known)
         if entry.merge_key is not None and entry.merge_key in room.merges:
             row = room.rows[room.merges[entry.merge_key]]
+            known_before = row.memory
+            undo.append(lambda: self._replace(row, known_before))
             self._replace(row, merged(row.memory, memory))
             receipt = Receipt(id=row.memory.id, status="merged", reason=MERGED)
         else:
+            if memory.id in room.rows:
+                raise Conflict(f"there is a memory {memory.id} already; nothing was stored. Use a new id")
             self._seq += 1
             row = Row(memory, self._seq, Counter(), 0, normal_form(memory.context), entry.merge_key)
             self._replace(row, memory)
             room.rows[memory.id] = row
+            undo.append(lambda: self._forget(scope, room, memory.id))
             if entry.merge_key is not None:
                 room.merges[entry.merge_key] = memory.id
             for placed in entry.vectors:
@@ -89,6 +104,7 @@ class InMemoryStore:
             receipt = Receipt(id=memory.id, status="stored")
         if entry.key is not None:
             room.keys[entry.key] = (row.memory.id, fingerprint(entry))
+            undo.append(lambda: room.keys.pop(entry.key or ""))
         return receipt
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
@@ -154,24 +170,28 @@ class InMemoryStore:
         with self._lock:
             rows = self._room(scope).rows
             for row in (rows[id] for id in ids if id in rows):
-                count = row.memory.access_count + 1
-                row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": at})
+                count, last = row.memory.access_count + 1, max(at, row.memory.last_accessed or at)
+                row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": last})
 
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
+        self._guard()
         with self._lock:
-            return sorted(scope.agent for scope, room in self._rooms.items() if room.rows)
+            return sorted(self._agents)
 
     def embedder(self) -> str | None:
         """The identity of the embedder in use."""
+        self._guard()
         return self._embedder
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
+        self._guard()
         self._embedder = identity
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
+        self._guard()
         with self._lock:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
             missing = [row for row in rows if (namespace, embedder) not in row.placed]
@@ -179,12 +199,14 @@ class InMemoryStore:
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
         """How many memories have no vector of this embedder."""
+        self._guard()
         with self._lock:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
             return sum((namespace, embedder) not in row.placed for row in rows)
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         """Add vectors to memories that still exist; how many were added."""
+        self._guard()
         with self._lock:
             living = [(s, self._room(s).rows[id], p) for s, id, p in vectors if id in self._room(s).rows]
             for scope, row, placed in living:
@@ -193,6 +215,7 @@ class InMemoryStore:
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
+        self._guard()
         with self._lock:
             gone = 0
             for scope, room in self._rooms.items():
@@ -208,9 +231,12 @@ class InMemoryStore:
         self._closed = True
         self._rooms.clear()
 
-    def _room(self, scope: Scope) -> Room:
+    def _guard(self) -> None:
         if self._closed:
             raise StoreClosed("this memory was closed; open it again with engram.open(...)")
+
+    def _room(self, scope: Scope) -> Room:
+        self._guard()
         return self._rooms.setdefault(scope, Room())
 
     def _passing(self, scope: Scope, where: Filter) -> dict[str, Row]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
+from engram.errors import InvalidInput
 from engram.model import Memory, Receipt
-from engram.ports import Entry, Filter
+from engram.ports import Entry, Filter, Scope
 from engram.words import digest, index_terms
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
+
+
+def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
+    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
+    for entry in entries:
+        if entry.memory.agent != scope.agent:
+            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
 
 
 def accepts(where: Filter, memory: Memory, context_key: str) -> bool:

@@ -5,10 +5,10 @@ A dialect adds how writes are numbered, how words are indexed and searched, and 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from typing import TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from engram.errors import Conflict, EngramError, NotFound, StoreClosed
+from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreClosed, StoreError
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import Changes, Entry, Filter, Match, Placed, Query, Scope
 from engram.stores.rows import Row, to_json, to_memory, to_row
-from engram.stores.rules import MERGED, fingerprint, key_receipt, memory_terms, merged
+from engram.stores.rules import MERGED, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
 from engram.stores.schema import (
     agents,
     memories,
@@ -37,6 +37,7 @@ from engram.stores.schema import (
 from engram.words import query_terms
 
 T = TypeVar("T")
+_log = logging.getLogger("engram")
 
 CHUNK = 500
 MAX_PENDING_TOUCHES = 1000
@@ -56,7 +57,9 @@ _BURY = sa.text(
 _TOUCH = sa.text(
     "INSERT INTO memory_stats (agent, memory_id, last_accessed, access_count) "
     "SELECT agent, id, :at, :n FROM memories WHERE agent = :agent AND id = :id "
-    "ON CONFLICT (agent, memory_id) DO UPDATE SET last_accessed = excluded.last_accessed, "
+    "ON CONFLICT (agent, memory_id) DO UPDATE SET last_accessed = CASE "
+    "WHEN memory_stats.last_accessed > excluded.last_accessed THEN memory_stats.last_accessed "
+    "ELSE excluded.last_accessed END, "
     "access_count = memory_stats.access_count + excluded.access_count"
 )
 _PLACE = sa.text(
@@ -88,7 +91,7 @@ class SqlStore(ABC):
     def __init__(self, engine: sa.Engine, sources: Sources) -> None:
         self._engine = engine
         self._sources = sources
-        self._touches: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self._touches: dict[tuple[str, str], tuple[int, int]] = {}
         self._touching = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -116,6 +119,9 @@ class SqlStore(ABC):
     @abstractmethod
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
         """The driver's error in our words."""
+
+    def _vectors_went(self, conn: sa.Connection) -> None:
+        """Called when vectors are taken from memories that stay."""
 
     def _after_write(self) -> None:
         """Called after each commit."""
@@ -160,8 +166,10 @@ class SqlStore(ABC):
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """Store all entries in one durable transaction; one receipt per entry, in order."""
+        self._guard()
         if not entries:
             return []
+        refuse_foreign(scope, entries)
         with self._write() as conn:
             conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
             seq = self._number(conn, len(entries))
@@ -233,6 +241,7 @@ class SqlStore(ABC):
         insert(conn, memory_keys, plan.keys)
         insert(conn, memory_evidence, plan.evidence)
         if plan.vectors:
+            self._refuse_other_lengths(conn, plan.vectors)
             first = self._number(conn, len(plan.vectors))
             insert(conn, memory_index, [row | {"seq": first + i} for i, row in enumerate(plan.vectors)])
 
@@ -283,7 +292,7 @@ class SqlStore(ABC):
                     _BURY,
                     [{"agent": scope.agent, "id": id, "seq": first + i, "at": at} for i, id in enumerate(seqs)],
                 )
-        return [ForgetReceipt(id=id, forgotten=id in seqs, removed=removed.get(id, {})) for id in ids]
+        return [ForgetReceipt(id=id, forgotten=id in removed, removed=removed.pop(id, {})) for id in ids]
 
     def _count_belongings(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> dict[str, dict[str, int]]:
         counts = {id: {"memories": 1, "evidence": 0, "keys": 0, "vectors": 0, "words": 1} for id in ids}
@@ -301,10 +310,12 @@ class SqlStore(ABC):
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; written with the next commit, or when it is much."""
+        self._guard()
+        moment = micros(at)
         with self._touching:
             for id in ids:
-                noted = self._touches[scope.agent, id]
-                noted[0], noted[1] = noted[0] + 1, max(noted[1], micros(at))
+                count, last = self._touches.get((scope.agent, id), (0, moment))
+                self._touches[scope.agent, id] = (count + 1, max(last, moment))
             many = len(self._touches) > MAX_PENDING_TOUCHES
         if many:
             self._flush()
@@ -315,7 +326,7 @@ class SqlStore(ABC):
 
     def _write_touches(self, conn: sa.Connection) -> None:
         with self._touching:
-            pending, self._touches = self._touches, defaultdict(lambda: [0, 0])
+            pending, self._touches = self._touches, {}
         if pending:
             conn.execute(
                 _TOUCH,
@@ -352,16 +363,29 @@ class SqlStore(ABC):
             return 0
         with self._write() as conn:
             first = self._number(conn, len(vectors))
-            added = 0
-            for i, (scope, id, placed) in enumerate(vectors):
-                row = {"agent": scope.agent, "seq": first + i} | _vector(id, placed)
-                added += conn.execute(_PLACE, row).rowcount
-        return added
+            rows = [
+                {"agent": scope.agent, "seq": first + i} | _vector(id, placed)
+                for i, (scope, id, placed) in enumerate(vectors)
+            ]
+            self._refuse_other_lengths(conn, rows)
+            return sum(conn.execute(_PLACE, row).rowcount for row in rows)
+
+    def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
+        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
+        v, known = memory_index.c, {}
+        for row in rows:
+            shelf = (row["agent"], row["namespace"], row["embedder"])
+            if shelf not in known:
+                there = sa.select(v.dim).where(v.agent == shelf[0], v.namespace == shelf[1], v.embedder == shelf[2])
+                known[shelf] = conn.scalar(there.limit(1)) or row["dim"]
+            if row["dim"] != known[shelf]:
+                raise InvalidInput(f"vectors of {row['dim']} dimensions cannot join a shelf of {known[shelf]}")
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
         stale = memory_index.delete().where(memory_index.c.namespace == namespace, memory_index.c.embedder != keep)
         with self._write() as conn:
+            self._vectors_went(conn)
             return conn.execute(stale).rowcount
 
     # Connections -------------------------------------------------------------------------------------
@@ -398,7 +422,8 @@ class SqlStore(ABC):
             self._pid = os.getpid()
 
     def _after_fork(self) -> None:
-        """Leave the parent's connections alone and start with new ones."""
+        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        self._touching, self._touches = threading.Lock(), {}
         self._engine.dispose(close=False)
 
     def close(self) -> None:
@@ -408,6 +433,8 @@ class SqlStore(ABC):
         try:
             if self._touches:
                 self._flush()
+        except StoreError as error:  # only statistics are lost, and whoever closes cannot mend it
+            _log.warning("some access counts were not written: %s", error)
         finally:
             self._closed = True
             self._engine.dispose()
@@ -458,7 +485,7 @@ def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
 
 
 def _tags(memory: Memory) -> list[Row]:
-    return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in memory.tags]
+    return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]
 
 
 def _vector(id: str, placed: Placed) -> Row:

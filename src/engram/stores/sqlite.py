@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from engram.errors import (
+    Conflict,
     EngramError,
     InvalidInput,
     NewerSchema,
@@ -26,6 +29,7 @@ from engram.errors import (
     StoreReadOnly,
 )
 from engram.ids import Sources
+from engram.model import ForgetReceipt
 from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore
 from engram.stores.rows import seal, to_memory
 from engram.stores.rules import memory_terms
@@ -37,6 +41,7 @@ MAGIC = b"SQLite format 3\x00"
 OLDEST_SQLITE = (3, 35, 0)
 WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
+RESERVE_BYTES = 512 * 1024
 ENOUGH = 4  # how many times the wanted number of neighbours is looked at before filters are applied exactly
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
@@ -45,6 +50,7 @@ _words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.col
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
 _INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
 _UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
+_EPOCH = sa.text("UPDATE counter SET epoch = :epoch")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
@@ -71,7 +77,8 @@ class SqliteStore(SqlStore):
         self._read_only = not fresh and not _writable(path)
         super().__init__(self._make_engine(), sources)
         try:
-            self._prepare(fresh)
+            self._prepare()
+            self._keep_reserve()
         except BaseException:
             self._engine.dispose()
             raise
@@ -86,12 +93,8 @@ class SqliteStore(SqlStore):
         return engine
 
     def _connect(self) -> sqlite3.Connection:
-        mode = "mode=rwc"
-        if self._read_only:
-            # Without a log there is no writer, and SQLite needs none of the files it could not create here.
-            mode = "mode=ro" if _beside(self.path, "-wal").exists() else "mode=ro&immutable=1"
         conn = sqlite3.connect(
-            f"file:{quote(str(self.path))}?{mode}",
+            _reading(self.path) if self._read_only else f"file:{quote(str(self.path))}?mode=rwc",
             uri=True,
             timeout=self._busy_seconds,
             isolation_level=None,
@@ -106,23 +109,20 @@ class SqliteStore(SqlStore):
             conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` truncates the log instead
         return conn
 
-    def _prepare(self, fresh: bool) -> None:
+    def _prepare(self) -> None:
         """Bring the file to the newest schema, once, however many processes open it at the same time."""
-        if fresh:
-            with self._wrapped(), closing(self._connect()) as conn:
-                conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                conn.execute("PRAGMA journal_mode = WAL")
         with self._read() as conn:
             version = _version(conn)
         if version == REVISION:
             return
-        if version is not None and version > REVISION:
-            raise NewerSchema(
-                f"{self.path} was written by a newer Engram (schema {version}, this one knows {REVISION}); "
-                "upgrade with `pip install -U engram-learning`"
-            )
+        _refuse_newer(self.path, version)
         if self._read_only:
             raise StoreReadOnly(f"{self.path} has the old schema {version} and cannot be written; make it writable")
+        if version is None:
+            with self._wrapped(), closing(self._connect()) as raw:
+                # In this order, and again after a crash: the mark is in the file itself before there is a log.
+                raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                raw.execute("PRAGMA journal_mode = WAL")
         self._migrate(version)
 
     def _migrate(self, version: str | None) -> None:
@@ -202,10 +202,10 @@ class SqliteStore(SqlStore):
         v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
         gone = sa.select(t.memory_id).where(t.agent == agent, t.seq > mark[1])
         self._vectors.remove(shelf, list(conn.scalars(gone)))
-        new = sa.select(v.memory_id, v.vector).where(
+        new = sa.select(v.memory_id, v.dim, v.vector).where(
             v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
         )
-        rows = conn.execute(new).all()
+        rows = [row for row in conn.execute(new) if _sound(row.vector, row.dim)]
         if rows:
             matrix = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4").reshape(len(rows), -1)
             self._vectors.add(shelf, [row.memory_id for row in rows], matrix)
@@ -217,9 +217,38 @@ class SqliteStore(SqlStore):
         """Truncate a long log, under the writer's lock, which no other writer can then be holding."""
         if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or _size(_beside(self.path, "-wal")) < CHECKPOINT_BYTES:
             return
+        self._truncate_log()
+
+    def _truncate_log(self) -> None:
         with self._wrapped(), self._engine.connect() as conn:
             conn.exec_driver_sql("COMMIT")  # SQLAlchemy has begun; a checkpoint runs outside of transactions
             conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
+        """Note that these memories were recalled; a file that cannot be written keeps no count."""
+        if not self._read_only:
+            super().touch(scope, ids, at)
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        """Remove memories and all that belongs to them; works on a full disk too, with what was kept in reserve."""
+        try:
+            return super().forget(scope, ids)
+        except StoreFull:
+            _beside(self.path, "-reserve").unlink(missing_ok=True)
+            receipts = super().forget(scope, ids)
+            self._truncate_log()
+            self._keep_reserve()
+            return receipts
+
+    def _keep_reserve(self) -> None:
+        """Hold some space back: SQLite needs room to write even when it deletes."""
+        reserve = _beside(self.path, "-reserve")
+        if self._read_only or _size(reserve) == RESERVE_BYTES:
+            return
+        try:
+            reserve.write_bytes(bytes(RESERVE_BYTES))
+        except OSError:
+            reserve.unlink(missing_ok=True)  # there is no space to hold back
 
     def info(self) -> Mapping[str, str | int | float | None]:
         """Facts about the database: where, how large, which schema, how many rows."""
@@ -252,50 +281,80 @@ class SqliteStore(SqlStore):
                 problems += self._check_rows(conn)
         except StoreCorrupt as error:
             problems.append(Problem("file", str(error)))
-        return problems
+        return problems + self._check_words()
+
+    def _check_words(self) -> list[Problem]:
+        """Whether the index has what its rows have; SQLite can only tell with the right to write."""
+        if self._read_only:
+            return []
+        try:
+            with self._write() as conn:
+                conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('integrity-check')"))
+        except StoreCorrupt:
+            return [Problem("memory_words", "the index is damaged; `engram upkeep rebuild` makes it again")]
+        return []
 
     def _check_rows(self, conn: sa.Connection) -> list[Problem]:
-        problems, seqs = [], {}
+        problems: list[Problem] = []
+        words: dict[int, tuple[str, str] | None] = {}
+        tags: set[tuple[str, str, str]] = set()
         for row in conn.execute(HYDRATE).mappings():
             if row["digest"] != seal(row):
                 problems.append(Problem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
+                words[row["seq"]] = None
             else:
                 memory = to_memory(row)
-                seqs[row["seq"]] = (_scope_term(memory.agent), " ".join(memory_terms(memory)))
-        for seq, scope, words in conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words")):
-            if seqs.pop(seq, None) not in {None, (scope, words)}:
+                words[row["seq"]] = (_scope_term(memory.agent), " ".join(memory_terms(memory)))
+                tags |= {(memory.agent, memory.id, tag) for tag in memory.tags}
+        for seq, scope, terms in conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words")):
+            if seq not in words:
+                problems.append(Problem("memory_words", f"row {seq} is indexed, but there is no such memory"))
+            elif words.pop(seq) not in {None, (scope, terms)}:
                 problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
-        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in seqs]
-        v = memory_index.c
+        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in words]
+        t, v = memory_tags.c, memory_index.c
+        lost = tags - {(agent, id, tag) for agent, id, tag in conn.execute(sa.select(t.agent, t.memory_id, t.tag))}
+        problems += [
+            Problem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
+        ]
         for id, dim, vector in conn.execute(sa.select(v.memory_id, v.dim, v.vector)):
-            length = np.linalg.norm(np.frombuffer(vector, dtype="<f4")) if len(vector) == 4 * dim else 0
-            if not 0.99 < length < 1.01:
+            if not _sound(vector, dim):
                 problems.append(Problem("memory_index", f"the vector of memory {id} is damaged"))
         return problems
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Write a consistent copy while others go on reading and writing; all or nothing."""
         self._guard()
+        _inspect(target)
+        if _beside(target, "-wal").exists() or target.resolve() == self.path.resolve():
+            raise InvalidInput(f"{target} is a database in use; give the backup a name of its own")
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         try:
             with self._wrapped(), closing(self._connect()) as source, closing(sqlite3.connect(partial)) as copy:
+                source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
+                source.execute("SELECT * FROM counter").fetchall()
                 source.backup(
                     copy, pages=1024, progress=progress and (lambda _, left, all_: progress(all_ - left, all_))
                 )
                 copy.execute("PRAGMA journal_mode = WAL")
             partial.replace(target)
         finally:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                _beside(partial, suffix).unlink(missing_ok=True)
+            _remove(partial)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
-        """Make the word and tag indexes again from the canonical rows; how many rows went into each."""
+        """Make the word and tag indexes again from the canonical rows; how many rows went into each.
+
+        Damaged vectors go, so that they count as missing.
+        """
         tell = progress or (lambda done, total: None)
         with self._write() as conn:
             total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
-            conn.execute(sa.text("DELETE FROM memory_words"))
+            make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
+            conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
+            conn.exec_driver_sql(make)
             conn.execute(memory_tags.delete())
+            self._drop_damaged_vectors(conn)
             done, tags, last = 0, 0, 0
             while (
                 rows := conn.execute(HYDRATE.where(memories.c.seq > last).order_by(memories.c.seq).limit(1000))
@@ -308,13 +367,23 @@ class SqliteStore(SqlStore):
                 insert(conn, memory_tags, labels)
                 done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
                 tell(done, total)
-        with self._syncing:
-            for shelf in self._marks:
-                self._vectors.clear(shelf)
-            self._marks.clear()
         return {"words": done, "tags": tags}
 
+    def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
+        v = memory_index.c
+        for row in conn.execute(sa.select(memory_index)).all():
+            if not _sound(row.vector, row.dim):
+                where = (v.agent == row.agent, v.memory_id == row.memory_id)
+                place = (v.namespace == row.namespace, v.embedder == row.embedder)
+                conn.execute(memory_index.delete().where(*where, *place))
+        self._vectors_went(conn)
+
+    def _vectors_went(self, conn: sa.Connection) -> None:
+        # No number tells which vectors went, so that everybody has to read the mirror anew.
+        conn.execute(_EPOCH, {"epoch": self._sources.new_id()})
+
     def _after_fork(self) -> None:
+        self._syncing = threading.Lock()
         _inherited.append(self._engine.pool)
         super()._after_fork()
 
@@ -349,18 +418,23 @@ def restore(backup: Path, target: Path, sources: Sources, progress: Callable[[in
     if _inspect(backup):
         raise NotAnEngramDatabase(f"{backup} is empty; give a file that `engram db backup` wrote")
     _inspect(target)
+    renewed = _beside(target, "-restoring")
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(backup))}?mode=ro", uri=True)) as source:
+        with closing(sqlite3.connect(_reading(backup), uri=True)) as source, closing(sqlite3.connect(renewed)) as new:
             if source.execute("PRAGMA quick_check").fetchone() != ("ok",):
                 raise StoreCorrupt(f"{backup} is damaged; use another backup")
+            _refuse_newer(backup, source.execute("SELECT version_num FROM alembic_version").fetchone()[0])
+            source.backup(new)
+            # Whoever has the database open notices by the new epoch that all it knows is out of date.
+            new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
+            new.commit()
             with closing(sqlite3.connect(target, timeout=30)) as copy:
-                source.backup(copy, pages=-1, progress=_steps(progress))
-                # Whoever has the database open notices by the new epoch that all it knows is out of date.
-                copy.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
-                copy.commit()
+                new.backup(copy, pages=-1, progress=_steps(progress))
                 copy.execute("PRAGMA journal_mode = WAL")
     except sqlite3.Error as error:
         raise _translate(target, error) from error
+    finally:
+        _remove(renewed)
 
 
 def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, int], None] | None:
@@ -398,9 +472,14 @@ def _inspect(path: Path) -> bool:
     return True
 
 
+def _reading(path: Path) -> str:
+    """The address of a file that is only read. Without a log there is no writer, and no other file is made."""
+    return f"file:{quote(str(path))}?mode=ro" + ("" if _beside(path, "-wal").exists() else "&immutable=1")
+
+
 def _has_tables(path: Path) -> bool:
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as conn:
+        with closing(sqlite3.connect(_reading(path), uri=True)) as conn:
             return bool(conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.Error:
         return True  # whatever it is, it is not ours
@@ -412,12 +491,25 @@ def _version(conn: sa.Connection) -> str | None:
     return conn.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 
 
+def _refuse_newer(path: Path, version: str | None) -> None:
+    if version is not None and version > REVISION:
+        raise NewerSchema(
+            f"{path} was written by a newer Engram (schema {version}, this one knows {REVISION}); "
+            "upgrade with `pip install -U engram-learning`"
+        )
+
+
 def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        _beside(path, suffix).unlink(missing_ok=True)
 
 
 def _size(path: Path) -> int:
@@ -431,6 +523,11 @@ def _scope_term(agent: str) -> str:
     return "s" + digest(agent)
 
 
+def _sound(vector: bytes, dim: int) -> bool:
+    """Whether these are the bytes of a vector of length 1."""
+    return len(vector) == 4 * dim and bool(0.99 < np.linalg.norm(np.frombuffer(vector, dtype="<f4")) < 1.01)
+
+
 def _translate(path: Path, error: BaseException | None) -> EngramError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_BUSY:
@@ -439,6 +536,8 @@ def _translate(path: Path, error: BaseException | None) -> EngramError:
         return StoreFull(f"the disk that holds {path} is full; free some space and try again. Nothing was lost")
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}:
         return StoreReadOnly(f"{path} cannot be written ({error}); check the permissions of the file and its folder")
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return Conflict(f"what was to be stored in {path} is there already ({error}); nothing of it was stored")
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreCorrupt(f"{path} is damaged ({error}); `engram db restore` brings back a backup")
     return StoreError(f"{path} could not be used: {error}; `engram doctor` looks into it")

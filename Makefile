@@ -1,0 +1,51 @@
+# Everything happens inside this folder: the environment in .venv, the embedding model in .venv/share.
+PYTHON ?= python3
+BIN := .venv/bin
+MODELS := .venv/share/engram/models
+PYTEST := $(BIN)/python -m pytest -q -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench nightly lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+.venv/installed: requirements-dev.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(MODELS)/installed: .venv/installed
+	$(BIN)/engram model install arctic-embed-s --to $(MODELS)
+	@touch $@
+
+demo: $(MODELS)/installed  ## watch an agent fail, learn, and do better
+	@$(BIN)/python examples/demo.py
+
+test: lint $(MODELS)/installed  ## run every check and every test
+	$(PYTEST)
+
+check: lint  ## run the checks and the fast tests
+	$(PYTEST) -m "not slow"
+
+.PHONY: lint
+lint: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(MODELS)/installed  ## measure, and print ratios
+	$(BIN)/python benchmarks/writes.py
+	$(BIN)/python benchmarks/redaction.py
+
+nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
+	ENGRAM_LONG=1 $(PYTEST) -m slow
+
+lock: .venv/installed  ## pin the newest versions that the ranges allow
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade -o requirements-dev.lock
+
+clean:  ## remove everything that was made here
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,39 @@
+"""What all tests share: nobody's own settings, no network, a brain on a real file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import engram
+from engram.config import PREFIX
+
+settings.register_profile(
+    "engram", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("engram")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(PREFIX) and name != "ENGRAM_LONG"]:
+        monkeypatch.delenv(name)
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home" / name))
+    monkeypatch.setenv("ENGRAM_MODEL_DOWNLOAD", "no")
+    monkeypatch.setenv("ENGRAM_EMBEDDER", "hashing")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "team.db"
+
+
+@pytest.fixture
+def brain(path: Path) -> Iterator[engram.Engram]:
+    with engram.open(path) as opened:
+        yield opened

@@ -1,0 +1,59 @@
+"""The async facade says exactly what the sync one says."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram.aio import AsyncAgent, AsyncEngram
+from engram.engine import AgentHandle, Engram
+
+PAIRS = [(Engram, AsyncEngram), (AgentHandle, AsyncAgent)]
+SYNC_ONLY = {"embed", "near", "embedder"}  # what the engine itself uses
+
+
+@pytest.mark.parametrize(("sync", "aio"), PAIRS)
+def test_every_public_name_is_there(sync: type, aio: type) -> None:
+    assert {name for name in vars(sync) if not name.startswith("_")} - SYNC_ONLY == {
+        name for name in vars(aio) if not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in vars(AsyncAgent) if not n.startswith("_") and n != "name"])
+def test_every_call_is_awaited(name: str) -> None:
+    assert inspect.iscoroutinefunction(getattr(AsyncAgent, name))
+
+
+def test_the_calls_work(path: Path) -> None:
+    async def life() -> None:
+        async with AsyncEngram(engram.open(path)) as brain:
+            alice = brain.agent("alice")
+            receipts = await asyncio.gather(*(alice.remember(f"note {n}") for n in range(20)))
+            assert {receipt.status for receipt in receipts} == {"stored"}
+            assert len(await alice.list()) == 20
+            hits = await alice.recall("note 7", k=1)
+            assert hits[0].memory.text == "note 7"
+            await alice.record_decision(context="c", action="a", outcome=1)
+            assert (await alice.suggest(context="c")).abstained
+            assert await brain.agents() == ["alice"]
+
+    asyncio.run(life())
+
+
+def test_cancelled_calls_neither_block_nor_break_the_memory(path: Path) -> None:
+    async def life() -> None:
+        async with AsyncEngram(engram.open(path)) as brain:
+            alice = brain.agent("alice")
+            for number in range(100):
+                task = asyncio.create_task(alice.remember(f"note {number}"))
+                await asyncio.sleep(0.0005 * (number % 5))
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            assert (await alice.remember("the last one")).status == "stored"
+            assert (await alice.recall("the last one", k=1))[0].memory.text == "the last one"
+
+    asyncio.run(life())

@@ -1,0 +1,32 @@
+"""Many processes on one file: nothing lost, nothing doubled, no lock error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram.upkeep import maintained
+
+WORKER = Path(__file__).parent / "concurrency_worker.py"
+PROCESSES, ROUNDS = 8, 500
+
+
+@pytest.mark.slow
+def test_eight_processes_write_and_recall_without_losing_or_doubling_anything(path: Path) -> None:
+    commands = [[sys.executable, str(WORKER), str(path), str(worker), str(ROUNDS)] for worker in range(PROCESSES)]
+    workers = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        for command in commands
+    ]
+    complaints = [worker.communicate()[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * PROCESSES, complaints
+    with engram.open(path) as brain:
+        texts = [memory.text.split()[0] for memory in brain.agent("team").list(limit=10_000)]
+        assert sorted(texts) == sorted(f"w{worker}n{n}" for worker in range(PROCESSES) for n in range(ROUNDS))
+        assert maintained(brain).check() == []
+        assert maintained(brain).info()["memory_index"] == PROCESSES * ROUNDS
