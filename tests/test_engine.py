@@ -289,3 +289,24 @@ def test_a_closed_memory_says_so(brain: Engram) -> None:
     brain.close()
     with pytest.raises(StoreClosed, match="open it again"):
         brain.agent("alice").list()
+
+
+def test_no_lock_is_held_while_a_model_thinks(path: Path) -> None:
+    """The embedder itself writes to the same file: with a lock held it would wait for ever."""
+
+    class Writer(Broken):
+        away = False
+
+        def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+            with engram.open(path, busy_seconds=1) as other:
+                assert other.agent("bob").remember("meanwhile").status == "stored"
+            return super().embed(texts, purpose)
+
+    with engram.open(path) as opened:
+        brain = Engram(
+            opened.store, embedder=Writer, redactor=SecretRedactor(), sources=Sources(), say=lambda line: None
+        )
+        alice = brain.agent("alice")
+        assert alice.remember("slow thought").reason is None
+        assert alice.recall("slow thought")
+        assert len(brain.agent("bob").list()) >= 2

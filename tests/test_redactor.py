@@ -44,6 +44,8 @@ HEX = DIGITS + "abcdef"
 BASE32 = UPPER + "234567"
 BASE64 = ALNUM + "+/"
 
+BEGIN, END = ("-----" + edge + " {}PRIVATE" + " KEY-----" for edge in ("BEGIN", "END"))
+
 Make = Callable[[random.Random], str]
 
 
@@ -68,7 +70,7 @@ def jwt(rng: random.Random) -> str:
 def pem(rng: random.Random) -> str:
     kind = rng.choice(["RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""])
     lines = [pick(rng, BASE64, 64) for _ in range(6)]
-    return "\n".join([f"-----BEGIN {kind}PRIVATE KEY-----", *lines, f"-----END {kind}PRIVATE KEY-----"])
+    return "\n".join([BEGIN.format(kind), *lines, END.format(kind)])
 
 
 def discord(rng: random.Random) -> str:
@@ -230,6 +232,17 @@ PLACES: dict[str, tuple[Make, str]] = {
     "german": (leet, "Das Passwort ist {}"),
     "api key prose": (hexkey, "our API key is {}, it is on the wiki"),
     "near": (shape((ALNUM, 40)), "Use this key for the weather service {} from now on"),
+    "markdown": (human, "- **Password:** {}"),
+    "table": (human, "| user | bob |\n| password | {} |"),
+    "said before": (leet, "use {} as the password"),
+    "user and password": (leet, "ssh to web1, user bob password {} port 22"),
+    "sql": (generated, "CREATE USER bob IDENTIFIED BY '{}';"),
+    "php": (human, "define('DB_PASSWORD', '{}');"),
+    "default": (hexkey, 'os.getenv("SESSION_SECRET", "{}")'),
+    "dockerfile": (leet, "FROM x\nENV DB_PASSWORD {}\n"),
+    "wifi code": (leet, "WIFI:S:Home;T:WPA;P:{};;"),
+    "private key, hex": (shape("0x", (HEX, 64)), "wallet private key: {}"),
+    "env key": (hexkey, "export WEATHER_KEY={}"),
     "log": (generated, "2026-03-01 ERROR auth failed user=bob password={} ip=10.0.0.1"),
 }
 ROUNDS = 20
@@ -371,6 +384,16 @@ def test_only_the_password_of_a_url_goes() -> None:
         "Bearer authentication is described in RFC6750",
         "basic understanding of electromagnetism",
         "Cookie: the best recipe",
+        "Culture=neutral, PublicKeyToken=b77a5c561934e089",
+        "host key fingerprint is SHA256:" + "Ab3dEf7hIj" * 4 + "Ab3",
+        "add my public key ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA" + "Ab3dEf7hIj" * 4,
+        "secretName: db-credentials-v2",
+        "secret: db-credentials-v2",
+        "kubectl get secret my-app-tls-2024 -o yaml",
+        "print(f'password={password!r}')",
+        "scrypt(b'password', b'salt')",
+        "'pass', 'raise', 'return', 'while'",
+        "def login(self, user: str, password: str) -> None: ...",
     ],
 )
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:
@@ -449,7 +472,7 @@ SNIPPETS = st.one_of(
         [
             *("password", "token", "secret", "api_key", "[secret:", "[secret:x]", "]", ": ", "=", '"', "'"),
             *("\\n", "https://", "bob:", "@", "Bearer ", "Cookie: a=", "--password ", " is ", "hunter", "2!"),
-            *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "PASSWORD=", "\n", " "),
+            *(BEGIN.format(""), END.format("RSA "), "PASSWORD=", "\n", " "),
             *("the password is ", "curl -u bob:", ";Pwd=", "<token>"),
         ]
     ),
@@ -495,7 +518,7 @@ def test_unstorable_text_is_cleaned_and_otherwise_kept(unstorable: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        *("a", "password=", "password: token: ", "sk-", "://a:", "eyJ.", "-----BEGIN PRIVATE KEY-----a"),
+        *("a", "password=", "password: token: ", "sk-", "://a:", "eyJ.", BEGIN.format("") + "a"),
         *("password is ", "key ", "[secret:x]", "Cookie: a=", "curl -u a", "PASSWORD=abc1 ", "'\"", "\\n"),
         *("=A9", "é ", "password for a ", "password=a1&", "password='a.", "(((((", "secret=a1b2c3d4,"),
     ],
@@ -522,7 +545,7 @@ def test_json_is_cleaned_in_keys_and_values() -> None:
     "key", ["password", "DB_PASSWORD", "apiKey", "api-key", "client_secret", "token", "Authorization", "Passwort"]
 )
 def test_a_key_tells_what_its_value_does_not(key: str) -> None:
-    for value in ("hunter", "my little dog", "4711"):
+    for value in ("hunterhunter", "my little dog", "4711"):
         assert clean_json(REDACTOR, {key: value}) == ({key: "[secret:keyed-value]"}, ("keyed-value",))
     assert clean_json(REDACTOR, {key: ["one more"]})[0] == {key: ["[secret:keyed-value]"]}
 
@@ -537,6 +560,7 @@ def test_a_key_tells_what_its_value_does_not(key: str) -> None:
         {"max_tokens": "many", "key": "value", "password_hash": "abc", "token_type": "jwt", "author": "bob"},
         {"password": {"type": "field", "label": "hunter"}},
         {"name": "city", "value": "Rome"},
+        {"token": " the", "logprob": -0.1},
         ["--verbose", "hunter"],
     ],
 )

@@ -53,7 +53,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
         tags=tags,
         metadata=said.of_json(draft.metadata),
         provenance=Provenance(
-            author=Clean(scope.agent),
+            author=said.of(scope.agent),
             session=said.maybe(draft.session),
             role=said.maybe(draft.role),
             speaker=said.maybe(draft.speaker),

@@ -44,15 +44,17 @@ class Rule:
         self._allow = either([always, *(lists.get(name, name) for name in entry.get("allow", []))])
 
     @cached_property
-    def _patterns(self) -> tuple[Any, list[Any], Any]:
-        return re2.compile(self.regex), [re2.compile(p) for p in self._must], re2.compile(self._allow)
+    def _patterns(self) -> tuple[Any, range, list[Any], Any]:
+        pattern = re2.compile(self.regex)
+        groups = range(1, pattern.groups + 1)
+        return pattern, groups, [re2.compile(p) for p in self._must], re2.compile(self._allow)
 
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The secrets of this kind, left to right."""
-        pattern, must, allow = self._patterns
+        pattern, groups, must, allow = self._patterns
         at = 0
         while (match := pattern.search(text, at)) is not None:
-            group = next((g for g in range(1, pattern.groups + 1) if match.start(g) >= 0), 0)
+            group = next((g for g in groups if match.start(g) >= 0), 0)
             start, end = match.span(group)
             secret = text[start:end]
             if (
@@ -77,6 +79,7 @@ class RuleSet:
         self.rules = [Rule(entry, data["fragments"], **lists) for entry in data["rule"]]
         self._harmless = re2.compile(lists["always"])
         self._telling = re2.compile(expanded(data["telling"]["key"], data["fragments"]))
+        self._untelling = re2.compile(data["telling"]["allow"])
         options = re2.Options()
         options.max_mem = 64 << 20  # a set that runs out of memory would silently match nothing
         self._prefilter = re2.Set.SearchSet(options)
@@ -100,6 +103,7 @@ class RuleSet:
         return (
             bool(secret)
             and self._telling.search(key.encode(*_CODEC)) is not None
+            and self._untelling.search(f"{key}={value}".encode(*_CODEC)) is None
             and not self.is_placeholder(value)
             and self._harmless.search(secret) is None
         )

@@ -1,0 +1,63 @@
+"""The wheel, installed alone with what it requires, works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXTRAS_ONLY = ("fastapi", "grpc", "mcp", "redis", "psycopg", "chromadb", "cryptography", "opentelemetry")
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys, engram
+for module in pkgutil.walk_packages(engram.__path__, "engram."):
+    if ".migrations." not in module.name and not module.name.startswith("engram.testing"):
+        importlib.import_module(module.name)
+print(sorted(sys.modules))
+"""
+
+
+def run(code: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_module_imports_without_any_extra() -> None:
+    loaded = run(IMPORT_ALL)
+    assert [name for name in EXTRAS_ONLY if f"'{name}'" in loaded] == []
+
+
+def test_importing_engram_is_cheap() -> None:
+    heavy = ("pydantic", "sqlalchemy", "numpy", "onnxruntime", "alembic", "rich", "click")
+    loaded = run("import sys, engram; engram.__version__; print(sorted(sys.modules))")
+    assert [name for name in heavy if f"'{name}'" in loaded] == []
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_everything_and_installs_into_an_empty_environment(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True)
+    (wheel,) = tmp_path.glob("engram_learning-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "engram/py.typed",
+        "engram/privacy/rules.toml",
+        "engram/stores/migrations/env.py",
+        "engram/stores/migrations/versions/0001_foundation.py",
+    ):
+        assert needed in names
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    subprocess.run(install, check=True)
+    script = "import engram; b = engram.open('x.db'); print(b.agent('a').remember('hello').status); b.close()"
+    done = subprocess.run([str(python), "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("stored", 0), done.stderr
+    command = [str(tmp_path / "venv" / "bin" / "engram"), "--version"]
+    assert "engram" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,44 @@
+"""Rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "engram"
+
+
+def test_only_the_redactor_and_the_stores_make_clean_text() -> None:
+    allowed = {"privacy/redactor.py", "stores/rows.py", "model/clean.py"}
+    makers = set()
+    for file in SOURCE.rglob("*.py"):
+        name = file.relative_to(SOURCE).as_posix()
+        if name.startswith("testing/"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clean"
+            if is_call and not (isinstance(node.args[0], ast.Constant) and node.args[0].value == ""):
+                makers.add(name)
+    assert makers <= allowed
+
+
+def test_the_environment_is_read_in_one_module() -> None:
+    readers = {
+        file.relative_to(SOURCE).as_posix()
+        for file in SOURCE.rglob("*.py")
+        if re.search(r"os\.environ\.get|os\.getenv|os\.environ\[", file.read_text(encoding="utf-8"))
+    }
+    assert readers <= {"config.py"}
+
+
+def test_every_sql_statement_on_memories_names_the_scope() -> None:
+    """What reads across agents does so on purpose, and is listed here."""
+    across = {"unembedded", "count_unembedded", "discard_vectors", "agents", "check", "_check_rows", "rebuild", "info"}
+    for file in ("sql.py", "sqlite.py"):
+        tree = ast.parse((SOURCE / "stores" / file).read_text(encoding="utf-8"))
+        for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
+            body = ast.unparse(function)
+            touches = re.search(r"(HYDRATE|select\(|\.delete\(\)|\.update\(\)\.where)", body)
+            if touches and function.name not in across and "memories" in body:
+                assert "agent" in body or "conditions(scope" in body, f"{file}: {function.name}"
