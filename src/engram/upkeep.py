@@ -37,6 +37,13 @@ def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool =
     return done
 
 
+def missing_vectors(brain: Engram) -> int:
+    """How many memories have no vector of the embedder in use; 0 if the store keeps its vectors by itself."""
+    if not isinstance(brain.store, MirrorsVectors):
+        return 0
+    return brain.store.count_unembedded(LONG_TERM, brain.embedder.identity)
+
+
 def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int]:
     """Make every derived index again from the canonical rows, and fill in the vectors that are missing."""
     rebuilt = maintained(brain).rebuild(progress)

@@ -63,6 +63,13 @@ def locate(db: str) -> tuple[str, str]:
     return (scheme, location.removeprefix("/")) if scheme == "sqlite" else (scheme, db)
 
 
+def restore(backup: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Make the SQLite database `target` what `backup` is, in one step."""
+    from engram.stores import sqlite  # noqa: PLC0415 - a store is imported when it is used
+
+    sqlite.restore(backup, target, Sources(), progress)
+
+
 def models(settings: Settings) -> Models:
     """The models on this machine."""
     own = [Path(settings.models).expanduser()] if settings.models else []

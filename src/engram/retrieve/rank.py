@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from engram.ports import Match
 
 
+LEAST_RANGE = 0.15
+"""Similarities that lie closer together than this are not told apart more sharply than they differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """How much each part of a score counts."""
 
-    words: float = 0.3
-    vector: float = 0.7
+    words: float = 0.2
+    vector: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,6 @@ def _spread(matches: Sequence[Match]) -> dict[str, float]:
     """
     if not matches:
         return {}
-    high, low = max(m.score for m in matches), min(m.score for m in matches)
-    if high == low:
-        return {match.id: match.score for match in matches}
+    high = max(m.score for m in matches)
+    low = min(high - LEAST_RANGE, *(m.score for m in matches))
     return {match.id: high * (match.score - low) / (high - low) for match in matches}

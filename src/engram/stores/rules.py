@@ -51,7 +51,7 @@ def fingerprint(entry: Entry) -> str:
 def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
     """The answer to a write whose key is taken: the first id, or a refusal if it says something else."""
     if known == fingerprint(entry):
-        return Receipt(id=id, status="stored", reason=REPLAYED)
+        return Receipt(id=id, status="stored", reason=REPLAYED, code="replayed")
     reason = f"the key {entry.key!r} already belongs to another memory ({id}); use a new key"
     return Receipt(id=None, status="rejected", reason=reason, code="conflict")
 

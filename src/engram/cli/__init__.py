@@ -1,0 +1,123 @@
+"""The `engram` command: parse, one engine call, render. Only click is imported before a command is chosen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from engram import __version__
+from engram.cli.options import Group
+from engram.cli.state import State
+from engram.errors import EngramError
+
+COMMANDS = ("memory", "learning", "model", "upkeep", "db", "doctor", "config", "completion")
+INTERRUPTED = 130
+
+
+class Root(Group):
+    """Imports a group when it is asked for, and is the border where errors become messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all groups, without importing them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The group or command with this name, from the module of the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"engram.cli.{cmd_name}").command
+        return command
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line; in standalone mode exit with the code that the documentation promises."""
+        given = args[0] if args else options.pop("args", None)
+        given = list(sys.argv[1:] if given is None else given)
+        options["prog_name"] = options.get("prog_name") or "engram"
+        if not options.pop("standalone_mode", True):
+            return super().main(given, standalone_mode=False, **options)
+        sys.exit(self._bordered(State(), given, options))
+
+    def _bordered(self, state: State, given: list[str], options: dict[str, Any]) -> int:
+        _tolerate_any_encoding()
+        try:
+            code = super().main(given, standalone_mode=False, obj=state, **options)
+        except click.Abort as error:
+            return _stopped(state, error)
+        except click.ClickException as error:
+            state.json = state.json or "--json" in given  # what is wrong may stand before it
+            return _misused(state, error)
+        except (EngramError, OSError, ValueError) as error:
+            return _failed(state, error)
+        return code if isinstance(code, int) else 0
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command; a reader that has seen enough, such as `head`, ends it quietly."""
+        try:
+            result = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter flushes once more at its end, and must not complain then.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return result
+
+
+def _tolerate_any_encoding() -> None:
+    """Print what the terminal's encoding lacks as an escape instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _stopped(state: State, error: click.Abort) -> int:
+    if isinstance(error.__context__, KeyboardInterrupt):
+        if error.__cause__ is None:  # at a question, whose line is still open
+            click.echo(err=True)
+        return INTERRUPTED
+    state.error("aborted", "stopped; nothing was changed")
+    return 1
+
+
+def _misused(state: State, error: click.ClickException) -> int:
+    if state.json:
+        state.error("usage" if isinstance(error, click.UsageError) else "failed", error.format_message())
+    else:
+        error.show()
+    return error.exit_code
+
+
+def _failed(state: State, error: EngramError | OSError | ValueError) -> int:
+    if isinstance(error, EngramError):
+        state.error(error.code, str(error))
+        return error.exit_code
+    if isinstance(error, OSError):
+        state.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        return 1
+    pydantic = sys.modules.get("pydantic")  # not imported only to find out that the error is none of its
+    if pydantic is None or not isinstance(error, pydantic.ValidationError):
+        raise error
+    from engram.model import explain
+
+    state.error("invalid", explain(error))
+    return 2
+
+
+@click.group("engram", cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="engram", message="%(prog)s %(version)s")
+def main() -> None:
+    """A memory for AI agents that learns from outcomes.
+
+    \b
+    engram memory add "Staging runs PostgreSQL 15" --tag db
+    engram memory search "which database is in staging?"
+    engram memory record --context flaky-test --action rerun --outcome success
+    engram learning suggest --context flaky-test
+
+    --db, --json and --quiet may also stand after the command. Exit codes: 0 done, 1 failed, 2 usage, 3 not found,
+    4 not allowed, 5 conflict.
+    """  # noqa: D301 - click's mark for lines that stay as they are

@@ -1,0 +1,142 @@
+"""Many memories from a file of JSON lines: streamed, committed 500 at a time, every refused line named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from engram.cli.options import parse_json
+from engram.cli.render import Tell, print_json, progress
+from engram.cli.state import State
+from engram.errors import EngramError, InvalidInput
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle
+    from engram.model import Draft, Receipt
+
+BATCH = 500
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass
+class Tally:
+    """What became of the lines so far."""
+
+    stored: int = 0
+    known: int = 0
+    merged: int = 0
+    rejected: int = 0
+    rejections: list[dict[str, Any]] = field(default_factory=list)
+
+
+def store_file(state: State, writer: AgentHandle, name: str, defaults: Mapping[str, Any]) -> int:
+    """Store every line of a file and print the tally; the exit code."""
+    tally = Tally()
+    with _opened(name) as (file, total), progress(state, "storing", "bytes") as tell:
+        try:
+            _store(state, writer, _watched(file, total, tell), defaults, tally)
+        except (EngramError, OSError, KeyboardInterrupt):
+            state.notice(
+                f"stopped: {tally.stored + tally.known + tally.merged} lines are stored and stay stored; "
+                "a line with a `key` can be stored again without harm"
+            )
+            raise
+    if state.json:
+        print_json(asdict(tally))
+    else:
+        known = f", already there {tally.known:,}" if tally.known else ""
+        click.echo(f"Stored {tally.stored:,}{known}, merged {tally.merged:,}, rejected {tally.rejected:,}.")
+    if tally.rejected and tally.stored + tally.known + tally.merged:
+        state.notice("the lines that were not rejected are stored and stay stored")
+    return 1 if tally.rejected else 0
+
+
+def read_text() -> str:
+    """Standard input as one text, without the line break at its end."""
+    raw = sys.stdin.buffer.read().removeprefix(BOM)
+    try:
+        return raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"standard input is not UTF-8 (byte {error.start}); convert it first") from None
+
+
+def _store(
+    state: State, writer: AgentHandle, lines: Iterable[bytes], defaults: Mapping[str, Any], tally: Tally
+) -> None:
+    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    while some := list(islice(numbered, BATCH)):
+        drafts: dict[int, Draft] = {}
+        refused: dict[int, InvalidInput] = {}
+        for number, line in some:
+            try:
+                drafts[number] = _draft(line.removeprefix(BOM) if number == 1 else line, defaults)
+            except InvalidInput as error:
+                refused[number] = error
+        receipts = dict(zip(drafts, writer.remember(list(drafts.values())), strict=True))
+        for number, _ in some:
+            if number in refused:
+                _reject(state, tally, number, refused[number].code, str(refused[number]))
+            else:
+                _count(state, tally, number, receipts[number])
+
+
+def _draft(line: bytes, defaults: Mapping[str, Any]) -> Draft:
+    from engram.model import Draft
+
+    try:
+        value = parse_json(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"it is not UTF-8 (byte {error.start})") from None
+    except ValueError as error:
+        raise InvalidInput(f"it is not JSON: {error}") from None
+    if isinstance(value, str):
+        value = {"text": value}
+    if not isinstance(value, dict):
+        raise InvalidInput("it must be a JSON object or a string")
+    if unknown := sorted(value.keys() - Draft.model_fields.keys()):
+        raise InvalidInput(f"unknown field {unknown[0]!r}; there are {', '.join(Draft.model_fields)}")
+    if "text" not in value:
+        raise InvalidInput("it has no field 'text'")
+    return Draft(**{**defaults, **value})
+
+
+def _count(state: State, tally: Tally, number: int, receipt: Receipt) -> None:
+    if receipt.code == "replayed":
+        tally.known += 1
+    elif receipt.status == "stored":
+        tally.stored += 1
+    elif receipt.status == "merged":
+        tally.merged += 1
+    else:
+        _reject(state, tally, number, receipt.code or "failed", receipt.reason or "no reason given")
+
+
+def _reject(state: State, tally: Tally, number: int, code: str, reason: str) -> None:
+    tally.rejected += 1
+    tally.rejections.append({"line": number, "code": code, "reason": reason})
+    state.error(code, f"line {number}: {reason}", line=number)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """The file and its size, which is 0 if nobody knows."""
+    if name == "-":
+        yield sys.stdin.buffer, 0
+        return
+    with Path(name).open("rb") as file:
+        yield file, Path(name).stat().st_size
+
+
+def _watched(file: IO[bytes], total: int, tell: Tell) -> Iterator[bytes]:
+    done = 0
+    for line in file:
+        done += len(line)
+        yield line
+        tell(done, total)

@@ -1,0 +1,32 @@
+"""`engram completion`: scripts that let a shell complete commands and options."""
+
+from __future__ import annotations
+
+import click
+
+from engram.cli.options import Command
+from engram.cli.render import print_json
+from engram.cli.state import State
+
+
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  engram completion bash > ~/.local/share/bash-completion/completions/engram
+    zsh:   engram completion zsh > a file called _engram in a folder of $fpath
+    fish:  engram completion fish > ~/.config/fish/completions/engram.fish
+    """  # noqa: D301 - click's mark for lines that stay as they are
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    script = found(ctx.find_root().command, {}, "engram", "_ENGRAM_COMPLETE").source()
+    if ctx.ensure_object(State).json:
+        print_json(script)
+    else:
+        click.echo(script)

@@ -1,0 +1,298 @@
+"""`engram memory`: remember, find, look at, change and forget."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engram.cli import recording
+from engram.cli.options import (
+    Group,
+    filter_options,
+    limit_option,
+    owner_option,
+    reader_option,
+    share,
+    when,
+)
+from engram.cli.render import dump, glance, on_terminal, print_facts, print_json, print_table
+from engram.cli.state import State
+from engram.cli.text import age, block, inline, many, moment
+from engram.errors import InvalidInput, NotFound
+from engram.ids import Sources
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle, Engram
+    from engram.model import Hit, Memory
+
+
+@click.group("memory", cls=Group)
+def command() -> None:
+    """Remember, find and forget.
+
+    Commands that write act for the agent named by --agent, else by the `agent` setting (ENGRAM_AGENT), else for the
+    agent `default`. Commands that read, when no agent is named either way, look at the memories of all agents in the
+    database, and say whose each one is: whoever runs the command owns the file.
+
+    A KIND is one of decision, failure, success, collaboration, knowledge, observation, reflection, plan, result,
+    message and procedure. Times are UTC unless they say otherwise. A time may also be how long ago: 30m, 24h, 7d, 2w.
+    """
+
+
+command.add_command(recording.record)
+command.add_command(recording.add)
+
+
+@command.command("list")
+@reader_option
+@filter_options
+@limit_option(50)
+@click.pass_obj
+def list_(state: State, /, agent: str | None, limit: int, **where: Any) -> None:
+    """List memories, newest first."""
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = [memory for reader in readers for memory in reader.list(limit=limit, **where)]
+    found.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
+    found = found[:limit]
+    if state.json:
+        print_json(dump(found))
+    elif not found:
+        click.echo("No memories.")
+    else:
+        _print_table(found, whose=len(readers) > 1)
+
+
+@command.command("search")
+@click.argument("query")
+@reader_option
+@filter_options
+@limit_option(10)
+@click.option("--min-score", type=share, metavar="0..1", default=0.0, help="Only with at least this score.")
+@click.option("--group-by", type=click.Choice(["session"]), help="Only the best of each session.")
+@click.option(
+    "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into so many tokens."
+)
+@click.option("--explain", is_flag=True, help="Print the parts of each score.")
+@click.pass_obj
+def search(
+    state: State, /, query: str, agent: str | None, limit: int, explain: bool, budget_tokens: int | None, **wanted: Any
+) -> None:
+    """Find the memories that answer QUERY, by words and by meaning."""
+    from engram.retrieve.pack import within_budget
+
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = [
+            hit for reader in readers for hit in reader.recall(query, limit, budget_tokens=budget_tokens, **wanted)
+        ]
+    found = _best(found)[:limit]
+    if budget_tokens is not None:
+        found = within_budget(found, budget_tokens)
+    _print_hits(state, found, explain)
+
+
+@command.command("retrieve")
+@click.option("--context", required=True, help="The situation, such as auth-failure.")
+@reader_option
+@limit_option(10)
+@click.option("--min-score", type=share, metavar="0..1", default=0.0, help="Only with at least this score.")
+@click.option("--explain", is_flag=True, help="Print the parts of each score.")
+@click.pass_obj
+def retrieve(state: State, context: str, agent: str | None, limit: int, min_score: float, explain: bool) -> None:
+    """Show what was done in a context.
+
+    The decisions taken in this very context come first, newest first, then what is remembered of similar ones.
+    """
+    from engram.model import Hit
+
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        same = [memory for reader in readers for memory in reader.decisions(context)]
+        similar = [hit for reader in readers for hit in reader.recall(context, limit, min_score=min_score)]
+    same.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
+    known = {memory.id for memory in same}
+    found = [Hit(id=memory.id, memory=memory, score=1.0, why={"found_by": "same context"}) for memory in same]
+    found += [hit for hit in _best(similar) if hit.id not in known]
+    _print_hits(state, found[:limit], explain)
+
+
+@command.command("show")
+@click.argument("id")
+@owner_option
+@click.pass_obj
+def show(state: State, id: str, agent: str | None) -> None:
+    """Show everything about one memory."""
+    with state.brain() as brain:
+        _, memory = _owned(state, brain, id, agent)
+    if state.json:
+        print_json(memory.model_dump(mode="json"))
+    else:
+        _print_memory(memory)
+
+
+@command.command("annotate")
+@click.argument("id")
+@owner_option
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="The new tags, in place of the old; may be repeated.")
+@click.option("--no-tags", is_flag=True, help="Take all tags away.")
+@click.option("--importance", type=share, metavar="0..1", help="How much it matters.")
+@click.option("--confidence", type=share, metavar="0..1", help="How sure it is.")
+@click.option("--valid-until", type=when, help="When it stops, or stopped, being true.")
+@click.option("--expect-version", type=int, help="Change it only if it is still at this version, else exit with 5.")
+@click.pass_obj
+def annotate(
+    state: State,
+    id: str,
+    agent: str | None,
+    tags: tuple[str, ...],
+    no_tags: bool,
+    importance: float | None,
+    confidence: float | None,
+    valid_until: datetime | None,
+    expect_version: int | None,
+) -> None:
+    """Change what surrounds a memory; what it says never changes."""
+    if tags and no_tags:
+        raise click.UsageError("--tag and --no-tags contradict each other.")
+    if not (tags or no_tags) and importance is None and confidence is None and valid_until is None:
+        raise click.UsageError("Say what is to change: --tag, --no-tags, --importance, --confidence or --valid-until.")
+    with state.brain() as brain:
+        owner, _ = _owned(state, brain, id, agent)
+        changed = owner.annotate(
+            id,
+            tags=tags if tags or no_tags else None,
+            importance=importance,
+            confidence=confidence,
+            valid_until=valid_until,
+            expected_version=expect_version,
+        )
+    if state.json:
+        print_json(changed.model_dump(mode="json"))
+    else:
+        click.echo(f"Changed {changed.id} (version {changed.version})")
+
+
+@command.command("forget")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@owner_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@click.pass_obj
+def forget(state: State, ids: tuple[str, ...], agent: str | None, yes: bool) -> None:
+    """Remove memories and everything that belongs to them, for good.
+
+    If one of several is not there, none is forgotten.
+    """
+    with state.brain() as brain:
+        owned = [_owned(state, brain, id, agent) for id in dict.fromkeys(ids)]
+        if not yes and sys.stdin.isatty():
+            for _, memory in owned:
+                click.echo(f"{memory.id}  {glance(memory.text)}", err=True)
+            click.confirm(f"Forget {many(len(owned), 'memory')} for good?", abort=True, err=True)
+        receipts = [owner.forget(memory.id) for owner, memory in owned]
+    if state.json:
+        print_json(dump(receipts))
+        return
+    for receipt in receipts:
+        gone = ", ".join(f"{name} {number}" for name, number in receipt.removed.items() if number)
+        click.echo(f"Forgot {receipt.id} ({gone})" if receipt.forgotten else f"{receipt.id} was gone already")
+
+
+def _owned(state: State, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
+    """The one agent who has this memory, and the memory. Raises `NotFound`, or `InvalidInput` if several have it."""
+    readers = state.readers(brain, agent)
+    found = [(reader, memory) for reader in readers if (memory := reader.get(id)) is not None]
+    if not found:
+        raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+    if len(found) > 1:
+        names = ", ".join(reader.name for reader, _ in found)
+        raise InvalidInput(f"{id} is a memory of {names}; say whose is meant with --agent")
+    return found[0]
+
+
+def _best(hits: list[Hit]) -> list[Hit]:
+    """Best first; equal scores newest first."""
+    return sorted(sorted(hits, key=lambda hit: hit.id, reverse=True), key=lambda hit: hit.score, reverse=True)
+
+
+def _print_table(memories: list[Memory], whose: bool) -> None:
+    now, glancing = Sources().now(), on_terminal()
+    headings = ["ID", "WHEN", *(["AGENT"] if whose else []), "KIND", "TEXT"]
+    rows = [
+        [
+            memory.id,
+            age(memory.happened_at, now) if glancing else moment(memory.happened_at),
+            *([inline(memory.agent)] if whose else []),
+            memory.kind.value,
+            glance(_said(memory)),
+        ]
+        for memory in memories
+    ]
+    print_table(headings, rows)
+
+
+def _said(memory: Memory) -> str:
+    """What a memory says, after the context it says it about."""
+    return f"{memory.context}: {memory.text}" if memory.context else memory.text
+
+
+def _rate(memory: Memory) -> str:
+    """The success rate of what was learnt; a decision is one episode, and its text says how it went."""
+    if memory.success_rate is None or memory.kind == "decision":
+        return ""
+    return f" ({memory.success_rate:.0%} success rate)"
+
+
+def _print_hits(state: State, hits: list[Hit], explain: bool) -> None:
+    if state.json:
+        print_json(dump(hits))
+        return
+    if not hits:
+        click.echo("Found no memories.")
+        return
+    names = ", ".join(inline(name) for name in dict.fromkeys(hit.memory.agent for hit in hits))
+    click.echo(f"Found {many(len(hits), 'memory')} from {names}:")
+    for hit in hits:
+        memory = hit.memory
+        click.echo(f"  • {glance(_said(memory))}{_rate(memory)}")
+        facts = [
+            memory.id,
+            inline(memory.agent),
+            memory.kind.value,
+            moment(memory.happened_at),
+            *map(inline, memory.tags),
+        ]
+        click.echo(f"    {' · '.join([f'score {hit.score:.2f}', *facts])}")
+        if explain:
+            parts = [f"{name} {value:.3f}" for name, value in hit.why.items() if isinstance(value, float)]
+            parts += [f"{name.replace('_', ' ')} {value}" for name, value in hit.why.items() if isinstance(value, str)]
+            click.echo(f"    {inline(', '.join(parts))}")
+
+
+def _print_memory(memory: Memory) -> None:
+    facts: dict[str, object] = {}
+    for name, value in memory:
+        if name in {"text", "content", "provenance", "metadata"}:
+            continue
+        facts[name] = _plain(value)
+    for part in (memory.provenance, memory.content):
+        facts |= {name: _plain(value) for name, value in part if name != "kind"}
+    facts["metadata"] = _plain(dict(memory.metadata))
+    print_facts(facts)
+    click.echo()
+    click.echo(block(memory.text))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, tuple):
+        return ", ".join(str(item) for item in value)
+    if isinstance(value, dict):
+        from json import dumps
+
+        return dumps(value, ensure_ascii=False) if value else ""
+    return "" if value is None else str(value)

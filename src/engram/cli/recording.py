@@ -1,0 +1,208 @@
+"""`engram memory add` and `engram memory record`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engram.cli import batch
+from engram.cli.options import KIND, Command, agent_option, draft_options
+from engram.cli.render import print_json
+from engram.cli.state import State
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle
+    from engram.model import Receipt
+
+CONFLICT = 5
+
+# For each type: the option and the field of its content that it fills.
+CONTENT = {
+    "decision": {},
+    "failure": {
+        "error": "error_signature",
+        "root_cause": "root_cause",
+        "solution": "solution_applied",
+        "prevention": "prevention_strategy",
+    },
+    "success": {"approach": "successful_approach", "factor": "key_factors", "step": "replication_steps"},
+    "collaboration": {
+        "partner": "partner_agents",
+        "interaction": "interaction_type",
+        "outcome": "outcome",
+        "lesson": "lessons_learned",
+    },
+    "knowledge": {
+        "domain": "domain",
+        "knowledge_type": "knowledge_type",
+        "expertise": "expertise_level",
+        "related": "related_entities",
+    },
+    "plan": {"step": "steps"},
+    "procedure": {"step": "steps"},
+    "result": {"error": "error", "artifact": "artifacts"},
+}
+
+
+@click.command("add", cls=Command)
+@click.argument("text", required=False)
+@agent_option
+@click.option(
+    "--jsonl",
+    "lines",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="Store many: one JSON object or string a line; - is standard input.",
+)
+@click.option("--kind", type=KIND, metavar="KIND", help="The kind of memory. Default: observation.")
+@draft_options
+@click.option("--context", help="The situation it is about.")
+@click.option("--role", help="The role of the speaker, such as user or assistant.")
+@click.option("--speaker", help="Who said it.")
+@click.pass_context
+def add(ctx: click.Context, /, text: str | None, agent: str | None, lines: str | None, **fields: Any) -> None:
+    """Remember TEXT; with - the text is read from standard input.
+
+    --jsonl stores many memories, 500 in a transaction. Each line is a text, or an object with the fields text, kind,
+    tags, at, session, role, speaker, importance, confidence, key, metadata, context, content, sources, valid_from and
+    valid_until; the options given here hold for every line that does not say otherwise. Lines that cannot be stored
+    are named with the reason, and the exit code is then 1. What is stored stays stored when a run is stopped: give
+    every line a `key`, and running it again is harmless.
+    """
+    state = ctx.ensure_object(State)
+    given = {name: value for name, value in fields.items() if value not in (None, ())}
+    if (text is None) == (lines is None):
+        raise click.UsageError("Give a text, or - to read it from standard input, or --jsonl FILE.")
+    if lines is not None and "key" in given:
+        raise click.UsageError("--key is for one memory; in a --jsonl file each line has its own.")
+    said = batch.read_text() if text == "-" else text
+    with state.brain(create=True) as brain:
+        writer = state.writer(brain, agent)
+        if said is None:
+            ctx.exit(batch.store_file(state, writer, str(lines), given))
+        receipt = writer.remember(said, **given)
+        _finish(ctx, state, writer, receipt)
+
+
+@click.command("record", cls=Command)
+@agent_option
+@click.option("--type", "kind", type=KIND, metavar="KIND", default="decision", show_default=True, help="Its kind.")
+@click.option("--context", default="", help="The situation, such as auth-failure; a decision needs it.")
+@click.option("--action", help="decision: what was done.")
+@click.option("--outcome", help="decision, result: success, failure, partial or 0..1; collaboration: how it went.")
+@click.option("--alternative", multiple=True, metavar="ACTION", help="decision: what else could have been done.")
+@click.option("--text", help="What happened, in words. Default: the details given. Not for decisions.")
+@click.option("--error", help="failure, result: the error.")
+@click.option("--root-cause", help="failure: why it went wrong.")
+@click.option("--solution", help="failure: what solved it.")
+@click.option("--prevention", help="failure: how to keep it from happening again.")
+@click.option("--approach", help="success: what worked.")
+@click.option("--factor", multiple=True, help="success: what it depended on; may be repeated.")
+@click.option("--step", multiple=True, help="success, plan, procedure: one step; may be repeated, in order.")
+@click.option("--partner", multiple=True, metavar="NAME", help="collaboration: with whom; may be repeated.")
+@click.option("--interaction", help="collaboration: of which sort.")
+@click.option("--lesson", multiple=True, help="collaboration: what was learnt; may be repeated.")
+@click.option("--domain", help="knowledge: the field.")
+@click.option("--knowledge-type", help="knowledge: of which sort.")
+@click.option("--expertise", help="knowledge: how well it is known.")
+@click.option("--related", multiple=True, help="knowledge: what it is about; may be repeated.")
+@click.option("--artifact", multiple=True, help="result: what it produced; may be repeated.")
+@draft_options
+@click.pass_context
+def record(
+    ctx: click.Context,
+    /,
+    agent: str | None,
+    kind: str,
+    context: str,
+    text: str | None,
+    tags: tuple[str, ...],
+    at: object,
+    session: str | None,
+    importance: float | None,
+    key: str | None,
+    metadata: dict[str, Any] | None,
+    **details: Any,
+) -> None:
+    """Record a decision and how it went, or another experience.
+
+    The details depend on --type; the help of each option says which types it belongs to.
+    """
+    state = ctx.ensure_object(State)
+    details = {name: value for name, value in details.items() if value not in (None, ())}
+    common = {"tags": tags, "at": at, "session": session, "importance": importance, "key": key, "metadata": metadata}
+    common = {name: value for name, value in common.items() if value not in (None, ())}
+    _refuse_strangers(kind, text, details)
+    with state.brain(create=True) as brain:
+        writer = state.writer(brain, agent)
+        if kind == "decision":
+            receipt = writer.record_decision(
+                context=context,
+                action=details["action"],
+                outcome=details["outcome"],
+                alternatives=details.get("alternative", ()),
+                **common,
+            )
+        else:
+            content = _content(kind, context, details)
+            said = text if text is not None else _summary(content)
+            receipt = writer.remember(said, kind=kind, context=context, content=content, **common)
+        _finish(ctx, state, writer, receipt)
+
+
+def _refuse_strangers(kind: str, text: str | None, details: dict[str, Any]) -> None:
+    """Refuse details that belong to another type, and the lack of those that are needed."""
+    own = {"action", "outcome", "alternative"} if kind == "decision" else set(CONTENT.get(kind, {}))
+    own |= {"outcome"} if kind == "result" else set()
+    if strangers := sorted(details.keys() - own):
+        raise click.UsageError(f"{_option(strangers[0])} does not belong to --type {kind}.")
+    if kind == "decision":
+        if text is not None:
+            raise click.UsageError("A decision is told by --context, --action and --outcome; --text is not for it.")
+        if lacking := [_option(name) for name in ("action", "outcome") if name not in details]:
+            raise click.UsageError(f"A decision needs --context, --action and --outcome; {lacking[0]} is missing.")
+    elif text is None and not details:
+        raise click.UsageError("Say what happened with --text.")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _content(kind: str, context: str, details: dict[str, Any]) -> dict[str, Any]:
+    fields = CONTENT.get(kind, {})
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in details.items()}
+    content = {fields[name]: value for name, value in plain.items() if name in fields}
+    if kind == "success" and context:
+        content["context_signature"] = context
+    if kind == "result" and "outcome" in details:
+        from engram.model import quality
+
+        content["ok"] = quality(details["outcome"]) > 0.5
+    return content
+
+
+def _summary(content: dict[str, Any]) -> str:
+    """The details in words, so that they are found by them."""
+    values = [value for name, value in content.items() if name not in {"ok", "context_signature"}]
+    return "; ".join(", ".join(value) if isinstance(value, list) else value for value in values)
+
+
+def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Receipt) -> None:
+    """Print the receipt, and exit with 1 or 5 if it is a rejection."""
+    if state.json:
+        print_json(receipt.model_dump(mode="json"))
+    if not receipt.ok:
+        state.error(receipt.code or "failed", f"not stored: {receipt.reason}")
+        ctx.exit(CONFLICT if receipt.code == "conflict" else 1)
+    if state.json:
+        return
+    if receipt.status == "merged":
+        known = writer.get(str(receipt.id))
+        click.echo(f"Merged with {receipt.id} (evidence {known.evidence if known else '?'})")
+    else:
+        news = receipt.reason if receipt.reason not in state.said else None
+        click.echo(f"Stored {receipt.id}" + (f" ({news})" if news else ""))
+    if receipt.redacted:
+        click.echo(f"Redacted: {', '.join(receipt.redacted)}")
