@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import Clean, ForgetReceipt, Memory, MemoryType, Receipt
@@ -269,6 +270,27 @@ class MirrorsVectors(Protocol):
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
+        ...
+
+
+@runtime_checkable
+class ExpiringStore(Protocol):
+    """Keeps values for a while: the state of a session, not its memories."""
+
+    def put(self, scope: Scope, values: Mapping[str, JsonValue], ttl: float) -> None:
+        """Keep each value under its key for `ttl` seconds from now; what was there is replaced."""
+        ...
+
+    def fetch(self, scope: Scope, keys: Sequence[str]) -> list[JsonValue]:
+        """One answer per key, in order; `None` for a key that is not there, or no longer."""
+        ...
+
+    def drop(self, scope: Scope, keys: Sequence[str]) -> int:
+        """Remove keys; how many were there."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; calling it twice is harmless."""
         ...
 
 

@@ -161,5 +161,5 @@ def _refuse_json(name: str, value: Mapping[str, JsonValue]) -> None:
         raise InvalidInput(f"{name} has {len(encoded):,} characters as JSON, {MAX_JSON:,} are the limit")
     if reason := unstorable(encoded):
         raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
-    if "\\u0000" in encoded:
+    if "\\u0000" in encoded.replace("\\\\", ""):  # two backslashes are one that the text has, and no escape
         raise InvalidInput(f"{name} has a NUL character; remove it")

@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreClosed, StoreError
+from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import Changes, Entry, Filter, Match, Placed, Query, Scope
@@ -220,6 +220,8 @@ class SqlStore(ABC):
             plan.evidence.append(place | _evidence(known.id, seq, entry.memory))
             receipt = Receipt(id=known.id, status="merged", reason=MERGED)
         else:
+            if memory.id in plan.fresh:
+                raise Conflict(f"the id {memory.id} is given twice; nothing was stored. Use a new id")
             plan.fresh[memory.id] = (seq, memory, entry.merge_key)
             plan.vectors += [place | _vector(memory.id, placed) for placed in entry.vectors]
             if entry.merge_key is not None:
@@ -399,6 +401,8 @@ class SqlStore(ABC):
                 yield conn
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
+        except sa.exc.TimeoutError as error:
+            raise StoreBusy(f"too many threads use this memory at once ({error}); use fewer, or try again") from error
 
     @contextmanager
     def _write(self) -> Iterator[sa.Connection]:
@@ -412,6 +416,8 @@ class SqlStore(ABC):
                     self._write_touches(conn)
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
+        except sa.exc.TimeoutError as error:
+            raise StoreBusy(f"too many threads use this memory at once ({error}); use fewer, or try again") from error
         self._after_write()
 
     def _guard(self) -> None:

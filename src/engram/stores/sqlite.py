@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -36,6 +36,8 @@ from engram.stores.rules import memory_terms
 from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, memory_tags, tombstones
 from engram.stores.sql import HYDRATE, WRITE, SqlStore, chunks, conditions, insert
 from engram.words import digest
+
+_log = logging.getLogger("engram")
 
 MAGIC = b"SQLite format 3\x00"
 OLDEST_SQLITE = (3, 35, 0)
@@ -86,9 +88,10 @@ class SqliteStore(SqlStore):
     # Opening -----------------------------------------------------------------------------------------
 
     def _make_engine(self) -> sa.Engine:
-        engine = sa.create_engine(
-            "sqlite://", creator=self._connect, poolclass=sa.pool.QueuePool, pool_size=4, max_overflow=124
-        )
+        pool: dict[str, Any] = {"poolclass": sa.pool.QueuePool, "pool_size": 4, "max_overflow": 124}
+        if self._read_only:
+            pool = {"poolclass": sa.pool.NullPool}  # each read finds out anew whether somebody writes
+        engine = sa.create_engine("sqlite://", creator=self._connect, **pool)
         sa.event.listen(engine, "begin", _begin)
         return engine
 
@@ -128,11 +131,12 @@ class SqliteStore(SqlStore):
     def _migrate(self, version: str | None) -> None:
         from engram.stores.migrate import upgrade  # noqa: PLC0415 - Alembic is slow to import and seldom needed
 
-        if version is not None:
-            self.backup(_beside(self.path, f".schema-{version}.bak"))
         with self._write() as conn:
-            if _version(conn) == version:
-                upgrade(conn)
+            if _version(conn) != version:
+                return  # another process was first
+            if version is not None:
+                self.backup(_beside(self.path, f".schema-{version}.bak"))
+            upgrade(conn)
 
     def _wrapped(self) -> _Wrapped:
         return _Wrapped(self)
@@ -217,12 +221,14 @@ class SqliteStore(SqlStore):
         """Truncate a long log, under the writer's lock, which no other writer can then be holding."""
         if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or _size(_beside(self.path, "-wal")) < CHECKPOINT_BYTES:
             return
-        self._truncate_log()
+        try:
+            self._truncate_log()
+        except StoreError as error:  # what was written is safe in the log, and the next write tries again
+            _log.warning("the log could not be truncated: %s", error)
 
     def _truncate_log(self) -> None:
-        with self._wrapped(), self._engine.connect() as conn:
-            conn.exec_driver_sql("COMMIT")  # SQLAlchemy has begun; a checkpoint runs outside of transactions
-            conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._wrapped(), closing(self._engine.raw_connection()) as conn:
+            conn.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; a file that cannot be written keeps no count."""
@@ -525,7 +531,10 @@ def _scope_term(agent: str) -> str:
 
 def _sound(vector: bytes, dim: int) -> bool:
     """Whether these are the bytes of a vector of length 1."""
-    return len(vector) == 4 * dim and bool(0.99 < np.linalg.norm(np.frombuffer(vector, dtype="<f4")) < 1.01)
+    if len(vector) != 4 * dim:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(0.99 < np.linalg.norm(np.frombuffer(vector, dtype="<f4").astype(np.float64)) < 1.01)
 
 
 def _translate(path: Path, error: BaseException | None) -> EngramError:

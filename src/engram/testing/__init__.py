@@ -1,1 +1,19 @@
 """Contracts that every back end and embedder keeps, ours and other people's: subclass one and give a fixture."""
+
+import pytest
+
+pytest.register_assert_rewrite("engram.testing.embedders", "engram.testing.stores", "engram.testing.vectors")
+
+from engram.testing.embedders import EmbedderContract  # noqa: E402 - so that a failing assert shows its values
+from engram.testing.making import FixedSources, Maker  # noqa: E402
+from engram.testing.stores import DurableStoreContract, MemoryStoreContract  # noqa: E402
+from engram.testing.vectors import VectorStoreContract  # noqa: E402
+
+__all__ = [
+    "DurableStoreContract",
+    "EmbedderContract",
+    "FixedSources",
+    "Maker",
+    "MemoryStoreContract",
+    "VectorStoreContract",
+]

@@ -54,10 +54,7 @@ class _Rows:
         self._position: dict[str, int] = {}
 
     def put(self, ids: Sequence[str], vectors: Matrix) -> None:
-        if vectors.shape[1] != self._matrix.shape[1]:
-            raise InvalidInput(
-                f"vectors of {vectors.shape[1]} dimensions cannot join a shelf of {self._matrix.shape[1]}"
-            )
+        self._refuse_other_lengths(vectors.shape[1])
         self._reserve(len(self._ids) + len(ids))
         for id, vector in zip(ids, vectors, strict=True):
             position = self._position.get(id)
@@ -78,6 +75,7 @@ class _Rows:
                 self._matrix[position] = self._matrix[len(self._ids)]
 
     def nearest(self, vector: Vector, k: int, among: frozenset[str] | None) -> list[Match]:
+        self._refuse_other_lengths(len(vector))
         if among is None:
             positions = None
             similarity = self._matrix[: len(self._ids)] @ vector
@@ -89,6 +87,10 @@ class _Rows:
         picked = order if positions is None else positions[order]
         scores = np.clip(similarity[order], 0, 1)
         return [Match(self._ids[p], float(s)) for p, s in zip(picked, scores, strict=True)]
+
+    def _refuse_other_lengths(self, dim: int) -> None:
+        if dim != self._matrix.shape[1]:
+            raise InvalidInput(f"vectors of {dim} dimensions cannot join a shelf of {self._matrix.shape[1]}")
 
     def _reserve(self, count: int) -> None:
         if count > len(self._matrix):
