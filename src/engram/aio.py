@@ -46,6 +46,7 @@ class AsyncAgent:
     suggest = _in_thread(AgentHandle.suggest)
     decisions = _in_thread(AgentHandle.decisions)
     get = _in_thread(AgentHandle.get)
+    indexes = _in_thread(AgentHandle.indexes)
     list = _in_thread(AgentHandle.list)
     annotate = _in_thread(AgentHandle.annotate)
     forget = _in_thread(AgentHandle.forget)

@@ -17,7 +17,19 @@ from engram.errors import InvalidInput, Unsupported
 from engram.ids import Sources, aware
 from engram.learn import decisions
 from engram.memory.drafting import prepare, rejected
-from engram.model import Clean, Draft, ForgetReceipt, Hit, Memory, MemoryType, Receipt, Suggestion, joined, quality
+from engram.model import (
+    Clean,
+    Draft,
+    ForgetReceipt,
+    Hit,
+    Memory,
+    MemoryIndex,
+    MemoryType,
+    Receipt,
+    Suggestion,
+    joined,
+    quality,
+)
 from engram.ports import (
     LONG_TERM,
     Annotates,
@@ -240,6 +252,10 @@ class AgentHandle:
     def get(self, id: str) -> Memory | None:
         """The memory with this id, or `None` if this agent has none."""
         return self._store.get(self._scope, [id])[0]
+
+    def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
+        """Where the memory with this id has vectors: in which namespaces, by which embedders."""
+        return tuple(self._store.indexes(self._scope, id)) if isinstance(self._store, MirrorsVectors) else ()
 
     def list(
         self,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.model import Clean, ForgetReceipt, Memory, MemoryType, Receipt
+from engram.model import Clean, ForgetReceipt, Memory, MemoryIndex, MemoryType, Receipt
 
 Vector = NDArray[np.float32]
 """One embedding of length 1, shape (dim,)."""
@@ -185,7 +185,8 @@ class MemoryStore(Protocol):
         """Store all entries in one durable transaction; one receipt per entry, in order.
 
         An entry whose key is known answers with the first receipt's id; if it says something else it is
-        rejected. An entry whose `merge_key` is known counts as evidence for the memory that has it.
+        rejected. An entry whose `merge_key` is known counts as evidence for the memory that has it. Raises
+        `Conflict` for an id that is taken and `InvalidInput` for a vector of another length; then nothing is stored.
         """
         ...
 
@@ -262,6 +263,10 @@ class MirrorsVectors(Protocol):
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
         """How many memories have no vector of this embedder."""
+        ...
+
+    def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
+        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
         ...
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:

@@ -57,7 +57,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
             session=said.maybe(draft.session),
             role=said.maybe(draft.role),
             speaker=said.maybe(draft.speaker),
-            sources=draft.sources,
+            sources=tuple(said.of(source) for source in draft.sources),
         ),
         importance=draft.importance,
         confidence=draft.confidence,

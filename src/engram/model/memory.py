@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -14,7 +15,15 @@ from engram.ids import aware
 from engram.model.clean import Clean
 from engram.model.content import Content, Frozen, MemoryType
 
-Moment = Annotated[datetime, AfterValidator(aware)]
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return aware(moment)
+    except OverflowError:
+        raise ValueError("the time lies outside of the years 1 to 9999") from None
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
 """A time in UTC; a naive one is taken as UTC."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -194,5 +203,5 @@ def explain(error: ValidationError) -> str:
 
 
 def _shorten(value: object) -> str:
-    shown = ascii(value)
+    shown = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -12,7 +12,7 @@ from typing import Any
 
 from engram.errors import Conflict, NotFound, StoreClosed
 from engram.ids import Sources
-from engram.model import ForgetReceipt, Memory, Receipt
+from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Changes,
     Entry,
@@ -40,7 +40,7 @@ class Row:
     length: int
     context_key: str
     merge_key: str | None
-    placed: list[tuple[str, str]] = field(default_factory=list)
+    placed: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -204,6 +204,13 @@ class InMemoryStore:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
             return sum((namespace, embedder) not in row.placed for row in rows)
 
+    def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
+        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
+        with self._lock:
+            row = self._room(scope).rows.get(id)
+            places = sorted(row.placed.items()) if row else []
+            return [MemoryIndex(memory_id=id, namespace=ns, embedder=by, dim=dim) for (ns, by), dim in places]
+
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         """Add vectors to memories that still exist; how many were added."""
         self._guard()
@@ -222,7 +229,7 @@ class InMemoryStore:
                 for row in room.rows.values():
                     for place in [p for p in row.placed if p[0] == namespace and p[1] != keep]:
                         self._vectors.remove(Shelf(scope, *place), [row.memory.id])
-                        row.placed.remove(place)
+                        del row.placed[place]
                         gone += 1
             return gone
 
@@ -251,8 +258,7 @@ class InMemoryStore:
     def _place(self, scope: Scope, row: Row, placed: Placed) -> None:
         shelf = Shelf(scope, placed.namespace, placed.embedder)
         self._vectors.add(shelf, [row.memory.id], placed.vector[None, :])
-        if (placed.namespace, placed.embedder) not in row.placed:
-            row.placed.append((placed.namespace, placed.embedder))
+        row.placed[placed.namespace, placed.embedder] = len(placed.vector)
 
     def _by_words(self, scope: Scope, rows: dict[str, Row], terms: list[str]) -> list[Match]:
         everyone = self._room(scope).rows.values()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from engram.errors import InvalidInput
-from engram.model import Memory, Receipt
+from engram.model import Memory, MemoryType, Receipt
 from engram.ports import Entry, Filter, Scope
 from engram.words import digest, index_terms
 
@@ -69,5 +69,13 @@ def merged(known: Memory, newcomer: Memory) -> Memory:
 
 
 def memory_terms(memory: Memory) -> list[str]:
-    """The terms a memory is found by: its text, its context and its tags."""
-    return index_terms("\n".join((memory.text, memory.context, *memory.tags)))
+    """The terms a memory is found by: its text, its context, its tags and the details of its kind."""
+    return index_terms("\n".join((memory.text, memory.context, *memory.tags, *_details(memory))))
+
+
+def _details(memory: Memory) -> Iterator[str]:
+    if memory.kind is MemoryType.DECISION:
+        return  # its text and context say the same
+    for name, value in memory.content:
+        if name != "kind" and value:
+            yield from value if isinstance(value, tuple) else (str(value),)

@@ -9,18 +9,18 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError
 from engram.ids import Sources, micros
-from engram.model import ForgetReceipt, Memory, Receipt
+from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import Changes, Entry, Filter, Match, Placed, Query, Scope
 from engram.stores.rows import Row, to_json, to_memory, to_row
 from engram.stores.rules import MERGED, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
@@ -36,10 +36,8 @@ from engram.stores.schema import (
 )
 from engram.words import query_terms
 
-T = TypeVar("T")
 _log = logging.getLogger("engram")
 
-CHUNK = 500
 MAX_PENDING_TOUCHES = 1000
 WRITE = "engram_write"
 
@@ -101,6 +99,10 @@ class SqlStore(ABC):
         """Reserve `count` write numbers; the first of them."""
 
     @abstractmethod
+    def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+        """Whether a column has one of the values, however many there are, in one parameter."""
+
+    @abstractmethod
     def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         """Make rows (agent, seq, terms) findable by their terms."""
 
@@ -157,10 +159,9 @@ class SqlStore(ABC):
             return sorted(conn.scalars(sa.select(agents.c.agent)))
 
     def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
-        for some in chunks(ids):
-            found = HYDRATE.where(memories.c.agent == scope.agent, memories.c.id.in_(some))
-            for row in conn.execute(found).mappings():
-                yield to_memory(row)
+        found = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
+        for row in conn.execute(found).mappings():
+            yield to_memory(row)
 
     # Writing -----------------------------------------------------------------------------------------
 
@@ -181,23 +182,22 @@ class SqlStore(ABC):
         return receipts
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
-        table, found = memory_keys.c, {}
-        for some in chunks([entry.key for entry in entries if entry.key is not None]):
-            rows = sa.select(table.key, table.memory_id, table.fingerprint).where(
-                table.agent == scope.agent, table.key.in_(some)
-            )
-            found.update({key: (id, print_) for key, id, print_ in conn.execute(rows)})
-        return found
+        table, keys = memory_keys.c, [entry.key for entry in entries if entry.key is not None]
+        if not keys:
+            return {}
+        rows = sa.select(table.key, table.memory_id, table.fingerprint).where(
+            table.agent == scope.agent, self._one_of(table.key, keys)
+        )
+        return {key: (id, print_) for key, id, print_ in conn.execute(rows)}
 
     def _known_twins(
         self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]
     ) -> dict[str, tuple[int, Memory]]:
-        found = {}
-        for some in chunks([entry.merge_key for entry in entries if entry.merge_key is not None]):
-            rows = HYDRATE.where(memories.c.agent == scope.agent, memories.c.merge_key.in_(some))
-            for row in conn.execute(rows).mappings():
-                found[row["merge_key"]] = (row["seq"], to_memory(row))
-        return found
+        keys = [entry.merge_key for entry in entries if entry.merge_key is not None]
+        if not keys:
+            return {}
+        rows = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.merge_key, keys))
+        return {row["merge_key"]: (row["seq"], to_memory(row)) for row in conn.execute(rows).mappings()}
 
     def _decide(
         self,
@@ -278,17 +278,13 @@ class SqlStore(ABC):
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
         with self._write() as conn:
-            seqs: dict[str, int] = {}
-            for some in chunks(ids):
-                own = sa.select(memories.c.id, memories.c.seq).where(
-                    memories.c.agent == scope.agent, memories.c.id.in_(some)
-                )
-                seqs.update((row.id, row.seq) for row in conn.execute(own))
+            own = (memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
+            rows = conn.execute(sa.select(memories.c.id, memories.c.seq).where(*own))
+            seqs = {row.id: row.seq for row in rows}
             removed = self._count_belongings(conn, scope, list(seqs))
             self._unindex_words(conn, list(seqs.values()))
-            for some in chunks(list(seqs)):
-                conn.execute(memories.delete().where(memories.c.agent == scope.agent, memories.c.id.in_(some)))
             if seqs:
+                conn.execute(memories.delete().where(*own))
                 first, at = self._number(conn, len(seqs)), micros(self._sources.now())
                 conn.execute(
                     _BURY,
@@ -300,14 +296,13 @@ class SqlStore(ABC):
         counts = {id: {"memories": 1, "evidence": 0, "keys": 0, "vectors": 0, "words": 1} for id in ids}
         tables = {"evidence": memory_evidence, "keys": memory_keys, "vectors": memory_index}
         for name, table in tables.items():
-            for some in chunks(ids):
-                count = (
-                    sa.select(table.c.memory_id, sa.func.count())
-                    .where(table.c.agent == scope.agent, table.c.memory_id.in_(some))
-                    .group_by(table.c.memory_id)
-                )
-                for id, number in conn.execute(count):
-                    counts[id][name] = number
+            count = (
+                sa.select(table.c.memory_id, sa.func.count())
+                .where(table.c.agent == scope.agent, self._one_of(table.c.memory_id, ids))
+                .group_by(table.c.memory_id)
+            )
+            for id, number in conn.execute(count):
+                counts[id][name] = number
         return counts
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
@@ -390,14 +385,31 @@ class SqlStore(ABC):
             self._vectors_went(conn)
             return conn.execute(stale).rowcount
 
+    def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
+        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
+        v = memory_index.c
+        places = sa.select(v.namespace, v.embedder, v.dim).where(v.agent == scope.agent, v.memory_id == id)
+        with self._read() as conn:
+            rows = conn.execute(places.order_by(v.namespace, v.embedder)).all()
+        return [MemoryIndex(memory_id=id, namespace=ns, embedder=embedder, dim=dim) for ns, embedder, dim in rows]
+
     # Connections -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        with self._engine.connect() as conn:
+            try:
+                yield conn
+            finally:
+                if self._closed and not conn.invalidated:  # meanwhile, by another thread: the pool is gone
+                    conn.detach()
 
     @contextmanager
     def _read(self) -> Iterator[sa.Connection]:
         """One consistent view of the database."""
         self._guard()
         try:
-            with self._engine.connect() as conn, conn.begin():
+            with self._connection() as conn, conn.begin():
                 yield conn
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
@@ -409,7 +421,7 @@ class SqlStore(ABC):
         """One durable transaction: committed when the block ends, undone when it raises."""
         self._guard()
         try:
-            with self._engine.connect() as conn:
+            with self._connection() as conn:
                 conn.execution_options(**{WRITE: True})
                 with conn.begin():
                     yield conn
@@ -473,11 +485,6 @@ def insert(conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
     """Insert rows, if there are any."""
     if rows:
         conn.execute(table.insert(), rows)
-
-
-def chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    """The items in portions that fit into one statement."""
-    return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
 
 
 def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
@@ -34,7 +35,7 @@ from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStor
 from engram.stores.rows import seal, to_memory
 from engram.stores.rules import memory_terms
 from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, memory_tags, tombstones
-from engram.stores.sql import HYDRATE, WRITE, SqlStore, chunks, conditions, insert
+from engram.stores.sql import HYDRATE, WRITE, SqlStore, conditions, insert
 from engram.words import digest
 
 _log = logging.getLogger("engram")
@@ -73,6 +74,7 @@ class SqliteStore(SqlStore):
         self.path = path
         self._vectors = vectors
         self._durable, self._busy_seconds = durable, busy_seconds
+        self._log_limit = CHECKPOINT_BYTES
         self._marks: dict[Shelf, tuple[str, int]] = {}
         self._syncing = threading.Lock()
         fresh = _inspect(path)
@@ -109,7 +111,8 @@ class SqliteStore(SqlStore):
         conn.execute("PRAGMA cell_size_check = ON")
         conn.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
         if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
-            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` truncates the log instead
+            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` does it instead
+        conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
         return conn
 
     def _prepare(self) -> None:
@@ -140,6 +143,10 @@ class SqliteStore(SqlStore):
 
     def _wrapped(self) -> _Wrapped:
         return _Wrapped(self)
+
+    def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+        listed = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+        return column.in_(sa.select(listed.c.value))
 
     # Words -------------------------------------------------------------------------------------------
 
@@ -190,9 +197,9 @@ class SqliteStore(SqlStore):
     def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
         """The ids that pass the filter: of all, or of these."""
         passing = sa.select(memories.c.id).where(*conditions(scope, query.where))
-        if ids is None:
-            return frozenset(conn.scalars(passing))
-        return frozenset(id for some in chunks(ids) for id in conn.scalars(passing.where(memories.c.id.in_(some))))
+        if ids is not None:
+            passing = passing.where(self._one_of(memories.c.id, ids))
+        return frozenset(conn.scalars(passing))
 
     def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
         """Take over what this and other processes wrote since the shelf was last looked at."""
@@ -218,17 +225,24 @@ class SqliteStore(SqlStore):
     # Keeping the file well ---------------------------------------------------------------------------
 
     def _after_write(self) -> None:
-        """Truncate a long log, under the writer's lock, which no other writer can then be holding."""
-        if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or _size(_beside(self.path, "-wal")) < CHECKPOINT_BYTES:
+        """Carry a long log over into the file, so that it can begin anew."""
+        size = _size(_beside(self.path, "-wal"))
+        if size < CHECKPOINT_BYTES:
+            self._log_limit = CHECKPOINT_BYTES
+        if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or size < self._log_limit:
             return
+        self._log_limit = size + CHECKPOINT_BYTES // 4  # a reader may hold it up; do not try at every write
         try:
-            self._truncate_log()
-        except StoreError as error:  # what was written is safe in the log, and the next write tries again
-            _log.warning("the log could not be truncated: %s", error)
+            self._checkpoint()
+        except StoreError as error:  # what was written is safe in the log, and a later write tries again
+            _log.warning("the log could not be carried over: %s", error)
 
-    def _truncate_log(self) -> None:
-        with self._wrapped(), closing(self._engine.raw_connection()) as conn:
-            conn.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+    def _checkpoint(self) -> None:
+        """Under the writer's lock, so that no writer can begin the log anew meanwhile; waits for no reader."""
+        with self._wrapped(), closing(self._connect()) as lock, closing(self._connect()) as conn:
+            lock.execute("BEGIN IMMEDIATE")
+            conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            lock.execute("ROLLBACK")
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; a file that cannot be written keeps no count."""
@@ -242,7 +256,8 @@ class SqliteStore(SqlStore):
         except StoreFull:
             _beside(self.path, "-reserve").unlink(missing_ok=True)
             receipts = super().forget(scope, ids)
-            self._truncate_log()
+            with self._wrapped(), closing(self._connect()) as conn:
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._keep_reserve()
             return receipts
 
@@ -340,9 +355,7 @@ class SqliteStore(SqlStore):
             with self._wrapped(), closing(self._connect()) as source, closing(sqlite3.connect(partial)) as copy:
                 source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
                 source.execute("SELECT * FROM counter").fetchall()
-                source.backup(
-                    copy, pages=1024, progress=progress and (lambda _, left, all_: progress(all_ - left, all_))
-                )
+                source.backup(copy, pages=1024, progress=_steps(progress))
                 copy.execute("PRAGMA journal_mode = WAL")
             partial.replace(target)
         finally:
