@@ -25,7 +25,7 @@ def write_and_kill(path: Path, round_: int, delay: float) -> list[tuple[str, str
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         first = writer.stdout.readline()
-        killer = threading.Thread(target=lambda: (time.sleep(delay), writer.kill()))
+        killer = threading.Timer(delay, writer.kill)
         killer.start()
         lines = [first, *writer.stdout]
         killer.join()

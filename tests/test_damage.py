@@ -27,7 +27,7 @@ def copy(path: Path, target: Path) -> Path:
 def texts(path: Path) -> list[str]:
     with engram.open(path) as brain:
         assert maintained(brain).check() == []
-        return [memory.text for memory in brain.agent("alice").list(limit=1000)][::-1]
+        return [str(memory.text) for memory in brain.agent("alice").list(limit=1000)][::-1]
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from engram.ports import Match
 
-
 LEAST_RANGE = 0.15
 """Similarities that lie closer together than this are not told apart more sharply than they differ."""
 
