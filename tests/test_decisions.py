@@ -53,8 +53,8 @@ def test_rates_are_posterior_means_with_their_interval_and_episodes() -> None:
     bad = decision("wait", 0.0, 9)
     suggestion = weigh("c", [*good, bad])
     retry, wait = suggestion.actions
-    assert (retry.action, retry.success_rate, retry.attempts) == ("retry", pytest.approx(0.8), 3)
-    assert (wait.action, wait.success_rate, wait.attempts) == ("wait", pytest.approx(1 / 3), 1)
+    assert [(record.action, record.attempts) for record in (retry, wait)] == [("retry", 3), ("wait", 1)]
+    assert [retry.success_rate, wait.success_rate] == pytest.approx([0.8, 1 / 3])
     assert retry.interval[0] < 0.8 < retry.interval[1]
     assert retry.last_used == START + timedelta(hours=2)
     assert set(retry.episodes_for) == {memory.id for memory in good}

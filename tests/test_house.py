@@ -16,9 +16,10 @@ def test_only_the_redactor_and_the_stores_make_clean_text() -> None:
         name = file.relative_to(SOURCE).as_posix()
         if name.startswith("testing/"):
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clean"
-            if is_call and not (isinstance(node.args[0], ast.Constant) and node.args[0].value == ""):
+        calls = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        for call in calls:
+            makes = isinstance(call.func, ast.Name) and call.func.id == "Clean"
+            if makes and not (isinstance(call.args[0], ast.Constant) and call.args[0].value == ""):
                 makers.add(name)
     assert makers <= allowed
 
