@@ -509,7 +509,13 @@ def test_an_encoding_without_the_characters_is_survived(run: Run) -> None:
 
 def test_ctrl_c_exits_with_130_and_says_what_stays(db: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "engram", "memory", "add", "--jsonl", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - it only sets a signal
+    ) as running:
         assert running.stdin is not None
         running.stdin.write(b'"x"\n' * 600)
         running.stdin.flush()
@@ -519,6 +525,10 @@ def test_ctrl_c_exits_with_130_and_says_what_stays(db: Path, tmp_path: Path) -> 
     assert running.returncode == 130
     assert b"500 lines are stored and stay stored" in said
     assert b"Traceback" not in said
+
+
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
 
 
 def _until_stored(db: Path, number: int) -> None:

@@ -31,7 +31,8 @@ def id(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 ON_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "engram", *sys.argv[1:]])

@@ -60,11 +60,20 @@ class Root(Group):
             result = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except BrokenPipeError:
-            # The interpreter flushes once more at its end, and must not complain then.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        except OSError as error:
+            _give_up_output()
+            if isinstance(error, BrokenPipeError):
+                return 0
+            raise
         return result
+
+
+def _give_up_output() -> None:
+    """If nothing more can be printed, make sure that the interpreter does not try once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tolerate_any_encoding() -> None:
