@@ -73,7 +73,6 @@ def test_something_can_be_valid_until_a_time_without_a_beginning_being_named() -
         {"valid_until": START},
         {"valid_until": START - timedelta(days=1)},
         {"valid_from": START + timedelta(days=2), "valid_until": START + timedelta(days=1)},
-        {"at": START + timedelta(days=2), "valid_until": START + timedelta(days=2)},
     ],
 )
 def test_a_validity_that_ends_before_it_begins_is_refused(times: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -311,3 +311,102 @@ def test_no_lock_is_held_while_a_model_thinks(path: Path) -> None:
         assert alice.remember("slow thought").reason is None
         assert alice.recall("slow thought")
         assert len(brain.agent("bob").list()) >= 2
+
+
+def test_an_id_that_no_memory_can_have_is_not_found_and_harms_no_other(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    id = str(alice.remember("still here").id)
+    for nasty in (f"{id}\x00x", "\ud800", "", f"{id}%", None, 7):
+        assert alice.get(nasty) is None  # type: ignore[arg-type]
+        assert alice.forget(nasty).forgotten is False  # type: ignore[arg-type]
+        assert alice.indexes(nasty) == ()  # type: ignore[arg-type]
+        with pytest.raises(NotFound):
+            alice.annotate(nasty, importance=1)  # type: ignore[arg-type]
+    assert alice.get(id) is not None
+
+
+def test_what_was_just_stored_is_recalled_whatever_the_clocks_say(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    alice.remember("the meeting is planned", at=datetime(2100, 1, 1, tzinfo=UTC))
+    assert alice.recall("meeting")
+    alice.remember("the new price applies", valid_from="2100-01-01")
+    assert [hit.memory.text for hit in alice.recall("price")] == ["the meeting is planned"]
+
+
+def test_a_statement_that_had_ended_can_be_made_again(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    first = alice.remember("the port is 5432", kind="knowledge", valid_from="2026-01-01")
+    alice.annotate(str(first.id), valid_until="2026-02-01")
+    again = alice.remember("the port is 5432", kind="knowledge")
+    assert (again.status, again.id == first.id) == ("stored", False)
+    assert [hit.id for hit in alice.recall("port")] == [again.id]
+    assert alice.remember("the port is 5432", kind="knowledge").id == again.id
+    with pytest.raises(InvalidInput, match="valid_until"):
+        alice.annotate(str(again.id), valid_until="2020-01-01")
+
+
+def test_sessions_and_keys_with_secrets_stay_apart(brain: Engram) -> None:
+    alice, one, other = brain.agent("alice"), "ghp_" + "aB3dE6gH9j" * 4, "ghp_" + "kL3mN6pQ9r" * 4
+    assert alice.remember("first", key=one, session=one).id != alice.remember("first", key=other, session=other).id
+    assert [memory.text for memory in alice.list(session=one)] == ["first"]
+    assert alice.remember("first", key=one, session=one).code == "replayed"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [np.zeros((0, 4)), np.full((1, 4), np.nan), np.ones((1, 3)), np.ones((1, 4)), np.zeros((1, 4))],
+    ids=["too few", "not a number", "too short", "too long", "no direction"],
+)
+def test_a_model_that_answers_nonsense_costs_the_vector_and_not_the_memory(answer: Matrix) -> None:
+    class Confused(Broken):
+        def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+            return answer.astype(np.float32)
+
+    store = InMemoryStore(ExactVectors())
+    brain = Engram(store, embedder=Confused, redactor=SecretRedactor(), sources=Sources(), say=lambda line: None)
+    alice = brain.agent("alice")
+    assert alice.remember("kept").status == "stored"
+    assert alice.recall("kept")[0].why["found_by"] == "words"
+
+
+def test_a_draft_can_be_a_dictionary_and_the_text_a_keyword(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    alice.remember({"text": "from a dictionary", "tags": ["a"]}, tags=["b"])
+    alice.remember(text="by keyword")
+    assert [(memory.text, memory.tags) for memory in alice.list()] == [
+        ("by keyword", ()),
+        ("from a dictionary", ("a", "b")),
+    ]
+    with pytest.raises(InvalidInput, match="needs a text"):
+        alice.remember({"kind": "plan"})
+
+
+def test_wrong_types_are_clear_errors(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    id = str(alice.remember("x").id)
+    wrong: list[Callable[[], object]] = [
+        lambda: alice.remember(None),  # type: ignore[call-overload]
+        lambda: alice.record_decision(context="c", action="a", outcome=None),  # type: ignore[arg-type]
+        lambda: alice.record_decision(context=None, action="a", outcome=1),  # type: ignore[arg-type]
+        lambda: alice.record_decision(context="c", action="a", outcome=1, content={}),
+        lambda: alice.suggest(context="c", actions=[5]),  # type: ignore[list-item]
+        lambda: alice.recall("x", kinds=5),  # type: ignore[arg-type]
+        lambda: alice.recall("x", min_score="0.5"),  # type: ignore[arg-type]
+        lambda: alice.recall("x", min_score=float("nan")),
+        lambda: alice.recall("x", budget_tokens=-5),
+        lambda: alice.list(offset="1"),  # type: ignore[arg-type]
+        lambda: alice.annotate(id, importance="high"),  # type: ignore[arg-type]
+        lambda: alice.annotate(id, tags=["t" * 5000]),
+        lambda: brain.agent("ghp_" + "aB3dE6gH9j" * 4),
+    ]
+    for call in wrong:
+        with pytest.raises(InvalidInput):
+            call()
+
+
+def test_the_actions_that_are_asked_about_are_redacted_too(brain: Engram) -> None:
+    alice, secret = brain.agent("alice"), "ghp_" + "aB3dE6gH9j" * 4
+    alice.record_decision(context="login", action=f"use {secret}", outcome="success")
+    suggestion = alice.suggest(context="login", actions=[f"use {secret}"])
+    assert suggestion.actions[0].attempts == 1
+    assert secret not in suggestion.model_dump_json()

@@ -160,8 +160,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
@@ -183,9 +183,9 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     def new_schema(rest: str = "pass") -> None:
         scripts = tmp_path / "scripts"
         shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-        (scripts / "versions" / "0002_next.py").write_text(NEXT.replace("{rest}", rest))
+        (scripts / "versions" / "0003_next.py").write_text(NEXT.replace("{rest}", rest))
         monkeypatch.setattr(migrate, "upgrade", partial(migrate.upgrade, scripts=scripts))
-        monkeypatch.setattr(sqlite, "REVISION", "0002")
+        monkeypatch.setattr(sqlite, "REVISION", "0003")
 
     return new_schema
 
@@ -226,7 +226,7 @@ def test_an_older_database_is_upgraded_when_it_is_opened_and_nothing_is_lost(
     assert contents(store) == expected("0001")
     assert store.check() == []
     assert "notes" in tables(old)
-    assert version(old) == "0002"
+    assert version(old) == "0003"
 
 
 def test_an_upgrade_makes_a_backup_first(old: Path, open_at: Open, release: Release, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_processes_that_upgrade_at_once_do_it_once_and_keep_the_backup(
         SqliteStore(old, ExactVectors(), Sources()).close()
 
     assert in_children(4, work) == [0] * 4
-    assert version(old) == "0002"
+    assert version(old) == "0003"
     assert version(tmp_path / "engram.db.schema-0001.bak") == "0001"
     assert open_at(old).check() == []
 
@@ -300,7 +300,7 @@ def test_an_upgrade_that_is_killed_is_done_by_the_next_one_who_opens(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         store = open_at(old)
-        assert version(old) == "0002"
+        assert version(old) == "0003"
         assert store.check() == []
         store.close()
 

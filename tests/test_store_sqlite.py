@@ -31,6 +31,7 @@ from engram.ids import Sources
 from engram.model import Clean
 from engram.ports import Entry, Query, Scope
 from engram.privacy import SecretRedactor
+from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore, open_store, restore
 from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
 from engram.testing.making import START, placed
@@ -194,7 +195,7 @@ def test_facts_about_the_database(path: Path, open_at: Open) -> None:
     store.add(ALICE, events(3))
     info = store.info()
     assert (info["path"], info["memories"], info["agents"], info["memory_index"]) == (str(path), 3, 1, 3)
-    assert (info["schema"], info["durable"], info["read_only"]) == ("0001", "no", "no")
+    assert (info["schema"], info["durable"], info["read_only"]) == (REVISION, "no", "no")
 
 
 # Reading only --------------------------------------------------------------------------------------------

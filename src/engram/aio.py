@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -34,12 +34,12 @@ class AsyncAgent:
         return self._sync.name
 
     @overload
-    async def remember(self, what: str | Draft, **fields: Any) -> Receipt: ...
+    async def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
     @overload
-    async def remember(self, what: Sequence[str | Draft], **fields: Any) -> list[Receipt]: ...
-    async def remember(self, what: Any, **fields: Any) -> Any:
+    async def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]: ...
+    async def remember(self, text: Any, **fields: Any) -> Any:
         """`AgentHandle.remember`, in a thread."""
-        return await asyncio.to_thread(lambda: self._sync.remember(what, **fields))
+        return await asyncio.to_thread(lambda: self._sync.remember(text, **fields))
 
     record_decision = _in_thread(AgentHandle.record_decision)
     recall = _in_thread(AgentHandle.recall)

@@ -13,10 +13,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, overload
 
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import InvalidInput, ModelError, NotFound, Unsupported
 from engram.ids import Sources, aware
 from engram.learn import decisions
-from engram.memory.drafting import prepare, rejected
+from engram.memory.drafting import handle, prepare, refuse_list, rejected
 from engram.model import (
     Clean,
     Draft,
@@ -39,12 +39,15 @@ from engram.ports import (
     Entry,
     Filter,
     ListsAgents,
+    Matrix,
     MemoryStore,
     MirrorsVectors,
     Placed,
+    Purpose,
     Query,
     Redactor,
     Scope,
+    is_unit,
     unstorable,
 )
 from engram.retrieve.search import Wanted, recall
@@ -52,10 +55,12 @@ from engram.words import normal_form
 
 MAX_K = 1000
 MAX_EPISODES = 10_000
+MAX_OFFSET = MAX_BUDGET = 1_000_000_000
 
 Kinds = str | Iterable[str]
 When = datetime | str
 Memories = list[Memory]
+Item = str | Draft | Mapping[str, Any]
 
 
 class Engram:
@@ -80,7 +85,10 @@ class Engram:
 
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
-        return AgentHandle(self, Scope(name))
+        scope = Scope(name)
+        if self.redactor.clean([name])[0].found:
+            raise InvalidInput("this agent's name holds a secret; give it another one")
+        return AgentHandle(self, scope)
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored something."""
@@ -102,7 +110,7 @@ class Engram:
     def embed(self, entries: Sequence[Entry]) -> tuple[list[Entry], str | None]:
         """The entries with their vectors, or as they were and the reason why there are none."""
         try:
-            matrix = self.embedder.embed([joined(e.memory.context, e.memory.text) for e in entries])
+            matrix = self._vectors([joined(e.memory.context, e.memory.text) for e in entries], "document")
             name = self.embedder.identity
         except Exception as error:  # noqa: BLE001 - a memory is never lost to a model, whatever the model does
             reason = f"stored without a vector, `engram upkeep reembed` will add it: {error}"
@@ -114,10 +122,17 @@ class Engram:
     def near(self, query: Clean) -> Placed | None:
         """The place of a query among the vectors, or `None` when it cannot be embedded."""
         try:
-            return Placed(LONG_TERM, self.embedder.identity, self.embedder.embed([query], "query")[0])
+            return Placed(LONG_TERM, self.embedder.identity, self._vectors([query], "query")[0])
         except Exception as error:  # noqa: BLE001 - without a vector the words are still searched
             self._say(f"searching by words only: {error}")
             return None
+
+    def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
+        """What the embedder gives, if it is what an embedder must give."""
+        matrix = self.embedder.embed(texts, purpose)
+        if matrix.shape != (len(texts), self.embedder.dim) or not is_unit(matrix):
+            raise ModelError(f"{self.embedder.identity} gave vectors that are none; run `engram model verify`")
+        return matrix
 
     def close(self) -> None:
         """Write what is pending and let go of the database; calling it twice is harmless."""
@@ -148,18 +163,20 @@ class AgentHandle:
     # record: draft → redact → embed → store ------------------------------------------------------------
 
     @overload
-    def remember(self, what: str | Draft, **fields: Any) -> Receipt: ...
+    def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
     @overload
-    def remember(self, what: Sequence[str | Draft], **fields: Any) -> list[Receipt]: ...
-    def remember(self, what: str | Draft | Sequence[str | Draft], **fields: Any) -> Receipt | list[Receipt]:
+    def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]: ...
+    def remember(self, text: Item | Sequence[Item], **fields: Any) -> Receipt | list[Receipt]:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order.
 
         `fields` are those of `Draft`: kind, tags, at, session, role, speaker, importance, key, metadata, context, …
         A text that cannot be kept gets a receipt that says so; a field that does not exist raises `InvalidInput`.
         """
-        if isinstance(what, str | Draft):
-            return self._record([what], fields)[0]
-        return self._record(what, fields)
+        if isinstance(text, str | Draft | Mapping):
+            return self._record([text], fields)[0]
+        if not isinstance(text, Sequence):
+            raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
+        return self._record(text, fields)
 
     def record_decision(
         self,
@@ -173,18 +190,23 @@ class AgentHandle:
     ) -> Receipt:
         """Remember what was done in a context and how it went: success, failure, partial, or a number in [0, 1]."""
         result = quality(outcome)
+        for name, value in {"context": context, "action": action}.items():
+            if not isinstance(value, str):
+                raise InvalidInput(f"{name} must be a text, not {type(value).__name__}")
+        if taken := {"kind", "content", "text"} & fields.keys():
+            raise InvalidInput(f"a decision has its own {', '.join(sorted(taken))}; leave that out")
         if not context.strip() or not action.strip():
             return rejected(InvalidInput("a decision needs a context and an action; neither may be empty"))
         content = {
             "decision_context": context,
             "chosen_action": action,
             "outcome_quality": result,
-            "alternative_actions": list(alternatives),
+            "alternative_actions": _several("alternatives", alternatives),
         }
         fields = {"kind": MemoryType.DECISION, "context": context, "content": content} | fields
         return self._record([f"{action} → {outcome}"], fields)[0]
 
-    def _record(self, what: Sequence[str | Draft], fields: Mapping[str, Any]) -> list[Receipt]:
+    def _record(self, what: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
         prepared = [self._prepare(item, fields) for item in what]
         drafted = [entry for entry in prepared if not isinstance(entry, Receipt)]
         if not drafted:
@@ -193,7 +215,7 @@ class AgentHandle:
         receipts = iter(self._store.add(self._scope, entries))
         return [p if isinstance(p, Receipt) else _completed(next(receipts), p[1], lack) for p in prepared]
 
-    def _prepare(self, item: str | Draft, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
+    def _prepare(self, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
         """The entry for one draft and what was redacted, or the receipt of its rejection."""
         if isinstance(item, str) and (reason := unstorable(item)):
             return rejected(InvalidInput(f"the text cannot be kept as it is: {reason}"))
@@ -228,10 +250,13 @@ class AgentHandle:
         """
         now = self._brain.sources.now()
         clean = self._clean("query", query)
-        where = _filter(self._clean, kinds, tags, since, until, as_of or now, session)
+        where = self._filter(kinds, tags, since, until, as_of, session)
+        where = where if as_of is not None else replace(where, current=now)
+        if budget_tokens is not None:
+            _count("budget_tokens", budget_tokens, MAX_BUDGET)
         if group_by not in {None, "session"}:
             raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
-        wanted = Wanted(_count("k", k), where, min_score, group_by, budget_tokens)
+        wanted = Wanted(_count("k", k), where, _share("min_score", min_score), group_by, budget_tokens)
         hits = recall(self._store, self._scope, clean, self._brain.near(clean), wanted)
         if hits and isinstance(self._store, CountsAccess):
             self._store.touch(self._scope, [hit.id for hit in hits], now)
@@ -251,11 +276,13 @@ class AgentHandle:
 
     def get(self, id: str) -> Memory | None:
         """The memory with this id, or `None` if this agent has none."""
-        return self._store.get(self._scope, [id])[0]
+        return self._store.get(self._scope, [id])[0] if _is_id(id) else None
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
-        return tuple(self._store.indexes(self._scope, id)) if isinstance(self._store, MirrorsVectors) else ()
+        if not isinstance(self._store, MirrorsVectors) or not _is_id(id):
+            return ()
+        return tuple(self._store.indexes(self._scope, id))
 
     def list(
         self,
@@ -270,8 +297,9 @@ class AgentHandle:
         session: str | None = None,
     ) -> Memories:
         """The memories of this agent, newest first."""
-        where = _filter(self._clean, kinds, tags, since, until, as_of, session)
-        return self._fetch(Query(where=where, limit=_count("limit", limit, MAX_EPISODES), offset=max(0, offset)))
+        where = self._filter(kinds, tags, since, until, as_of, session)
+        most = _count("limit", limit, MAX_EPISODES)
+        return self._fetch(Query(where=where, limit=most, offset=_count("offset", offset, MAX_OFFSET, least=0)))
 
     def annotate(
         self,
@@ -290,19 +318,48 @@ class AgentHandle:
         if not isinstance(self._store, Annotates):
             raise Unsupported("this store cannot change memories; forget it and remember it anew")
         for name, value in {"importance": importance, "confidence": confidence}.items():
-            if value is not None and not 0 <= value <= 1:
-                raise InvalidInput(f"{name} must be a number from 0 to 1, not {value}")
-        labels = None if tags is None else tuple(dict.fromkeys(self._clean("tag", tag.strip()) for tag in tags))
+            if value is not None:
+                _share(name, value)
+        if not _is_id(id):
+            raise NotFound("there is no such memory; `engram memory list` shows what there is")
+        labels = None
+        if tags is not None:
+            refuse_list("tags", _several("tags", tags))
+            labels = tuple(dict.fromkeys(self._clean("tag", tag.strip()) for tag in _several("tags", tags)))
         changes = Changes(labels, importance, confidence, None, _moment("valid_until", valid_until))
         return self._store.annotate(self._scope, id, changes, expected_version)
 
     def forget(self, id: str) -> ForgetReceipt:
         """Remove a memory and everything that belongs to it; the receipt lists what went."""
+        if not _is_id(id):
+            return ForgetReceipt(id=ascii(id), forgotten=False)
         return self._store.forget(self._scope, [id])[0]
 
     def _fetch(self, query: Query) -> Memories:
         ids = [match.id for match in self._store.search(self._scope, query)]
         return [memory for memory in self._store.get(self._scope, ids) if memory is not None]
+
+    def _filter(
+        self,
+        kinds: Kinds,
+        tags: str | Iterable[str],
+        since: When | None,
+        until: When | None,
+        as_of: When | None,
+        session: str | None,
+    ) -> Filter:
+        return Filter(
+            kinds=frozenset(_kind(kind) for kind in _several("kinds", kinds)),
+            tags=frozenset(self._clean("tag", tag.strip()) for tag in _several("tags", tags)),
+            since=_moment("since", since),
+            until=_moment("until", until),
+            as_of=_moment("as_of", as_of),
+            session=None if session is None else self._handle("session", session),
+        )
+
+    def _handle(self, name: str, text: str) -> Clean:
+        self._clean(name, text)
+        return handle(self._brain.redactor, text).text
 
     def _clean(self, name: str, text: str) -> Clean:
         """Redact what a caller asks about: queries are kept in logs."""
@@ -319,14 +376,24 @@ def suggest(
     """What to do in a context, from what all of these agents did in it."""
     if isinstance(actions, str):
         raise InvalidInput("actions must be a list of texts, not one text")
+    if not agents:
+        return decisions.weigh(context, [])
+    clean, chance = agents[0]._clean, agents[0]._brain.sources.random if explore else None
     episodes = [memory for agent in agents for memory in agent.decisions(context)]
-    chance = agents[0]._brain.sources.random if explore and agents else None
-    return decisions.weigh(context, episodes, actions, chance)
+    candidates = None if actions is None else [clean("action", action) for action in _several("actions", actions)]
+    return decisions.weigh(clean("context", context), episodes, candidates, chance)
 
 
-def _draft(item: str | Draft, fields: Mapping[str, Any]) -> Draft:
+def _draft(item: Item, fields: Mapping[str, Any]) -> Draft:
+    if isinstance(item, Mapping):
+        if "text" not in item:
+            raise InvalidInput("a draft needs a text")
+        item = Draft(**item)
     if isinstance(item, Draft):
-        return Draft(**(item.model_dump(exclude_unset=True) | dict(fields))) if fields else item
+        if not fields:
+            return item
+        tags = {"tags": (*item.tags, *_several("tags", fields["tags"]))} if "tags" in fields else {}
+        return Draft(**(item.model_dump(exclude_unset=True) | dict(fields) | tags))
     if not isinstance(item, str):
         raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
     return Draft(item, **fields)
@@ -338,27 +405,16 @@ def _completed(receipt: Receipt, redacted: tuple[str, ...], lack: str | None) ->
     return receipt.model_copy(update={"redacted": redacted, "reason": reason})
 
 
-def _filter(
-    clean: Callable[[str, str], Clean],
-    kinds: Kinds,
-    tags: str | Iterable[str],
-    since: When | None,
-    until: When | None,
-    as_of: When | None,
-    session: str | None,
-) -> Filter:
-    return Filter(
-        kinds=frozenset(_kind(kind) for kind in _several(kinds)),
-        tags=frozenset(clean("tag", tag) for tag in _several(tags)),
-        since=_moment("since", since),
-        until=_moment("until", until),
-        as_of=_moment("as_of", as_of),
-        session=None if session is None else clean("session", session),
-    )
+def _several(name: str, values: str | Iterable[str]) -> list[str]:
+    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
+    for value in several:
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} must be texts, not {type(value).__name__}")
+    return several
 
 
-def _several(values: str | Iterable[str]) -> list[str]:
-    return [values] if isinstance(values, str) else list(values)
+def _is_id(id: object) -> bool:
+    return isinstance(id, str) and unstorable(id) is None
 
 
 def _kind(name: str) -> MemoryType:
@@ -377,7 +433,13 @@ def _moment(name: str, when: When | None) -> datetime | None:
         raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T14:00, not {when!r}") from None
 
 
-def _count(name: str, number: int, most: int = MAX_K) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
-        raise InvalidInput(f"{name} must be a whole number from 1 to {most}, not {number!r}")
+def _count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
+    return number
+
+
+def _share(name: str, number: float) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
     return number

@@ -21,6 +21,13 @@ Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
 """Embeddings of length 1, one a row, shape (n, dim)."""
 
+
+def is_unit(matrix: Matrix) -> bool:
+    """Whether every row is a vector of length 1."""
+    with np.errstate(all="ignore"):  # what is no number is no vector
+        return bool(np.all(np.abs(np.linalg.norm(matrix.astype(np.float64), axis=1) - 1) < 0.01))
+
+
 LONG_TERM = "long-term"
 """The namespace that recall searches."""
 
@@ -88,7 +95,8 @@ class Entry:
 class Filter:
     """Which memories are looked at. Empty fields do not restrict; `tags` must all be there.
 
-    `since` is inclusive, `until` exclusive, both about when it happened; `as_of` keeps what was valid then.
+    `since` is inclusive, `until` exclusive, both about when it happened; `as_of` keeps what was valid then,
+    `current` what is valid now, whatever clocks have done since it was stored.
     """
 
     kinds: frozenset[MemoryType] = frozenset()
@@ -96,6 +104,7 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     as_of: datetime | None = None
+    current: datetime | None = None
     session: str | None = None
     context_key: str | None = None
 

@@ -60,7 +60,7 @@ def store_file(state: State, writer: AgentHandle, name: str, defaults: Mapping[s
 
 def read_text() -> str:
     """Standard input as one text, without the line break at its end."""
-    raw = sys.stdin.buffer.read().removeprefix(BOM)
+    raw = _stdin().read().removeprefix(BOM)
     try:
         return raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -124,11 +124,17 @@ def _reject(state: State, tally: Tally, number: int, code: str, reason: str) -> 
     state.error(code, f"line {number}: {reason}", line=number)
 
 
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed; pipe something in, or give the text itself")
+    return sys.stdin.buffer
+
+
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[IO[bytes], int]]:
     """The file and its size, which is 0 if nobody knows."""
     if name == "-":
-        yield sys.stdin.buffer, 0
+        yield _stdin(), 0
         return
     with Path(name).open("rb") as file:
         yield file, Path(name).stat().st_size

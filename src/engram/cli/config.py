@@ -25,6 +25,7 @@ def show(state: State) -> None:
 
     found = config.origins({"db": state.db})
     values = {name: masked(v.value) if isinstance(v.value, str) else v.value for name, v in found.items()}
+    values["embedder_key"] = "***" if values["embedder_key"] else ""
     files = {"project": _project_file(), "user": config.user_file()}
     if state.json:
         settings = {

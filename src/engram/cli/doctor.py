@@ -110,6 +110,7 @@ def _settings(state: State) -> Iterator[Finding]:
 
 def _models(state: State) -> Iterator[Finding]:
     from engram import wiring
+    from engram.embed.known import KNOWN
 
     models = wiring.models(state.settings)
     found = models.list()
@@ -119,7 +120,7 @@ def _models(state: State) -> Iterator[Finding]:
                 yield Finding("model", "ok", f"{status.name} is sound ({models.verify(status.name).path})")
             except ModelError as error:
                 yield Finding("model", "problem", str(error))
-    needs_none = state.settings.embedder.startswith(("hashing", "onnx:"))
+    needs_none = state.settings.embedder not in {"auto", "local", *KNOWN}
     if not any(status.installed or status.problem for status in found):
         advice = "" if needs_none else "run `engram model install` to find shared meaning, not only shared words"
         yield Finding("model", "ok" if needs_none else "warning", "none is installed", advice)

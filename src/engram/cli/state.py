@@ -71,12 +71,12 @@ class State:
 
     def writer(self, brain: Engram, agent: str | None) -> AgentHandle:
         """The agent that a write is for: the one named, else the setting, else `default`."""
-        return brain.agent(agent or self.settings.agent or DEFAULT_AGENT)
+        return brain.agent(agent if agent is not None else self.settings.agent or DEFAULT_AGENT)
 
     def readers(self, brain: Engram, agent: str | None) -> list[AgentHandle]:
         """The agents that a read looks at: the one named, else the setting, else everybody in the database."""
-        named = agent or self.settings.agent
-        return [brain.agent(name) for name in ([named] if named else brain.agents())]
+        named = agent if agent is not None else self.settings.agent or None
+        return [brain.agent(name) for name in ([named] if named is not None else brain.agents())]
 
     def notice(self, message: str) -> None:
         """Say what a person should know, once."""

@@ -16,7 +16,7 @@ def command() -> None:
 
 
 @command.command("reembed")
-@click.option("--embedder", metavar="NAME", help="Switch to this one: a model's name, hashing, or onnx:FOLDER.")
+@click.option("--embedder", metavar="NAME", help="Switch to this one, named as in the setting `embedder`.")
 @click.option("--drop-old", is_flag=True, help="When all is done, drop the vectors of other embedders.")
 @click.pass_obj
 def reembed(state: State, embedder: str | None, drop_old: bool) -> None:

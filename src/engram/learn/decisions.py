@@ -49,20 +49,29 @@ def weigh(
     accounts = _accounts(decisions, actions)
     ranked = sorted(accounts, key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
     records = tuple(account.record() for account in ranked)
+    evidence = tuple(memory.id for account in ranked for memory, _ in account.episodes)
     if explore is not None and ranked:
         drawn = max(ranked, key=lambda account: explore.betavariate(account.belief.a, account.belief.b))
         return Suggestion(
-            context=context, recommended=drawn.action, abstained=False, reason="a draw, to explore", actions=records
+            context=context,
+            recommended=drawn.action,
+            abstained=False,
+            reason="a draw, to explore",
+            actions=records,
+            evidence=evidence,
         )
     reason, confidence = _judge(ranked)
     if reason is not None:
-        return Suggestion(context=context, recommended=None, abstained=True, reason=reason, actions=records)
+        return Suggestion(
+            context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
+        )
     return Suggestion(
         context=context,
         recommended=ranked[0].action,
         abstained=False,
         reason=f"it worked best here, with {confidence:.0%} confidence",
         actions=records,
+        evidence=evidence,
         confidence=confidence,
     )
 

@@ -20,13 +20,13 @@ from engram.model import (
     Receipt,
     explain,
 )
-from engram.ports import Entry, Redactor, Scope, unstorable
+from engram.ports import Cleaned, Entry, Redactor, Scope, unstorable
 from engram.privacy import clean_json
 from engram.words import digest, normal_form
 
 MAX_TEXT = 1_000_000
 MAX_JSON = 100_000
-MAX_LABEL = 1_000
+MAX_LABEL = 400
 MAX_TAGS = 100
 
 _content: TypeAdapter[Content] = TypeAdapter(Content)
@@ -40,7 +40,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
     tags = tuple(dict.fromkeys(said.of(tag.strip()) for tag in draft.tags))
     now = sources.now()
     happened = draft.at or now
-    valid_from = draft.valid_from or happened
+    valid_from = draft.valid_from or min(happened, now)
     if draft.valid_until is not None and draft.valid_until <= valid_from:
         raise InvalidInput("valid_until must lie after the time it is valid from")
     memory = Memory(
@@ -54,7 +54,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
         metadata=said.of_json(draft.metadata),
         provenance=Provenance(
             author=said.of(scope.agent),
-            session=said.maybe(draft.session),
+            session=said.handle(draft.session),
             role=said.maybe(draft.role),
             speaker=said.maybe(draft.speaker),
             sources=tuple(said.of(source) for source in draft.sources),
@@ -67,7 +67,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
         valid_until=draft.valid_until,
     )
     memory = memory.model_copy(update={"success_rate": getattr(memory.content, "outcome_quality", None)})
-    entry = Entry(memory, key=said.maybe(draft.key), merge_key=merge_key(memory))
+    entry = Entry(memory, key=said.handle(draft.key), merge_key=merge_key(memory))
     return entry, tuple(dict.fromkeys(said.found))
 
 
@@ -84,6 +84,15 @@ def merge_key(memory: Memory) -> str | None:
     return digest(memory.kind, normal_form(memory.text), normal_form(memory.context), content)
 
 
+def handle(redactor: Redactor, name: str) -> Cleaned:
+    """A clean name for a session or a key; where a secret was taken out, a fingerprint takes its place."""
+    (cleaned,) = redactor.clean([name])
+    if not cleaned.found:
+        return cleaned
+    (marked,) = redactor.clean([f"{cleaned.text} #{digest(name)[:12]}"])
+    return Cleaned(marked.text, cleaned.found)
+
+
 class _Redaction:
     """Cleans the parts of one draft and collects what was found."""
 
@@ -98,6 +107,14 @@ class _Redaction:
 
     def maybe(self, text: str | None) -> Clean | None:
         return None if text is None else self.of(text)
+
+    def handle(self, name: str | None) -> Clean | None:
+        """A name by which things are told apart: different ones stay different without their secrets."""
+        if name is None:
+            return None
+        cleaned = handle(self._redactor, name)
+        self.found += cleaned.found
+        return cleaned.text
 
     def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         cleaned, found = clean_json(self._redactor, dict(value))
@@ -127,7 +144,7 @@ def _refuse_flaws(draft: Draft) -> None:
     for name, value in labels.items():
         _refuse_label(name, value)
     for name, values in {"tags": draft.tags, "sources": draft.sources}.items():
-        _refuse_list(name, values)
+        refuse_list(name, values)
     if reason := unstorable(draft.text) or unstorable(draft.context):
         raise InvalidInput(f"the text cannot be kept as it is: {reason}")
     if len(draft.context) > MAX_TEXT:
@@ -145,7 +162,8 @@ def _refuse_label(name: str, value: str | None) -> None:
         raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
 
 
-def _refuse_list(name: str, values: Sequence[str]) -> None:
+def refuse_list(name: str, values: Sequence[str]) -> None:
+    """Raise `InvalidInput` for labels that cannot be kept."""
     if len(values) > MAX_TAGS:
         raise InvalidInput(f"{len(values)} {name} were given, {MAX_TAGS} are the limit")
     for value in values:

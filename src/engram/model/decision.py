@@ -13,6 +13,8 @@ QUALITIES = {"success": 1.0, "partial": 0.5, "failure": 0.0}
 
 def quality(outcome: str | float) -> float:
     """How good an outcome is, in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
+    if isinstance(outcome, bool) or not isinstance(outcome, str | int | float):
+        outcome = -1.0
     if isinstance(outcome, str):
         if outcome in QUALITIES:
             return QUALITIES[outcome]
@@ -48,8 +50,4 @@ class Suggestion(Frozen):
     confidence: Share | None = Field(
         default=None, description="Probability that the recommended action is the best one."
     )
-
-    @property
-    def evidence(self) -> tuple[str, ...]:
-        """The ids of all episodes that were counted."""
-        return tuple(episode for record in self.actions for episode in (*record.episodes_for, *record.episodes_against))
+    evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")

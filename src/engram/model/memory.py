@@ -186,11 +186,7 @@ class Hit(Frozen):
     memory: Memory
     score: Share
     why: Mapping[str, float | str] = Field(default_factory=dict)
-
-    @property
-    def session(self) -> Clean | None:
-        """The session of the memory."""
-        return self.memory.session
+    session: Clean | None = None
 
 
 def explain(error: ValidationError) -> str:

@@ -30,7 +30,7 @@ def best_per_session(hits: Iterable[Hit]) -> list[Hit]:
     seen: set[str] = set()
     kept = []
     for hit in hits:
-        group = hit.session or hit.id
+        group = hit.memory.session or hit.id
         if group not in seen:
             seen.add(group)
             kept.append(hit)

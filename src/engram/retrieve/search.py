@@ -36,7 +36,7 @@ def recall(store: MemoryStore, scope: Scope, query: Clean, near: Placed | None, 
         ranked = ranked[: wanted.k]
     memories = store.get(scope, [found.id for found in ranked])
     hits = [
-        Hit(id=found.id, memory=memory, score=found.score, why=found.why)
+        Hit(id=found.id, memory=memory, score=found.score, why=found.why, session=memory.session)
         for found, memory in zip(ranked, memories, strict=True)
         if memory is not None  # forgotten since the search
     ]

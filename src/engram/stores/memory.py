@@ -24,7 +24,17 @@ from engram.ports import (
     Shelf,
     VectorStore,
 )
-from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
+from engram.stores.rules import (
+    MERGED,
+    accepts,
+    annotated,
+    fingerprint,
+    key_receipt,
+    memory_terms,
+    merged,
+    refuse_foreign,
+    superseded,
+)
 from engram.words import normal_form, query_terms
 
 K1, B = 1.2, 0.75
@@ -83,6 +93,8 @@ class InMemoryStore:
         memory = entry.memory
         if entry.key is not None and (known := room.keys.get(entry.key)):
             return key_receipt(entry, *known)
+        if entry.merge_key is not None and (twin := room.merges.get(entry.merge_key)):
+            self._supersede(room, room.rows[twin], memory, undo)
         if entry.merge_key is not None and entry.merge_key in room.merges:
             row = room.rows[room.merges[entry.merge_key]]
             known_before = row.memory
@@ -106,6 +118,19 @@ class InMemoryStore:
             room.keys[entry.key] = (row.memory.id, fingerprint(entry))
             undo.append(lambda: room.keys.pop(entry.key or ""))
         return receipt
+
+    def _supersede(self, room: Room, row: Row, newcomer: Memory, undo: list[Callable[[], object]]) -> None:
+        """A statement that has ended gives up its place to the one that makes it again."""
+        key = row.merge_key
+        if key is not None and superseded(row.memory, newcomer):
+            del room.merges[key]
+            row.merge_key = None
+
+            def back() -> None:
+                room.merges[key] = row.memory.id
+                row.merge_key = key
+
+            undo.append(back)
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
         """One answer per id, in order; `None` for an id that is not in this scope."""
@@ -162,7 +187,7 @@ class InMemoryStore:
             if expected_version is not None and expected_version != row.memory.version:
                 raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
             update = {name: value for name, value in _fields(changes).items() if value is not None}
-            self._replace(row, row.memory.model_copy(update=update | {"version": row.memory.version + 1}))
+            self._replace(row, annotated(row.memory, update))
             return row.memory
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from engram.errors import InvalidInput
 from engram.model import Memory, MemoryType, Receipt
@@ -30,14 +31,19 @@ def accepts(where: Filter, memory: Memory, context_key: str) -> bool:
         and (where.until is None or memory.happened_at < where.until)
         and (where.session is None or memory.session == where.session)
         and (where.context_key is None or where.context_key == context_key)
-        and (where.as_of is None or _valid(memory, where))
+        and (where.as_of is None or _valid(memory, where.as_of))
+        and (where.current is None or _current(memory, where.current))
     )
 
 
-def _valid(memory: Memory, where: Filter) -> bool:
-    if where.as_of is None or memory.valid_from > where.as_of:
-        return False
-    return memory.valid_until is None or where.as_of < memory.valid_until
+def _valid(memory: Memory, moment: datetime) -> bool:
+    return memory.valid_from <= moment and (memory.valid_until is None or moment < memory.valid_until)
+
+
+def _current(memory: Memory, now: datetime) -> bool:
+    """Valid now. What began when it was stored has begun, whatever a clock that was set back says."""
+    begun = memory.valid_from <= max(now, memory.created_at)
+    return begun and (memory.valid_until is None or now < memory.valid_until)
 
 
 def fingerprint(entry: Entry) -> str:
@@ -54,6 +60,19 @@ def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
         return Receipt(id=id, status="stored", reason=REPLAYED, code="replayed")
     reason = f"the key {entry.key!r} already belongs to another memory ({id}); use a new key"
     return Receipt(id=None, status="rejected", reason=reason, code="conflict")
+
+
+def superseded(known: Memory, newcomer: Memory) -> bool:
+    """Whether a statement had ended before it was made again, so that it is a new one."""
+    return known.valid_until is not None and known.valid_until <= newcomer.valid_from
+
+
+def annotated(known: Memory, update: Mapping[str, object]) -> Memory:
+    """The memory with new surroundings, one version on. Raises `InvalidInput` if it ends before it begins."""
+    memory = known.model_copy(update={**update, "version": known.version + 1})
+    if memory.valid_until is not None and memory.valid_until <= memory.valid_from:
+        raise InvalidInput("valid_until must lie after the time it is valid from")
+    return memory
 
 
 def merged(known: Memory, newcomer: Memory) -> Memory:

@@ -6,12 +6,39 @@ Times are microseconds since 1970, UTC.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import sqlalchemy as sa
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest revision under `migrations/versions`, the schema this code reads and writes."""
 
 APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
+
+
+class PgVector(sa.types.UserDefinedType[bytes]):
+    """pgvector's type, spoken to in the bytes that every other database keeps."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **options: Any) -> str:
+        """The name of the type."""
+        return "vector"
+
+    def bind_processor(self, dialect: sa.Dialect) -> Callable[[bytes | None], str]:
+        """Little-endian floats as pgvector's text."""
+        return lambda data: "[" + ",".join(map(repr, np.frombuffer(data or b"", dtype="<f4").tolist())) + "]"
+
+    def bind_expression(self, bindvalue: sa.BindParameter[Any]) -> sa.ColumnElement[Any]:
+        """Says that the text is a vector."""
+        return sa.cast(bindvalue, self)
+
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[str], bytes]:
+        """Pgvector's text as little-endian floats."""
+        return lambda text: np.array(text.strip("[]").split(","), dtype="<f4").tobytes()
+
 
 metadata = sa.MetaData()
 
@@ -63,7 +90,7 @@ memories = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("merge_key", _Name),
     sa.Column("digest", _Name, nullable=False),
-    sa.Index("memories_by_seq", "seq", unique=True),
+    sa.Index("memories_by_seq", "seq"),
     sa.Index("memories_by_time", "agent", "happened_at", "seq"),
     sa.Index("memories_by_context", "agent", "kind", "context_key"),
     sa.Index("memories_by_session", "agent", "session", "seq"),
@@ -103,8 +130,10 @@ memory_evidence = sa.Table(
     sa.Column("memory_id", _Name, primary_key=True),
     sa.Column("seq", sa.BigInteger, primary_key=True),
     sa.Column("happened_at", _Time, nullable=False),
+    sa.Column("said", _Name),
     sa.Column("detail", _Json, nullable=False),
     _belongs_to_memory(),
+    sa.Index("memory_evidence_by_said", "agent", "said"),
 )
 
 memory_stats = sa.Table(
@@ -126,7 +155,7 @@ memory_index = sa.Table(
     sa.Column("embedder", _Name, primary_key=True),
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("dim", sa.Integer, nullable=False),
-    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.Column("vector", sa.LargeBinary().with_variant(PgVector(), "postgresql"), nullable=False),
     _belongs_to_memory(),
     sa.Index("memory_index_by_shelf", "agent", "namespace", "embedder", "seq"),
 )

@@ -9,11 +9,11 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -21,9 +21,18 @@ import sqlalchemy as sa
 from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Changes, Entry, Filter, Match, Placed, Query, Scope
-from engram.stores.rows import Row, to_json, to_memory, to_row
-from engram.stores.rules import MERGED, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
+from engram.ports import Changes, Entry, Filter, Match, Placed, Problem, Query, Scope, is_unit, unstorable
+from engram.stores.rows import Row, seal, to_json, to_memory, to_row
+from engram.stores.rules import (
+    MERGED,
+    annotated,
+    fingerprint,
+    key_receipt,
+    memory_terms,
+    merged,
+    refuse_foreign,
+    superseded,
+)
 from engram.stores.schema import (
     agents,
     memories,
@@ -33,9 +42,11 @@ from engram.stores.schema import (
     memory_stats,
     memory_tags,
     settings,
+    tombstones,
 )
 from engram.words import query_terms
 
+R = TypeVar("R")
 _log = logging.getLogger("engram")
 
 MAX_PENDING_TOUCHES = 1000
@@ -59,13 +70,6 @@ _TOUCH = sa.text(
     "WHEN memory_stats.last_accessed > excluded.last_accessed THEN memory_stats.last_accessed "
     "ELSE excluded.last_accessed END, "
     "access_count = memory_stats.access_count + excluded.access_count"
-)
-_PLACE = sa.text(
-    "INSERT INTO memory_index (agent, memory_id, namespace, embedder, seq, dim, vector) "
-    "SELECT agent, id, :namespace, :embedder, :seq, :dim, :vector FROM memories "
-    "WHERE agent = :agent AND id = :memory_id "
-    "ON CONFLICT (agent, memory_id, namespace, embedder) "
-    "DO UPDATE SET seq = excluded.seq, dim = excluded.dim, vector = excluded.vector"
 )
 _SET = sa.text(
     "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -95,8 +99,8 @@ class SqlStore(ABC):
         self._closed = False
 
     @abstractmethod
-    def _number(self, conn: sa.Connection, count: int) -> int:
-        """Reserve `count` write numbers; the first of them."""
+    def _number(self, conn: sa.Connection, count: int) -> list[int]:
+        """So many write numbers that nobody else has, rising."""
 
     @abstractmethod
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
@@ -107,7 +111,7 @@ class SqlStore(ABC):
         """Make rows (agent, seq, terms) findable by their terms."""
 
     @abstractmethod
-    def _unindex_words(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
+    def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
         """Make rows unfindable."""
 
     @abstractmethod
@@ -122,6 +126,28 @@ class SqlStore(ABC):
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
         """The driver's error in our words."""
 
+    def _enter(self, conn: sa.Connection, scope: Scope | None) -> None:
+        """Called when a transaction begins: it is about this scope, or about all of them."""
+
+    @abstractmethod
+    def _empty_words(self, conn: sa.Connection) -> None:
+        """Make every row unfindable, also when the index is damaged."""
+
+    @abstractmethod
+    def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        """What the index has of each row: its number, and a mark of its terms."""
+
+    @abstractmethod
+    def _word_mark(self, agent: str, terms: list[str]) -> object:
+        """The mark that the index should have for a row."""
+
+    @abstractmethod
+    def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+        """Where the database is, how large, which schema."""
+
+    def _vectors_came(self, rows: Sequence[Row]) -> None:
+        """Called when vectors were added to the mirror."""
+
     def _vectors_went(self, conn: sa.Connection) -> None:
         """Called when vectors are taken from memories that stay."""
 
@@ -132,13 +158,13 @@ class SqlStore(ABC):
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
         """One answer per id, in order; `None` for an id that is not in this scope."""
-        with self._read() as conn:
+        with self._read(scope) as conn:
             found = {memory.id: memory for memory in self._fetch(conn, scope, ids)}
         return [found.get(id) for id in ids]
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
-        with self._read() as conn:
+        with self._read(scope) as conn:
             if query.words is not None:
                 terms = query_terms(query.words)
                 return self._by_words(conn, scope, terms, query) if terms else []
@@ -155,7 +181,7 @@ class SqlStore(ABC):
 
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
-        with self._read() as conn:
+        with self._read(None) as conn:
             return sorted(conn.scalars(sa.select(agents.c.agent)))
 
     def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
@@ -171,15 +197,41 @@ class SqlStore(ABC):
         if not entries:
             return []
         refuse_foreign(scope, entries)
-        with self._write() as conn:
-            conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
-            seq = self._number(conn, len(entries))
-            keys = self._known_keys(conn, scope, entries)
-            twins = self._known_twins(conn, scope, entries)
-            plan = _Plan()
-            receipts = [self._decide(scope, entry, seq + i, keys, twins, plan) for i, entry in enumerate(entries)]
-            self._carry_out(conn, scope, plan)
+        return self._transact(scope, lambda conn, again: self._add(conn, scope, entries, again))
+
+    def _add(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry], again: bool) -> list[Receipt]:
+        if again and (landed := self._landed(conn, scope, entries)):
+            return landed
+        conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
+        seqs = self._number(conn, len(entries))
+        keys = self._known_keys(conn, scope, entries)
+        twins = self._known_twins(conn, scope, entries)
+        plan = _Plan()
+        receipts = [
+            self._decide(scope, entry, seq, keys, twins, plan) for seq, entry in zip(seqs, entries, strict=True)
+        ]
+        self._carry_out(conn, scope, plan)
         return receipts
+
+    def _landed(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """The receipts of a batch whose commit was not heard of, if it did go through after all."""
+        ids = [entry.memory.id for entry in entries]
+        own = sa.select(memories.c.id).where(memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
+        stored = set(conn.scalars(own))
+        e = memory_evidence.c
+        said = sa.select(e.memory_id, e.said).where(e.agent == scope.agent, self._one_of(e.said, ids))
+        joined = {newcomer: known for known, newcomer in conn.execute(said)}
+        if not stored and not joined:
+            return []
+        keys = self._known_keys(conn, scope, entries)
+        return [
+            Receipt(id=entry.memory.id, status="stored")
+            if entry.memory.id in stored
+            else Receipt(id=joined[entry.memory.id], status="merged", reason=MERGED)
+            if entry.memory.id in joined
+            else key_receipt(entry, *keys[str(entry.key)])
+            for entry in entries
+        ]
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
         table, keys = memory_keys.c, [entry.key for entry in entries if entry.key is not None]
@@ -197,6 +249,7 @@ class SqlStore(ABC):
         if not keys:
             return {}
         rows = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.merge_key, keys))
+        rows = rows.with_for_update(of=memories)
         return {row["merge_key"]: (row["seq"], to_memory(row)) for row in conn.execute(rows).mappings()}
 
     def _decide(
@@ -211,6 +264,9 @@ class SqlStore(ABC):
         memory, place = entry.memory, {"agent": scope.agent}
         if entry.key is not None and entry.key in keys:
             return key_receipt(entry, *keys[entry.key])
+        if entry.merge_key is not None and entry.merge_key in twins and superseded(twins[entry.merge_key][1], memory):
+            known_seq, known = twins.pop(entry.merge_key)
+            plan.changed[known.id] = (known_seq, known, None)
         if entry.merge_key is not None and entry.merge_key in twins:
             known_seq, known = twins[entry.merge_key]
             memory = merged(known, memory)
@@ -234,18 +290,19 @@ class SqlStore(ABC):
         return receipt
 
     def _carry_out(self, conn: sa.Connection, scope: Scope, plan: _Plan) -> None:
+        for seq, memory, merge_key in plan.changed.values():
+            self._rewrite(conn, memory, seq, merge_key)
         fresh = plan.fresh.values()
         insert(conn, memories, [to_row(memory, seq, merge_key) for seq, memory, merge_key in fresh])
         insert(conn, memory_tags, [row for _, memory, _ in fresh for row in _tags(memory)])
         self._index_words(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
-        for seq, memory, merge_key in plan.changed.values():
-            self._rewrite(conn, memory, seq, merge_key)
         insert(conn, memory_keys, plan.keys)
         insert(conn, memory_evidence, plan.evidence)
         if plan.vectors:
             self._refuse_other_lengths(conn, plan.vectors)
-            first = self._number(conn, len(plan.vectors))
-            insert(conn, memory_index, [row | {"seq": first + i} for i, row in enumerate(plan.vectors)])
+            seqs = self._number(conn, len(plan.vectors))
+            insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, plan.vectors, strict=True)])
+            self._vectors_came(plan.vectors)
 
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
         """Replace what surrounds a memory: its row, its tags, its terms."""
@@ -256,40 +313,44 @@ class SqlStore(ABC):
             memory_tags.delete().where(memory_tags.c.agent == memory.agent, memory_tags.c.memory_id == memory.id)
         )
         insert(conn, memory_tags, _tags(memory))
-        self._unindex_words(conn, [seq])
+        self._unindex_words(conn, memory.agent, [seq])
         self._index_words(conn, [(memory.agent, seq, memory_terms(memory))])
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
         """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
-        with self._write() as conn:
-            found = HYDRATE.where(memories.c.agent == scope.agent, memories.c.id == id)
-            row = conn.execute(found).mappings().one_or_none()
-            if row is None:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
-            known = to_memory(row)
-            if expected_version is not None and expected_version != known.version:
-                raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")
-            update = {name: getattr(changes, name) for name in changes.__slots__}
-            update = {name: value for name, value in update.items() if value is not None}
-            memory = known.model_copy(update=update | {"version": known.version + 1})
-            self._rewrite(conn, memory, row["seq"], row["merge_key"])
+        return self._transact(scope, lambda conn, again: self._annotate(conn, scope, id, changes, expected_version))
+
+    def _annotate(
+        self, conn: sa.Connection, scope: Scope, id: str, changes: Changes, expected_version: int | None
+    ) -> Memory:
+        found = HYDRATE.where(memories.c.agent == scope.agent, memories.c.id == id).with_for_update(of=memories)
+        row = conn.execute(found).mappings().one_or_none()
+        if row is None:
+            raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+        known = to_memory(row)
+        if expected_version is not None and expected_version != known.version:
+            raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")
+        update = {name: getattr(changes, name) for name in changes.__slots__}
+        update = {name: value for name, value in update.items() if value is not None}
+        memory = annotated(known, update)
+        self._rewrite(conn, memory, row["seq"], row["merge_key"])
         return memory
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
-        with self._write() as conn:
-            own = (memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
-            rows = conn.execute(sa.select(memories.c.id, memories.c.seq).where(*own))
-            seqs = {row.id: row.seq for row in rows}
-            removed = self._count_belongings(conn, scope, list(seqs))
-            self._unindex_words(conn, list(seqs.values()))
-            if seqs:
-                conn.execute(memories.delete().where(*own))
-                first, at = self._number(conn, len(seqs)), micros(self._sources.now())
-                conn.execute(
-                    _BURY,
-                    [{"agent": scope.agent, "id": id, "seq": first + i, "at": at} for i, id in enumerate(seqs)],
-                )
+        return self._transact(scope, lambda conn, again: self._forget(conn, scope, ids))
+
+    def _forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        own = (memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
+        rows = conn.execute(sa.select(memories.c.id, memories.c.seq).where(*own).with_for_update())
+        seqs = {row.id: row.seq for row in rows}
+        removed = self._count_belongings(conn, scope, list(seqs))
+        self._unindex_words(conn, scope.agent, list(seqs.values()))
+        if seqs:
+            conn.execute(memories.delete().where(*own))
+            at = micros(self._sources.now())
+            numbered = zip(seqs, self._number(conn, len(seqs)), strict=True)
+            conn.execute(_BURY, [{"agent": scope.agent, "id": id, "seq": seq, "at": at} for id, seq in numbered])
         return [ForgetReceipt(id=id, forgotten=id in removed, removed=removed.pop(id, {})) for id in ids]
 
     def _count_belongings(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -315,57 +376,74 @@ class SqlStore(ABC):
                 self._touches[scope.agent, id] = (count + 1, max(last, moment))
             many = len(self._touches) > MAX_PENDING_TOUCHES
         if many:
-            self._flush()
+            try:
+                self._flush()
+            except StoreError as error:  # a statistic must not cost anybody the memories that were found
+                _log.warning("some access counts were not written: %s", error)
 
     def _flush(self) -> None:
-        with self._write():
+        with self._write(None):
             pass  # every write transaction carries the pending touches along
 
-    def _write_touches(self, conn: sa.Connection) -> None:
+    def _write_touches(self, conn: sa.Connection, scope: Scope | None) -> None:
         with self._touching:
-            pending, self._touches = self._touches, {}
+            pending = {who: n for who, n in self._touches.items() if scope is None or who[0] == scope.agent}
+            for who in pending:
+                del self._touches[who]
         if pending:
             conn.execute(
                 _TOUCH,
-                [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in pending.items()],
+                [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in sorted(pending.items())],
             )
 
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
         """The identity of the embedder this store was last embedded with, if any."""
-        with self._read() as conn:
+        with self._read(None) as conn:
             return conn.scalar(sa.select(settings.c.value).where(settings.c.name == "embedder"))
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
-        with self._write() as conn:
+        with self._write(None) as conn:
             conn.execute(_SET, {"name": "embedder", "value": identity})
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
-        with self._read() as conn:
+        with self._read(None) as conn:
             missing = HYDRATE.where(_without_vector(namespace, embedder)).order_by(memories.c.seq).limit(limit)
             return [to_memory(row) for row in conn.execute(missing).mappings()]
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
         """How many memories have no vector of this embedder."""
         missing = sa.select(sa.func.count()).select_from(memories).where(_without_vector(namespace, embedder))
-        with self._read() as conn:
+        with self._read(None) as conn:
             return conn.scalar(missing) or 0
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         """Add vectors to memories that still exist, in one transaction; how many were added."""
         if not vectors:
             return 0
-        with self._write() as conn:
-            first = self._number(conn, len(vectors))
-            rows = [
-                {"agent": scope.agent, "seq": first + i} | _vector(id, placed)
-                for i, (scope, id, placed) in enumerate(vectors)
-            ]
-            self._refuse_other_lengths(conn, rows)
-            return sum(conn.execute(_PLACE, row).rowcount for row in rows)
+        return self._transact(None, lambda conn, again: self._place(conn, vectors))
+
+    def _place(self, conn: sa.Connection, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
+        shelves: dict[tuple[str, str, str], dict[str, Row]] = {}
+        for scope, id, placed in vectors:
+            shelf = (scope.agent, placed.namespace, placed.embedder)
+            shelves.setdefault(shelf, {})[id] = {"agent": scope.agent} | _vector(id, placed)
+        added = 0
+        for (agent, namespace, embedder), rows in shelves.items():
+            m, v, ids = memories.c, memory_index.c, list(rows)
+            living = conn.scalars(sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update())
+            fresh = [rows[id] for id in living]
+            self._refuse_other_lengths(conn, fresh)
+            here = (v.agent == agent, v.namespace == namespace, v.embedder == embedder)
+            conn.execute(memory_index.delete().where(*here, self._one_of(v.memory_id, ids)))
+            seqs = self._number(conn, len(fresh))
+            insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
+            self._vectors_came(fresh)
+            added += len(fresh)
+        return added
 
     def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
         """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
@@ -381,7 +459,7 @@ class SqlStore(ABC):
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
         stale = memory_index.delete().where(memory_index.c.namespace == namespace, memory_index.c.embedder != keep)
-        with self._write() as conn:
+        with self._write(None) as conn:
             self._vectors_went(conn)
             return conn.execute(stale).rowcount
 
@@ -389,9 +467,83 @@ class SqlStore(ABC):
         """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
         v = memory_index.c
         places = sa.select(v.namespace, v.embedder, v.dim).where(v.agent == scope.agent, v.memory_id == id)
-        with self._read() as conn:
+        with self._read(scope) as conn:
             rows = conn.execute(places.order_by(v.namespace, v.embedder)).all()
         return [MemoryIndex(memory_id=id, namespace=ns, embedder=embedder, dim=dim) for ns, embedder, dim in rows]
+
+    # Keeping the database well -----------------------------------------------------------------------
+
+    def info(self) -> Mapping[str, str | int | float | None]:
+        """Facts about the database: where, how large, which schema, how many rows."""
+        tables = (agents, memories, memory_evidence, memory_index, tombstones)
+        with self._read(None) as conn:
+            facts = dict(self._facts(conn))
+            counts = {t.name: conn.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables}
+        return {**facts, "embedder": self.embedder(), **counts}
+
+    def check(self) -> list[Problem]:
+        """Everything wrong with the rows and the derived indexes; empty when all is well."""
+        with self._read(None) as conn:
+            return self._check_rows(conn)
+
+    def _check_rows(self, conn: sa.Connection) -> list[Problem]:
+        problems: list[Problem] = []
+        words: dict[int, object] = {}
+        tags: set[tuple[str, str, str]] = set()
+        for row in conn.execute(HYDRATE).mappings():
+            if row["digest"] != seal(row):
+                problems.append(Problem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
+                words[row["seq"]] = None
+            else:
+                memory = to_memory(row)
+                words[row["seq"]] = self._word_mark(memory.agent, memory_terms(memory))
+                tags |= {(memory.agent, memory.id, tag) for tag in memory.tags}
+        for seq, mark in self._word_marks(conn):
+            if seq not in words:
+                problems.append(Problem("memory_words", f"row {seq} is indexed, but there is no such memory"))
+            elif words.pop(seq) not in (None, mark):
+                problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
+        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in words]
+        t, v = memory_tags.c, memory_index.c
+        lost = tags - {(agent, id, tag) for agent, id, tag in conn.execute(sa.select(t.agent, t.memory_id, t.tag))}
+        problems += [
+            Problem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
+        ]
+        for id, dim, vector in conn.execute(sa.select(v.memory_id, v.dim, v.vector)):
+            if not sound(vector, dim):
+                problems.append(Problem("memory_index", f"the vector of memory {id} is damaged"))
+        return problems
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
+        """Make the word and tag indexes again from the canonical rows; how many rows went into each.
+
+        Damaged vectors go, so that they count as missing.
+        """
+        tell = progress or (lambda done, total: None)
+        with self._write(None) as conn:
+            total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
+            self._empty_words(conn)
+            conn.execute(memory_tags.delete())
+            self._drop_damaged_vectors(conn)
+            done, tags, last = 0, 0, 0
+            pages = HYDRATE.order_by(memories.c.seq).limit(1000)
+            while rows := conn.execute(pages.where(memories.c.seq > last)).mappings().all():
+                found = [(row["seq"], to_memory(row)) for row in rows]
+                self._index_words(conn, [(memory.agent, seq, memory_terms(memory)) for seq, memory in found])
+                labels = [label for _, memory in found for label in _tags(memory)]
+                insert(conn, memory_tags, labels)
+                done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
+                tell(done, total)
+        return {"words": done, "tags": tags}
+
+    def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
+        v = memory_index.c
+        for row in conn.execute(sa.select(memory_index)).all():
+            if not sound(row.vector, row.dim):
+                where = (v.agent == row.agent, v.memory_id == row.memory_id)
+                place = (v.namespace == row.namespace, v.embedder == row.embedder)
+                conn.execute(memory_index.delete().where(*where, *place))
+        self._vectors_went(conn)
 
     # Connections -------------------------------------------------------------------------------------
 
@@ -405,27 +557,34 @@ class SqlStore(ABC):
                     conn.detach()
 
     @contextmanager
-    def _read(self) -> Iterator[sa.Connection]:
-        """One consistent view of the database."""
+    def _read(self, scope: Scope | None) -> Iterator[sa.Connection]:
+        """One consistent view of the database, about one scope, or about all of them."""
         self._guard()
         try:
             with self._connection() as conn, conn.begin():
+                self._enter(conn, scope)
                 yield conn
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
             raise StoreBusy(f"too many threads use this memory at once ({error}); use fewer, or try again") from error
 
+    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection, bool], R]) -> R:
+        """The result of some work in one transaction. A store may try again; then the work is told so."""
+        with self._write(scope) as conn:
+            return work(conn, False)
+
     @contextmanager
-    def _write(self) -> Iterator[sa.Connection]:
+    def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One durable transaction: committed when the block ends, undone when it raises."""
         self._guard()
         try:
             with self._connection() as conn:
                 conn.execution_options(**{WRITE: True})
                 with conn.begin():
+                    self._enter(conn, scope)
                     yield conn
-                    self._write_touches(conn)
+                    self._write_touches(conn, scope)
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
@@ -448,6 +607,8 @@ class SqlStore(ABC):
         """Write what is pending and release everything; calling it twice is harmless."""
         if self._closed:
             return
+        if self._pid != os.getpid():
+            self._after_fork()
         try:
             if self._touches:
                 self._flush()
@@ -478,6 +639,10 @@ def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
     if where.as_of is not None:
         moment = micros(where.as_of)
         clauses += [m.valid_from <= moment, sa.or_(m.valid_until.is_(None), m.valid_until > moment)]
+    if where.current is not None:
+        moment = micros(where.current)
+        clauses.append(sa.or_(m.valid_from <= moment, m.valid_from <= m.created_at))
+        clauses.append(sa.or_(m.valid_until.is_(None), m.valid_until > moment))
     return clauses
 
 
@@ -485,6 +650,18 @@ def insert(conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
     """Insert rows, if there are any."""
     if rows:
         conn.execute(table.insert(), rows)
+
+
+def storable(values: Sequence[str]) -> list[str]:
+    """The values that a database can hold at all; no row has any other."""
+    return [value for value in values if isinstance(value, str) and unstorable(value) is None]
+
+
+def sound(vector: bytes, dim: int) -> bool:
+    """Whether the bytes are a vector of this many dimensions and of length 1."""
+    if len(vector) != 4 * dim:
+        return False
+    return is_unit(np.frombuffer(vector, dtype="<f4")[None, :])
 
 
 def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
@@ -517,6 +694,7 @@ def _evidence(id: str, seq: int, memory: Memory) -> Row:
     return {
         "memory_id": id,
         "seq": seq,
+        "said": memory.id,
         "happened_at": micros(memory.happened_at),
         "detail": to_json(said),
     }

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -31,11 +31,9 @@ from engram.errors import (
 )
 from engram.ids import Sources
 from engram.model import ForgetReceipt
-from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore
-from engram.stores.rows import seal, to_memory
-from engram.stores.rules import memory_terms
-from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, memory_tags, tombstones
-from engram.stores.sql import HYDRATE, WRITE, SqlStore, conditions, insert
+from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore, unstorable
+from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, tombstones
+from engram.stores.sql import WRITE, SqlStore, conditions, sound, storable
 from engram.words import digest
 
 _log = logging.getLogger("engram")
@@ -99,7 +97,7 @@ class SqliteStore(SqlStore):
 
     def _connect(self) -> sqlite3.Connection:
         conn = sqlite3.connect(
-            _reading(self.path) if self._read_only else f"file:{quote(str(self.path))}?mode=rwc",
+            _reading(self.path) if self._read_only else f"file:{_address(self.path)}?mode=rwc",
             uri=True,
             timeout=self._busy_seconds,
             isolation_level=None,
@@ -117,7 +115,7 @@ class SqliteStore(SqlStore):
 
     def _prepare(self) -> None:
         """Bring the file to the newest schema, once, however many processes open it at the same time."""
-        with self._read() as conn:
+        with self._read(None) as conn:
             version = _version(conn)
         if version == REVISION:
             return
@@ -134,7 +132,7 @@ class SqliteStore(SqlStore):
     def _migrate(self, version: str | None) -> None:
         from engram.stores.migrate import upgrade  # noqa: PLC0415 - Alembic is slow to import and seldom needed
 
-        with self._write() as conn:
+        with self._write(None) as conn:
             if _version(conn) != version:
                 return  # another process was first
             if version is not None:
@@ -145,14 +143,14 @@ class SqliteStore(SqlStore):
         return _Wrapped(self)
 
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        listed = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+        listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
     # Words -------------------------------------------------------------------------------------------
 
-    def _number(self, conn: sa.Connection, count: int) -> int:
-        last = conn.execute(_NUMBER, {"count": count}).scalar_one()
-        return int(last) - count + 1
+    def _number(self, conn: sa.Connection, count: int) -> list[int]:
+        last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
+        return list(range(last - count + 1, last + 1))
 
     def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         if rows:
@@ -161,7 +159,7 @@ class SqliteStore(SqlStore):
                 [{"seq": seq, "scope": _scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
             )
 
-    def _unindex_words(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
+    def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
         if seqs:
             conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
 
@@ -216,7 +214,7 @@ class SqliteStore(SqlStore):
         new = sa.select(v.memory_id, v.dim, v.vector).where(
             v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
         )
-        rows = [row for row in conn.execute(new) if _sound(row.vector, row.dim)]
+        rows = [row for row in conn.execute(new) if sound(row.vector, row.dim)]
         if rows:
             matrix = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4").reshape(len(rows), -1)
             self._vectors.add(shelf, [row.memory_id for row in rows], matrix)
@@ -271,29 +269,21 @@ class SqliteStore(SqlStore):
         except OSError:
             reserve.unlink(missing_ok=True)  # there is no space to hold back
 
-    def info(self) -> Mapping[str, str | int | float | None]:
-        """Facts about the database: where, how large, which schema, how many rows."""
-        tables = ("agents", "memories", "memory_evidence", "memory_index", "tombstones")
-        with self._read() as conn:
-            counts = {name: conn.scalar(sa.text(f"SELECT count(*) FROM {name}")) for name in tables}  # noqa: S608
-            schema = _version(conn)
-        size = sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal"))
+    def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
         return {
             "path": str(self.path),
-            "bytes": size,
-            "schema": schema,
+            "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
+            "schema": _version(conn),
             "sqlite": sqlite3.sqlite_version,
             "durable": "yes" if self._durable else "no",
             "read_only": "yes" if self._read_only else "no",
-            "embedder": self.embedder(),
-            **counts,
         }
 
     def check(self) -> list[Problem]:
         """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
         problems = []
         try:
-            with self._read() as conn:
+            with self._read(None) as conn:
                 for (said,) in conn.execute(sa.text("PRAGMA integrity_check")):
                     if said != "ok":
                         problems.append(Problem("file", said))
@@ -309,39 +299,11 @@ class SqliteStore(SqlStore):
         if self._read_only:
             return []
         try:
-            with self._write() as conn:
+            with self._write(None) as conn:
                 conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('integrity-check')"))
         except StoreCorrupt:
             return [Problem("memory_words", "the index is damaged; `engram upkeep rebuild` makes it again")]
         return []
-
-    def _check_rows(self, conn: sa.Connection) -> list[Problem]:
-        problems: list[Problem] = []
-        words: dict[int, tuple[str, str] | None] = {}
-        tags: set[tuple[str, str, str]] = set()
-        for row in conn.execute(HYDRATE).mappings():
-            if row["digest"] != seal(row):
-                problems.append(Problem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
-                words[row["seq"]] = None
-            else:
-                memory = to_memory(row)
-                words[row["seq"]] = (_scope_term(memory.agent), " ".join(memory_terms(memory)))
-                tags |= {(memory.agent, memory.id, tag) for tag in memory.tags}
-        for seq, scope, terms in conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words")):
-            if seq not in words:
-                problems.append(Problem("memory_words", f"row {seq} is indexed, but there is no such memory"))
-            elif words.pop(seq) not in {None, (scope, terms)}:
-                problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
-        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in words]
-        t, v = memory_tags.c, memory_index.c
-        lost = tags - {(agent, id, tag) for agent, id, tag in conn.execute(sa.select(t.agent, t.memory_id, t.tag))}
-        problems += [
-            Problem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
-        ]
-        for id, dim, vector in conn.execute(sa.select(v.memory_id, v.dim, v.vector)):
-            if not _sound(vector, dim):
-                problems.append(Problem("memory_index", f"the vector of memory {id} is damaged"))
-        return problems
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Write a consistent copy while others go on reading and writing; all or nothing."""
@@ -361,41 +323,17 @@ class SqliteStore(SqlStore):
         finally:
             _remove(partial)
 
-    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
-        """Make the word and tag indexes again from the canonical rows; how many rows went into each.
+    def _empty_words(self, conn: sa.Connection) -> None:
+        make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
+        conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
+        conn.exec_driver_sql(make)
 
-        Damaged vectors go, so that they count as missing.
-        """
-        tell = progress or (lambda done, total: None)
-        with self._write() as conn:
-            total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
-            make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
-            conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
-            conn.exec_driver_sql(make)
-            conn.execute(memory_tags.delete())
-            self._drop_damaged_vectors(conn)
-            done, tags, last = 0, 0, 0
-            while (
-                rows := conn.execute(HYDRATE.where(memories.c.seq > last).order_by(memories.c.seq).limit(1000))
-                .mappings()
-                .all()
-            ):
-                found = [(row["seq"], to_memory(row)) for row in rows]
-                self._index_words(conn, [(memory.agent, seq, memory_terms(memory)) for seq, memory in found])
-                labels = [{"agent": m.agent, "memory_id": m.id, "tag": tag} for _, m in found for tag in m.tags]
-                insert(conn, memory_tags, labels)
-                done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
-                tell(done, total)
-        return {"words": done, "tags": tags}
+    def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        rows = conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words"))
+        return ((seq, (scope, words)) for seq, scope, words in rows)
 
-    def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
-        v = memory_index.c
-        for row in conn.execute(sa.select(memory_index)).all():
-            if not _sound(row.vector, row.dim):
-                where = (v.agent == row.agent, v.memory_id == row.memory_id)
-                place = (v.namespace == row.namespace, v.embedder == row.embedder)
-                conn.execute(memory_index.delete().where(*where, *place))
-        self._vectors_went(conn)
+    def _word_mark(self, agent: str, terms: list[str]) -> object:
+        return _scope_term(agent), " ".join(terms)
 
     def _vectors_went(self, conn: sa.Connection) -> None:
         # No number tells which vectors went, so that everybody has to read the mirror anew.
@@ -447,13 +385,24 @@ def restore(backup: Path, target: Path, sources: Sources, progress: Callable[[in
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             new.commit()
-            with closing(sqlite3.connect(target, timeout=30)) as copy:
-                new.backup(copy, pages=-1, progress=_steps(progress))
-                copy.execute("PRAGMA journal_mode = WAL")
+            try:
+                with closing(sqlite3.connect(target, timeout=30)) as copy:
+                    new.backup(copy, pages=-1, progress=_steps(progress))
+                    copy.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.DatabaseError as error:
+                if not isinstance(_translate(target, error), StoreCorrupt):
+                    raise
+                _replace(new, renewed, target)  # what is there is too damaged to be written to
     except sqlite3.Error as error:
         raise _translate(target, error) from error
     finally:
         _remove(renewed)
+
+
+def _replace(new: sqlite3.Connection, renewed: Path, target: Path) -> None:
+    new.close()
+    _remove(target)
+    renewed.replace(target)
 
 
 def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, int], None] | None:
@@ -468,11 +417,13 @@ def _begin(conn: sa.Connection) -> None:
 
 def _inspect(path: Path) -> bool:
     """Whether the file is new, without touching it. Raises if it belongs to another program."""
-    if path.is_dir():
-        raise InvalidInput(f"{path} is a folder; name a file in it, such as {path / 'engram.db'}")
-    if not path.parent.is_dir():
-        raise InvalidInput(f"the folder {path.parent} does not exist; create it first")
+    if "\x00" in str(path):
+        raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
     try:
+        if path.is_dir():
+            raise InvalidInput(f"{path} is a folder; name a file in it, such as {path / 'engram.db'}")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"the folder {path.parent} does not exist; create it first")
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError:
@@ -491,9 +442,15 @@ def _inspect(path: Path) -> bool:
     return True
 
 
+def _address(path: Path) -> str:
+    """The path as SQLite's addresses want it; two slashes at the start would name a machine."""
+    quoted = quote(os.fsencode(path))
+    return "/" + quoted.lstrip("/") if quoted.startswith("/") else quoted
+
+
 def _reading(path: Path) -> str:
     """The address of a file that is only read. Without a log there is no writer, and no other file is made."""
-    return f"file:{quote(str(path))}?mode=ro" + ("" if _beside(path, "-wal").exists() else "&immutable=1")
+    return f"file:{_address(path)}?mode=ro" + ("" if _beside(path, "-wal").exists() else "&immutable=1")
 
 
 def _has_tables(path: Path) -> bool:
@@ -540,14 +497,6 @@ def _size(path: Path) -> int:
 
 def _scope_term(agent: str) -> str:
     return "s" + digest(agent)
-
-
-def _sound(vector: bytes, dim: int) -> bool:
-    """Whether these are the bytes of a vector of length 1."""
-    if len(vector) != 4 * dim:
-        return False
-    with np.errstate(all="ignore"):
-        return bool(0.99 < np.linalg.norm(np.frombuffer(vector, dtype="<f4").astype(np.float64)) < 1.01)
 
 
 def _translate(path: Path, error: BaseException | None) -> EngramError:
