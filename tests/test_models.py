@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from engram.embed.known import DEFAULT, KNOWN, KnownModel
-from engram.embed.models import Models, default_folders, local, resolve
+from engram.embed.models import Models, default_folders, notice, own, resolve
 from engram.embed.onnx import Recipe
 from engram.embed.wheels import Wheel, WheelFile
 from engram.errors import EngramError, InvalidInput, MissingExtra, ModelCorrupt, ModelUnavailable
@@ -390,7 +390,7 @@ def test_the_best_is_the_first_of_the_table_that_is_installed(models: Models, tm
 
 
 class Choose:
-    """Calls `resolve` and keeps what it said."""
+    """Calls `resolve` and `notice`, and keeps what they said."""
 
     def __init__(self, models: Models) -> None:
         self.models = models
@@ -401,7 +401,9 @@ class Choose:
 
     def embedder(self, choice: str, remembered: str | None = None, download: bool = False) -> Embedder:
         self.said.clear()
-        return resolve(choice, self.models, remembered, download, self.said.append)
+        embedder = resolve(choice, self.models, remembered, download, self.said.append)
+        notice(remembered, embedder, self.said.append)
+        return embedder
 
 
 @pytest.fixture
@@ -516,12 +518,6 @@ def test_local_is_never_hashing(choose: Choose, put: Callable[[], object]) -> No
     assert "engram upkeep reembed" in choose.said[0]
 
 
-def test_hashing_is_hashing_and_takes_a_dimension(choose: Choose, installed: Models) -> None:
-    assert choose("hashing") == "hashing-256@1"
-    assert choose("hashing:32") == "hashing-32@1"
-    assert choose.said == []
-
-
 def test_a_name_is_that_model_or_an_error(choose: Choose, index: Path, installed: Models) -> None:
     assert choose("tiny") == TINY.identity
     with pytest.raises(ModelUnavailable, match="engram model install other"):
@@ -551,36 +547,31 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_own_model_is_known_by_everything_that_changes_its_vectors(choose: Choose, mine: Path) -> None:
-    seen = {choose(f"onnx:{mine}")}
+def test_an_own_model_is_known_by_everything_that_changes_its_vectors(mine: Path) -> None:
+    seen = {own(str(mine)).identity}
     (mine / "engram-model.json").write_text('{"pooling": "cls", "query_prefix": "query: ", "max_length": 128}')
-    seen.add(choose(f"onnx:{mine}"))
+    seen.add(own(str(mine)).identity)
     (mine / "tokenizer.json").write_bytes(b"{}")
-    seen.add(choose(f"onnx:{mine}"))
+    seen.add(own(str(mine)).identity)
     (mine / "model.onnx").write_bytes(b"retrained")
-    seen.add(choose(f"onnx:{mine}"))
+    seen.add(own(str(mine)).identity)
     assert len(seen) == 4
     assert all(re.fullmatch("onnx@[0-9a-f]{8}", identity) for identity in seen)
 
 
-def test_an_own_model_keeps_its_identity_when_it_moves(choose: Choose, mine: Path) -> None:
-    before = choose(f"onnx:{mine}")
-    assert choose(f"onnx:{mine.rename(mine.with_name('elsewhere'))}") == before
+def test_an_own_model_keeps_its_identity_when_it_moves(mine: Path) -> None:
+    before = own(str(mine)).identity
+    assert own(str(mine.rename(mine.with_name("elsewhere")))).identity == before
 
 
 @pytest.mark.parametrize("settings", ['{"poolin": "cls"}', '{"pooling": "max"}', "not json"])
-def test_settings_nobody_understands_are_refused(choose: Choose, mine: Path, settings: str) -> None:
+def test_settings_nobody_understands_are_refused(mine: Path, settings: str) -> None:
     (mine / "engram-model.json").write_text(settings)
     with pytest.raises(InvalidInput, match=r"engram-model\.json"):
-        choose(f"onnx:{mine}")
+        own(str(mine))
 
 
-@pytest.mark.parametrize("choice", ["onnx:", "onnx:/does/not/exist", "onnx"])
-def test_an_own_model_that_is_not_there_says_what_it_needs(choose: Choose, choice: str) -> None:
+@pytest.mark.parametrize("folder", ["", "/does/not/exist"])
+def test_an_own_model_that_is_not_there_says_what_it_needs(folder: str) -> None:
     with pytest.raises(EngramError, match=r"model\.onnx and tokenizer\.json"):
-        choose(choice)
-
-
-def test_the_plugin_named_local_loads_by_name_and_fetches_nothing() -> None:
-    with pytest.raises(InvalidInput, match="arctic-embed-s"):
-        local("no-such-model")
+        own(folder)

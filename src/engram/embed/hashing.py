@@ -61,7 +61,7 @@ class HashingEmbedder:
         return [value / length for value in row]
 
 
-def hashing(argument: str = "") -> HashingEmbedder:
+def hashing(argument: str = "", key: str | None = None) -> HashingEmbedder:
     """The embedder for `hashing` or `hashing:DIM`."""
     if not argument:
         return HashingEmbedder()

@@ -220,33 +220,30 @@ class Models:
 def resolve(
     choice: str, models: Models, remembered: str | None, download: bool, say: Callable[[str], None]
 ) -> Embedder:
-    """The embedder for a setting: `auto`, `local`, `hashing[:DIM]`, a model's name, or `onnx:FOLDER`.
+    """The embedder for `auto`, `local` or a model's name: those that need to know which models are here.
 
     `auto` is what the store remembers, else the best installed, else the default one fetched if `download`,
     else hashing; `local` is the same without hashing. Says whatever the user should know about the answer.
     Raises `ModelError`, `MissingExtra`, or `InvalidInput` for an unknown name.
     """
-    kind, _, argument = choice.partition(":")
-    if kind == "hashing":
-        embedder: Embedder = hashing.hashing(argument)
-    elif kind == "onnx":
-        embedder = own(argument)
-    elif choice in ("auto", "local"):
-        embedder = _automatic(choice == "auto", models, remembered, download, say)
-    else:
-        if download:
-            models.attempt(choice, say)
-        embedder = models.load(choice)
+    if choice in ("auto", "local"):
+        return _automatic(choice == "auto", models, remembered, download, say)
+    if download:
+        models.attempt(choice, say)
+    return models.load(choice)
+
+
+def notice(remembered: str | None, embedder: Embedder, say: Callable[[str], None]) -> None:
+    """Say so if the store's vectors are of another embedder than this one."""
     if remembered is not None and remembered != embedder.identity:
         say(
             f"this store was embedded with {remembered}, now {embedder.identity} is used: older memories are "
             "found by words only until `engram upkeep reembed` has run"
         )
-    return embedder
 
 
-def own(argument: str) -> OnnxEmbedder:
-    """The user's own model: a folder with model.onnx, tokenizer.json and perhaps engram-model.json.
+def own(argument: str, key: str | None = None) -> OnnxEmbedder:
+    """The embedder for `onnx:FOLDER`: a folder with model.onnx, tokenizer.json and perhaps engram-model.json.
 
     The identity comes from the content of all three. Raises `ModelUnavailable` or `InvalidInput`.
     """
@@ -269,11 +266,6 @@ def own(argument: str) -> OnnxEmbedder:
         ) from error
     digest = hashlib.sha256("\n".join(marks).encode()).hexdigest()
     return OnnxEmbedder(model, tokenizer, identity=f"onnx@{digest[:8]}", recipe=recipe)
-
-
-def local(argument: str = "") -> Embedder:
-    """The embedder for `local` or `local:NAME` from what is installed; fetches nothing."""
-    return resolve(argument or "local", Models(), None, download=False, say=_quiet)
 
 
 def _automatic(
@@ -364,7 +356,3 @@ def _megabytes(size: int) -> str:
 
 def _silent(done: int, total: int, label: str) -> None:
     """Nobody watches the progress."""
-
-
-def _quiet(message: str) -> None:
-    """Nobody listens."""

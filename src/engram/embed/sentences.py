@@ -1,0 +1,108 @@
+"""Embeddings from any sentence-transformers model; the only importer of that library."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from engram.errors import InvalidInput, MissingExtra, ModelError, ModelUnavailable
+from engram.model import Clean
+from engram.ports import Matrix, Purpose
+
+_EXTRA = "pip install 'engram-learning[sentence-transformers]'"
+_SAMPLE = 1024  # numbers of each weight that go into the identity: training changes all of them
+
+
+class SentenceModel(Protocol):
+    """What is used of a `SentenceTransformer`: it knows which prompt, if any, goes before a query or a document."""
+
+    def encode_query(self, inputs: list[str], *, show_progress_bar: bool, normalize_embeddings: bool) -> Any:
+        """One row per text, with the model's prompt for queries before it."""
+        ...
+
+    def encode_document(self, inputs: list[str], *, show_progress_bar: bool, normalize_embeddings: bool) -> Any:
+        """One row per text, with the model's prompt for documents before it."""
+        ...
+
+
+class SentenceTransformerEmbedder:
+    """Embeds with a loaded sentence-transformers model; any number of threads may use it, one at a time does."""
+
+    def __init__(self, model: SentenceModel, *, identity: str) -> None:
+        self._model, self._identity = model, identity
+        self._using = threading.Lock()  # the tokenizers inside fail when two threads meet in them
+        self._dim = len(self._encode(["dimensions"], "document")[0])
+
+    @property
+    def identity(self) -> str:
+        """Such as `st:all-MiniLM-L6-v2@1a2b3c4d`: the name, and a hash of the weights and how they are used."""
+        return self._identity
+
+    @property
+    def dim(self) -> int:
+        """The length of every vector."""
+        return self._dim
+
+    def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+        """One row per text, in order; what goes beyond the model's length is not read. Raises `ModelError`."""
+        if not texts:
+            return np.zeros((0, self._dim), dtype=np.float32)
+        return self._encode(list(texts), purpose)
+
+    def _encode(self, texts: list[str], purpose: Purpose) -> Matrix:
+        encode = self._model.encode_query if purpose == "query" else self._model.encode_document
+        with self._using, _translated(f"{self._identity} failed"):
+            rows = np.asarray(encode(texts, show_progress_bar=False, normalize_embeddings=True), dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != len(texts) or not np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3):
+            raise ModelError(f"{self._identity} gave something else than a direction per text; use another model")
+        return rows
+
+
+def st(argument: str, key: str | None = None) -> SentenceTransformerEmbedder:
+    """The embedder for `st:NAME`, a model of the hub, or `st:FOLDER`, loaded at once.
+
+    Raises `MissingExtra`, `ModelUnavailable`, or `InvalidInput` without a name.
+    """
+    if not argument:
+        raise InvalidInput("st needs the name of a model or its folder, such as st:all-MiniLM-L6-v2")
+    try:
+        import sentence_transformers  # noqa: PLC0415 - seconds that only those who use it should wait
+    except ImportError as error:
+        raise MissingExtra(f"st:{argument} needs sentence-transformers ({error}): {_EXTRA}") from error
+    folder = Path(argument).expanduser()
+    try:
+        model: Any = sentence_transformers.SentenceTransformer(str(folder) if folder.is_dir() else argument)
+    except Exception as error:  # the border: files, network and torch fail in every way there is
+        raise ModelUnavailable(
+            f"the model {argument} could not be loaded: {_shown(error)}; check its name, or give a folder that has it"
+        ) from error
+    name = folder.resolve().name if folder.is_dir() else argument.rpartition("/")[2]
+    return SentenceTransformerEmbedder(model, identity=f"st:{name}@{fingerprint(model)}")
+
+
+def fingerprint(model: Any) -> str:
+    """Eight digits that differ when the weights, the prompts or the length that is read do."""
+    state = hashlib.sha256(json.dumps([model.prompts, model.max_seq_length], sort_keys=True).encode())
+    for weight in model.parameters():
+        state.update(repr(tuple(weight.shape)).encode())
+        state.update(weight.detach().flatten()[:_SAMPLE].float().cpu().numpy().tobytes())
+    return state.hexdigest()[:8]
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the border: torch raises whatever it likes
+        raise ModelError(f"{what}: {_shown(error)}; try another model") from error
+
+
+def _shown(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
