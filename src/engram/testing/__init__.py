@@ -2,9 +2,12 @@
 
 import pytest
 
-pytest.register_assert_rewrite("engram.testing.embedders", "engram.testing.stores", "engram.testing.vectors")
+pytest.register_assert_rewrite(
+    "engram.testing.embedders", "engram.testing.expiring", "engram.testing.stores", "engram.testing.vectors"
+)
 
 from engram.testing.embedders import EmbedderContract  # noqa: E402 - so that a failing assert shows its values
+from engram.testing.expiring import ExpiringStoreContract  # noqa: E402
 from engram.testing.making import FixedSources, Maker  # noqa: E402
 from engram.testing.stores import DurableStoreContract, MemoryStoreContract  # noqa: E402
 from engram.testing.vectors import VectorStoreContract  # noqa: E402
@@ -12,6 +15,7 @@ from engram.testing.vectors import VectorStoreContract  # noqa: E402
 __all__ = [
     "DurableStoreContract",
     "EmbedderContract",
+    "ExpiringStoreContract",
     "FixedSources",
     "Maker",
     "MemoryStoreContract",
