@@ -315,6 +315,46 @@ class Problem(NamedTuple):
     what: str
 
 
+Cells = dict[str, str | int | float | bytes | None]
+"""One row of a table, as plain values."""
+
+
+class Tally(NamedTuple):
+    """How many rows a table has, and a checksum of all of them that does not depend on their order."""
+
+    rows: int
+    checksum: str
+
+
+@runtime_checkable
+class Copies(Protocol):
+    """Can hand over all it keeps, table by table, to another one that can."""
+
+    def tables(self) -> list[str]:
+        """The tables to copy, in an order in which they can be filled."""
+        ...
+
+    def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
+        """The next rows of a table in the order of its key, after a row or from the start."""
+        ...
+
+    def begin_copy(self, source: str) -> None:
+        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        ...
+
+    def take(self, table: str, rows: Sequence[Cells]) -> None:
+        """Insert the rows that are not there yet, in one transaction."""
+        ...
+
+    def end_copy(self) -> None:
+        """Go on from where the copied database was."""
+        ...
+
+    def tally(self, table: str) -> Tally:
+        """Count and sum up a table."""
+        ...
+
+
 @runtime_checkable
 class Maintains(Protocol):
     """A database that can describe, check, copy and rebuild itself."""

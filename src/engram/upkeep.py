@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engram.engine import Engram
-from engram.errors import Unsupported
+from engram.errors import Conflict, Unsupported
 from engram.model import joined
-from engram.ports import LONG_TERM, Maintains, MirrorsVectors, Placed, Scope
+from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Placed, Scope
 
 BATCH = 64
+PAGE = 500
 Progress = Callable[[int, int], None]
 
 
@@ -48,6 +49,36 @@ def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int
     """Make every derived index again from the canonical rows, and fill in the vectors that are missing."""
     rebuilt = maintained(brain).rebuild(progress)
     return {**rebuilt, "vectors": reembed(brain, progress)}
+
+
+def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress | None = None) -> Mapping[str, int]:
+    """Copy everything from one database to another that is new; how many rows of each table.
+
+    It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
+    up; raises `Conflict` if they differ, which they do when somebody wrote to the source meanwhile.
+    """
+    giver, taker = _copied(source), _copied(target)
+    before = {table: giver.tally(table) for table in giver.tables()}
+    total, done = sum(tally.rows for tally in before.values()), 0
+    taker.begin_copy(name)
+    for table in giver.tables():
+        last = None
+        while rows := giver.page(table, last, PAGE):
+            taker.take(table, rows)
+            done, last = done + len(rows), rows[-1]
+            if progress is not None:
+                progress(done, max(total, done))
+    taker.end_copy()
+    for table, tally in before.items():
+        if taker.tally(table) != tally:
+            raise Conflict(f"the copy of {table} is not what the source was; nobody may write meanwhile. Copy it anew")
+    return {table: tally.rows for table, tally in before.items()}
+
+
+def _copied(store: MemoryStore) -> Copies:
+    if not isinstance(store, Copies):
+        raise Unsupported("only SQLite and PostgreSQL databases can be copied; this store is neither")
+    return store
 
 
 def maintained(brain: Engram) -> Maintains:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,16 @@ def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     options = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
     store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
     return store
+
+
+@contextmanager
+def opened(settings: Settings, db: str) -> Iterator[MemoryStore]:
+    """Another store than the one in the settings, for as long as it is needed."""
+    store = open_store(replace(settings, db=db), Sources())
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 def locate(db: str) -> tuple[str, str]:

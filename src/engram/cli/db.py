@@ -81,6 +81,30 @@ def backup(state: State, target: Path, force: bool) -> None:
     _done(state, f"Backed up to {target} ({size(target.stat().st_size)})", path=str(target))
 
 
+@command.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.pass_obj
+def copy(state: State, source: str, target: str) -> None:
+    """Copy everything from the database SRC to the new database DST, SQLite or PostgreSQL, and verify it.
+
+    It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
+    """
+    from engram import upkeep, wiring
+
+    with (
+        wiring.opened(state.settings, source) as giver,
+        wiring.opened(state.settings, target) as taker,
+        progress(state, "copying rows") as tell,
+    ):
+        copied = upkeep.copy(giver, taker, masked(source), tell)
+    if state.json:
+        print_json(dict(copied))
+    else:
+        click.echo(f"Copied {masked(source)} to {masked(target)}, and verified it:")
+        print_facts(copied)
+
+
 @command.command("restore")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace a database that has memories; it is saved beside itself first.")

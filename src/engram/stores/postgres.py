@@ -26,6 +26,7 @@ from engram.errors import (
     Unsupported,
 )
 from engram.ids import Sources
+from engram.model import Memory
 from engram.ports import Match, Placed, Query, Scope, VectorStore
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
@@ -41,11 +42,13 @@ MAX_TSVECTOR_BYTES = 900_000  # PostgreSQL refuses a tsvector of a megabyte
 MAX_COUNTED = 255  # and keeps no more places of a term
 MAX_INDEXED_DIM = 2000
 EXACT_BELOW = 20_000  # up to so many vectors in a scope a scan is quick, and finds everything
-RETRIES = 6
+PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds, before a write or a read is tried again
 LOCK = 0x454E4752
 
 _NUMBER = sa.text("SELECT nextval('engram_seq') FROM generate_series(1, :count)")
 _ENTER = sa.text("SELECT set_config('engram.agent', :agent, true), set_config('engram.everyone', :everyone, true)")
+_THIS = sa.text("SELECT pg_current_xact_id()")
+_FATE = sa.text("SELECT pg_xact_status(CAST(:transaction AS xid8))")
 _INDEX = sa.text(
     "INSERT INTO memory_words (agent, seq, words, length) VALUES (:agent, :seq, CAST(:words AS tsvector), :length)"
 )
@@ -87,6 +90,7 @@ class PostgresStore(SqlStore):
         max_overflow: int = 24,
     ) -> None:
         self.url = sa.make_url(url).set(drivername="postgresql+psycopg")
+        self._busy_seconds = busy_seconds
         self._indexed: set[tuple[str, str, int]] = set()
         self._wanted: set[tuple[str, str, int]] = set()
         super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources)
@@ -99,8 +103,8 @@ class PostgresStore(SqlStore):
     # Opening -----------------------------------------------------------------------------------------
 
     def _make_engine(self, durable: bool, busy_seconds: float, pool_size: int, max_overflow: int) -> sa.Engine:
-        wait = max(1, round(busy_seconds))
-        options = f"-c statement_timeout={wait * 1000} -c lock_timeout={wait * 1000}"
+        wait, limit = max(1, round(busy_seconds)), max(1, round(busy_seconds * 1000))
+        options = f"-c statement_timeout={limit} -c lock_timeout={limit}"
         try:
             engine = sa.create_engine(
                 self.url,
@@ -145,17 +149,40 @@ class PostgresStore(SqlStore):
         everybody = {"agent": "", "everyone": "on"}
         conn.execute(_ENTER, everybody if scope is None else {"agent": scope.agent, "everyone": ""})
 
+    def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
+        """One answer per id, in order; `None` for an id that is not in this scope."""
+        return self._patiently(lambda: super(PostgresStore, self).get(scope, ids))
+
+    def search(self, scope: Scope, query: Query) -> list[Match]:
+        """Best first, or newest first without words and vector; filtered before the limit is applied."""
+        return self._patiently(lambda: super(PostgresStore, self).search(scope, query))
+
     def _transact(self, scope: Scope | None, work: Callable[[sa.Connection, bool], R]) -> R:
-        """Run a write, and again if it collided with another one or the connection was lost."""
-        for attempt in range(RETRIES):
+        """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
+        done: list[tuple[str, R]] = []
+
+        def attempt() -> R:
+            with self._write(scope) as conn:
+                if done and _went_through(conn, done[-1][0]):
+                    return done[-1][1]
+                done.clear()
+                result = work(conn, False)
+                done.append((str(conn.scalar(_THIS)), result))
+            return result
+
+        return self._patiently(attempt)
+
+    def _patiently(self, attempt: Callable[[], R]) -> R:
+        """Try again for a while if others were in the way, or the connection was lost."""
+        patience = time.monotonic() + self._busy_seconds
+        for pause in PAUSES:
             try:
-                with self._write(scope) as conn:
-                    return work(conn, attempt > 0)
+                return attempt()
             except _TryAgain:
-                if attempt == RETRIES - 1:
+                if time.monotonic() > patience:
                     raise
-                time.sleep(0.02 * 2**attempt * (0.5 + self._sources.random.random()))
-        raise AssertionError("the last attempt returns or raises")
+                time.sleep(pause * (0.5 + self._sources.random.random()))
+        return attempt()
 
     # Words -------------------------------------------------------------------------------------------
 
@@ -291,6 +318,9 @@ class PostgresStore(SqlStore):
             "a PostgreSQL server is backed up with pg_dump; `engram db copy` copies its memories into a SQLite file"
         )
 
+    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+        conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
+
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
         return _translate(self._name, error)
 
@@ -329,6 +359,14 @@ def _take_on_role(connection: Any, record: object) -> None:
         if cursor.fetchone():
             cursor.execute("SET ROLE engram_app")
     connection.commit()
+
+
+def _went_through(conn: sa.Connection, transaction: str) -> bool:
+    """Whether an earlier transaction was committed. Raises if it is still about to be."""
+    fate = conn.scalar(_FATE, {"transaction": transaction})
+    if fate == "in progress":
+        raise _TryAgain("the server has not finished what it was told before; try again")
+    return bool(fate == "committed")
 
 
 def _as_owner(conn: sa.Connection) -> None:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Changes, Entry, Filter, Match, Placed, Problem, Query, Scope, is_unit, unstorable
+from engram.ports import Cells, Changes, Entry, Filter, Match, Placed, Problem, Query, Scope, Tally, is_unit, unstorable
 from engram.stores.rows import Row, seal, to_json, to_memory, to_row
 from engram.stores.rules import (
     MERGED,
@@ -44,13 +44,29 @@ from engram.stores.schema import (
     settings,
     tombstones,
 )
-from engram.words import query_terms
+from engram.words import digest, query_terms
 
 R = TypeVar("R")
 _log = logging.getLogger("engram")
 
 MAX_PENDING_TOUCHES = 1000
 WRITE = "engram_write"
+COPYING = "copying"
+PAGE = 500
+COPIED = {
+    table.name: table
+    for table in (
+        settings,
+        agents,
+        memories,
+        memory_tags,
+        memory_keys,
+        memory_evidence,
+        memory_stats,
+        memory_index,
+        tombstones,
+    )
+}
 
 HYDRATE = sa.select(memories, memory_stats.c.last_accessed, memory_stats.c.access_count).select_from(
     memories.outerjoin(
@@ -144,6 +160,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
         """Where the database is, how large, which schema."""
+
+    @abstractmethod
+    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+        """Number the next writes higher than `last`."""
 
     def _vectors_came(self, rows: Sequence[Row]) -> None:
         """Called when vectors were added to the mirror."""
@@ -544,6 +564,63 @@ class SqlStore(ABC):
                 place = (v.namespace == row.namespace, v.embedder == row.embedder)
                 conn.execute(memory_index.delete().where(*where, *place))
         self._vectors_went(conn)
+
+    # Copying -----------------------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """The tables to copy, in an order in which they can be filled."""
+        return list(COPIED)
+
+    def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
+        """The next rows of a table in the order of its key, after a row or from the start."""
+        columns = COPIED[table].primary_key.columns
+        rows = sa.select(COPIED[table]).order_by(*columns).limit(limit)
+        if table == settings.name:
+            rows = rows.where(settings.c.name != COPYING)
+        if after is not None:
+            rows = rows.where(sa.tuple_(*columns) > sa.tuple_(*(after[column.name] for column in columns)))
+        with self._read(None) as conn:
+            return [dict(row) for row in conn.execute(rows).mappings()]
+
+    def begin_copy(self, source: str) -> None:
+        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        with self._write(None) as conn:
+            begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
+            if begun != source and conn.scalar(sa.select(agents.c.agent).limit(1)) is not None:
+                raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+            conn.execute(_SET, {"name": COPYING, "value": source})
+
+    def take(self, table: str, rows: Sequence[Cells]) -> None:
+        """Insert the rows that are not there yet, in one transaction."""
+        columns = COPIED[table].primary_key.columns
+        keys = [tuple(row[column.name] for column in columns) for row in rows]
+        there = sa.select(*columns).where(sa.tuple_(*columns).in_(keys))
+        with self._write(None) as conn:
+            known = {tuple(row) for row in conn.execute(there)}
+            fresh: list[Row] = [dict(row) for key, row in zip(keys, rows, strict=True) if key not in known]
+            insert(conn, COPIED[table], fresh)
+            if table == memories.name:
+                found = [to_memory({**row, "last_accessed": None, "access_count": 0}) for row in fresh]
+                numbered = zip((row["seq"] for row in fresh), found, strict=True)
+                self._index_words(conn, [(m.agent, seq, memory_terms(m)) for seq, m in numbered])
+            if table == memory_index.name:
+                self._vectors_came(fresh)
+
+    def end_copy(self) -> None:
+        """Go on from where the copied database was."""
+        numbered = (memories, memory_evidence, memory_index, tombstones)
+        with self._write(None) as conn:
+            last = max(conn.scalar(sa.select(sa.func.max(table.c.seq))) or 0 for table in numbered)
+            self._go_on_from(conn, last)
+            conn.execute(settings.delete().where(settings.c.name == COPYING))
+
+    def tally(self, table: str) -> Tally:
+        """Count and sum up a table."""
+        count, total, last = 0, 0, None
+        while rows := self.page(table, last, PAGE):
+            count, last = count + len(rows), rows[-1]
+            total += sum(int(digest(*(f"{name}={row[name]!r}" for name in sorted(row))), 16) for row in rows)
+        return Tally(count, f"{total % 2**128:032x}")
 
     # Connections -------------------------------------------------------------------------------------
 

@@ -335,6 +335,12 @@ class SqliteStore(SqlStore):
     def _word_mark(self, agent: str, terms: list[str]) -> object:
         return _scope_term(agent), " ".join(terms)
 
+    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+        conn.execute(
+            sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
+            {"last": last, "epoch": self._sources.new_id()},
+        )
+
     def _vectors_went(self, conn: sa.Connection) -> None:
         # No number tells which vectors went, so that everybody has to read the mirror anew.
         conn.execute(_EPOCH, {"epoch": self._sources.new_id()})

@@ -67,7 +67,7 @@ def _postgresql() -> None:
     grants = [
         f"GRANT USAGE ON SCHEMA {schema} TO engram_app",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO engram_app",
-        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO engram_app",
+        f"GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO engram_app",
     ]
     quoted = "; ".join(f"EXECUTE {_literal(grant)}" for grant in [*grants, "GRANT engram_app TO current_user"])
     op.execute(
