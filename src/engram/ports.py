@@ -127,6 +127,12 @@ class Match(NamedTuple):
     score: float
 
 
+class MirrorMatch(Match):
+    """A match that the local mirror gave because the vector database is away."""
+
+    __slots__ = ()
+
+
 class Cleaned(NamedTuple):
     """Redacted text and the names of the rules that found something, in order."""
 
@@ -313,6 +319,15 @@ class Problem(NamedTuple):
 
     where: str
     what: str
+
+
+@runtime_checkable
+class SyncsVectors(Protocol):
+    """Keeps an outside vector database in step with its own mirror."""
+
+    def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
+        """Hand over what the vector database lacks, or everything `anew`; how many vectors. Raises `StoreError`."""
+        ...
 
 
 Cells = dict[str, str | int | float | bytes | None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from engram.engine import Engram
 from engram.errors import Conflict, Unsupported
 from engram.model import joined
-from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Placed, Scope
+from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Placed, Scope, SyncsVectors
 
 BATCH = 64
 PAGE = 500
@@ -49,6 +49,13 @@ def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int
     """Make every derived index again from the canonical rows, and fill in the vectors that are missing."""
     rebuilt = maintained(brain).rebuild(progress)
     return {**rebuilt, "vectors": reembed(brain, progress)}
+
+
+def sync(brain: Engram, progress: Progress | None = None, *, anew: bool = False) -> int:
+    """Bring the vector database in step with the mirrored vectors; how many were handed over."""
+    if not isinstance(brain.store, SyncsVectors):
+        raise Unsupported("this store has no vector database beside it; there is nothing to bring in step")
+    return brain.store.sync(anew=anew, progress=progress)
 
 
 def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress | None = None) -> Mapping[str, int]:

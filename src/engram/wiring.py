@@ -50,7 +50,10 @@ def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     """The store that the database setting names."""
     scheme, location = locate(settings.db)
     vectors = plugins.find("vectors", "exact")()
-    options = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
+    options: dict[str, Any] = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
+    if settings.vectors:
+        kind = settings.vectors.partition(":")[0].partition("+")[0]
+        options["remote"] = plugins.find("vectors", kind)(settings.vectors)
     store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
     return store
 

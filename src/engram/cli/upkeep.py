@@ -43,6 +43,22 @@ def reembed(state: State, embedder: str | None, drop_old: bool) -> None:
         click.echo(f"Embedded {many(added, 'memory')} with {name}.")
 
 
+@command.command("sync")
+@click.option("--anew", is_flag=True, help="Empty it first and hand over everything: after it lost something.")
+@click.pass_obj
+def sync(state: State, anew: bool) -> None:
+    """Bring the vector database (the setting `vectors`) in step with the mirrored vectors."""
+    from engram import upkeep
+
+    state.require_database()
+    with state.brain() as brain, progress(state, "handing over") as tell:
+        number = upkeep.sync(brain, tell, anew=anew)
+    if state.json:
+        print_json({"vectors": number})
+    else:
+        click.echo(f"Handed over {many(number, 'vector')}.")
+
+
 @command.command("rebuild")
 @click.pass_obj
 def rebuild(state: State) -> None:

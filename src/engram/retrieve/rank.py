@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engram.ports import Match
+from engram.ports import Match, MirrorMatch
+
+AWAY = "the vector database is away; found in the local mirror"
 
 LEAST_RANGE = 0.15
 """Similarities that lie closer together than this are not told apart more sharply than they differ."""
@@ -34,13 +36,15 @@ def fuse(words: Sequence[Match], near: Sequence[Match], weights: Weights) -> lis
     With only one list, its part is the whole score.
     """
     by_words, by_vector = _relative(words), _spread(near)
+    mirrored = {match.id for match in near if isinstance(match, MirrorMatch)}
     total = (weights.words if words else 0) + (weights.vector if near else 0)
     found = []
     for id in by_words.keys() | by_vector.keys():
         parts = {"words": by_words.get(id, 0.0), "vector": by_vector.get(id, 0.0)}
         score = (weights.words * parts["words"] + weights.vector * parts["vector"]) / total
         how = "both" if id in by_words and id in by_vector else "words" if id in by_words else "vector"
-        found.append(Ranked(id, min(1.0, max(0.0, score)), {**parts, "found_by": how}))
+        noted = {"vectors": AWAY} if id in mirrored else {}
+        found.append(Ranked(id, min(1.0, max(0.0, score)), {**parts, "found_by": how, **noted}))
     found.sort(key=lambda ranked: ranked.id, reverse=True)
     return sorted(found, key=lambda ranked: ranked.score, reverse=True)
 

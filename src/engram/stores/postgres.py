@@ -44,6 +44,7 @@ MAX_INDEXED_DIM = 2000
 EXACT_BELOW = 20_000  # up to so many vectors in a scope a scan is quick, and finds everything
 PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds, before a write or a read is tried again
 LOCK = 0x454E4752
+OLDEST_PGVECTOR = (0, 8)  # it goes on searching until enough passed the filter
 
 _NUMBER = sa.text("SELECT nextval('engram_seq') FROM generate_series(1, :count)")
 _ENTER = sa.text("SELECT set_config('engram.agent', :agent, true), set_config('engram.everyone', :everyone, true)")
@@ -88,23 +89,29 @@ class PostgresStore(SqlStore):
         busy_seconds: float = 30.0,
         pool_size: int = 8,
         max_overflow: int = 24,
+        remote: VectorStore | None = None,
     ) -> None:
-        self.url = sa.make_url(url).set(drivername="postgresql+psycopg")
+        self.url = _parsed(url).set(drivername="postgresql+psycopg")
         self._busy_seconds = busy_seconds
         self._indexed: set[tuple[str, str, int]] = set()
         self._wanted: set[tuple[str, str, int]] = set()
-        super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources)
+        super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources, remote)
         try:
             self._prepare()
         except BaseException:
             self._engine.dispose()
             raise
 
+    _overlap = 1000  # numbers are given when a transaction writes, and seen when it commits
+
     # Opening -----------------------------------------------------------------------------------------
 
     def _make_engine(self, durable: bool, busy_seconds: float, pool_size: int, max_overflow: int) -> sa.Engine:
         wait, limit = max(1, round(busy_seconds)), max(1, round(busy_seconds * 1000))
-        options = f"-c statement_timeout={limit} -c lock_timeout={limit}"
+        options = f"-c statement_timeout={limit} -c lock_timeout={limit} -c standard_conforming_strings=on"
+        options += "" if durable else " -c synchronous_commit=off"
+        own = {"connect_timeout": wait, "keepalives_idle": wait, "tcp_user_timeout": limit}
+        given = self.url.query
         try:
             engine = sa.create_engine(
                 self.url,
@@ -113,8 +120,8 @@ class PostgresStore(SqlStore):
                 pool_timeout=busy_seconds,
                 pool_pre_ping=True,  # a server that was restarted is noticed before anything is lost
                 connect_args={
-                    "connect_timeout": wait,
-                    "options": options if durable else f"{options} -c synchronous_commit=off",
+                    **{name: value for name, value in own.items() if name not in given},
+                    "options": f"{options} {given.get('options', '')}",
                 },
             )
         except ImportError as error:
@@ -142,7 +149,7 @@ class PostgresStore(SqlStore):
 
     @property
     def _name(self) -> str:
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
+        return self.url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
     def _enter(self, conn: sa.Connection, scope: Scope | None) -> None:
         """Tell row-level security whose rows this transaction may see."""
@@ -207,6 +214,9 @@ class PostgresStore(SqlStore):
             conn.execute(_UNINDEX, {"agent": agent, "seqs": list(seqs)})
 
     def _empty_words(self, conn: sa.Connection) -> None:
+        # Who writes meanwhile would index a row of which the rebuilding does not know that it is indexed.
+        conn.execute(sa.text("SET LOCAL statement_timeout = 0"))
+        conn.execute(sa.text("LOCK TABLE memories IN SHARE ROW EXCLUSIVE MODE"))
         conn.execute(sa.text("DELETE FROM memory_words"))
 
     def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
@@ -285,8 +295,11 @@ class PostgresStore(SqlStore):
             self._indexed.add(shelf)
             try:
                 self._ensure_index(*shelf)
-            except sa.exc.DBAPIError as error:  # without an index the search is exact, and slower
-                _log.warning("no index was made for the vectors of %s: %s", shelf[1], error.orig)
+            except (
+                sa.exc.DBAPIError,
+                sa.exc.TimeoutError,
+            ) as error:  # without an index the search is exact, and slower
+                _log.warning("no index was made for the vectors of %s: %s", shelf[1], error.args[0])
 
     def _ensure_index(self, namespace: str, embedder: str, dim: int) -> None:
         """One index per namespace, embedder and dimension; made when the first vector of its kind is stored."""
@@ -299,7 +312,7 @@ class PostgresStore(SqlStore):
         with self._engine.connect() as conn, conn.begin():
             if conn.scalar(sa.text("SELECT to_regclass(:name)"), {"name": name}) is None:
                 _as_owner(conn)
-                conn.exec_driver_sql(make)
+                conn.exec_driver_sql(make.replace("%", "%%"))
 
     # Keeping the database well -----------------------------------------------------------------------
 
@@ -343,18 +356,29 @@ class _TryAgain(StoreBusy):
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> PostgresStore:
     """The store on the server that the URL names; `pool_size` and `max_overflow` may be among its parameters."""
-    url = sa.make_url(location)
-    own = {name: int(str(value)) for name, value in url.query.items() if name in {"pool_size", "max_overflow"}}
-    return PostgresStore(
-        url.difference_update_query(own).render_as_string(hide_password=False), sources, **{**options, **own}
-    )
+    url = _parsed(location)
+    own = {name: str(value) for name, value in url.query.items() if name in {"pool_size", "max_overflow"}}
+    for name, value in own.items():
+        if not value.isdecimal():
+            raise InvalidInput(f"{name} must be a whole number, not {value!r}")
+    plain = url.difference_update_query(own).render_as_string(hide_password=False)
+    return PostgresStore(plain, sources, **{**options, **{name: int(value) for name, value in own.items()}})
+
+
+def _parsed(location: str) -> sa.URL:
+    try:
+        return sa.make_url(location)
+    except (sa.exc.ArgumentError, ValueError):
+        # What could not be read may hold the password.
+        raise InvalidInput("a server is named as in postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
 
 
 def _take_on_role(connection: Any, record: object) -> None:
     """Work as a role that owns nothing, since whoever owns a table, or everything, passes the wall."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT 1 FROM pg_roles WHERE rolname = 'engram_app' AND pg_has_role(current_user, oid, 'MEMBER')"
+            "SELECT 1 FROM pg_roles WHERE rolname = 'engram_app' AND pg_has_role(current_user, oid, 'MEMBER') "
+            "AND has_table_privilege(oid, to_regclass('memories'), 'INSERT')"
         )
         if cursor.fetchone():
             cursor.execute("SET ROLE engram_app")
@@ -385,6 +409,11 @@ def _require_pgvector(conn: sa.Connection, name: str) -> None:
             f"{name} has no pgvector ({error.orig}); install it on the server, "
             "and run CREATE EXTENSION vector as a superuser"
         ) from error
+    version = conn.scalar(sa.text("SELECT extversion FROM pg_extension WHERE extname = 'vector'"))
+    if tuple(map(int, str(version).split("."))) < OLDEST_PGVECTOR:
+        raise StoreError(
+            f"{name} has pgvector {version}; 0.8 or newer is needed, then run ALTER EXTENSION vector UPDATE"
+        )
 
 
 def _version(conn: sa.Connection) -> str | None:
@@ -415,9 +444,6 @@ def _quoted(term: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A string literal of SQL; a name that cannot be one safely is refused."""
-    if "\\" in text or "\x00" in text or (":" in text and "%" in text):
-        raise InvalidInput(f"{text!r} cannot be the name of a namespace or an embedder; use letters and digits")
     escaped = text.replace("'", "''")
     return f"'{escaped}'"
 
@@ -431,6 +457,8 @@ def _translate(name: str, error: sa.exc.DBAPIError) -> EngramError:
         return _TryAgain(f"somebody else stored the same thing at the same time ({said}); try again")
     if state in {"40001", "40P01", "55P03"}:
         return _TryAgain(f"other clients are in the way ({said}); try again")
+    if isinstance(error, sa.exc.ProgrammingError) and not state:
+        return InvalidInput(f"{name} cannot be opened like this: {said}; mend the options in its URL")
     if state in {"57014", "53300"}:
         return StoreBusy(f"{name} took too long ({said}); try again, or raise `busy_seconds`")
     if error.connection_invalidated or state.startswith("08") or state in {"57P01", "57P02", "57P03"} or not state:

@@ -18,10 +18,26 @@ from typing import Any, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
-from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError
+from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreBusy, StoreClosed, StoreError, Unsupported
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Cells, Changes, Entry, Filter, Match, Placed, Problem, Query, Scope, Tally, is_unit, unstorable
+from engram.ports import (
+    Cells,
+    Changes,
+    Entry,
+    Filter,
+    Match,
+    MirrorMatch,
+    Placed,
+    Problem,
+    Query,
+    Scope,
+    Shelf,
+    Tally,
+    VectorStore,
+    is_unit,
+    unstorable,
+)
 from engram.stores.rows import Row, seal, to_json, to_memory, to_row
 from engram.stores.rules import (
     MERGED,
@@ -52,6 +68,8 @@ _log = logging.getLogger("engram")
 MAX_PENDING_TOUCHES = 1000
 WRITE = "engram_write"
 COPYING = "copying"
+PUSHED = "pushed:"
+ENOUGH = 4  # how many times the wanted number of neighbours is looked at before filters are applied exactly
 PAGE = 500
 COPIED = {
     table.name: table
@@ -106,9 +124,11 @@ class _Plan:
 class SqlStore(ABC):
     """A `MemoryStore` on SQL tables, with all the abilities of `engram.ports`."""
 
-    def __init__(self, engine: sa.Engine, sources: Sources) -> None:
+    def __init__(self, engine: sa.Engine, sources: Sources, remote: VectorStore | None = None) -> None:
         self._engine = engine
         self._sources = sources
+        self._remote = remote
+        self._pushed: dict[Shelf, set[tuple[str, int]]] = {}
         self._touches: dict[tuple[str, str], tuple[int, int]] = {}
         self._touching = threading.Lock()
         self._pid = os.getpid()
@@ -165,6 +185,13 @@ class SqlStore(ABC):
     def _go_on_from(self, conn: sa.Connection, last: int) -> None:
         """Number the next writes higher than `last`."""
 
+    _overlap = 0
+    """How far write numbers may lag behind others that were committed before them."""
+
+    def _epoch(self, conn: sa.Connection) -> str:
+        """Changes when write numbers no longer tell what is new."""
+        return ""
+
     def _vectors_came(self, rows: Sequence[Row]) -> None:
         """Called when vectors were added to the mirror."""
 
@@ -184,6 +211,8 @@ class SqlStore(ABC):
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
+        if query.words is None and query.near is not None and self._remote is not None:
+            return self._by_remote(self._remote, scope, query.near, query)
         with self._read(scope) as conn:
             if query.words is not None:
                 terms = query_terms(query.words)
@@ -358,7 +387,9 @@ class SqlStore(ABC):
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
-        return self._transact(scope, lambda conn, again: self._forget(conn, scope, ids))
+        receipts = self._transact(scope, lambda conn, again: self._forget(conn, scope, ids))
+        self._forget_remotely(scope)
+        return receipts
 
     def _forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         own = (memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
@@ -491,6 +522,95 @@ class SqlStore(ABC):
             rows = conn.execute(places.order_by(v.namespace, v.embedder)).all()
         return [MemoryIndex(memory_id=id, namespace=ns, embedder=embedder, dim=dim) for ns, embedder, dim in rows]
 
+    # An outside vector database ----------------------------------------------------------------------
+
+    def _by_remote(self, remote: VectorStore, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        """Ask the vector database; when it is away, the mirror answers and says so."""
+        shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
+        try:
+            self._push(remote, shelf)
+            found = remote.search(shelf, near.vector, wanted * ENOUGH)
+        except StoreError as error:
+            _log.warning("the vector database is away, the local mirror answers: %s", error)
+            return [MirrorMatch(*match) for match in self._by_mirror(scope, near, query)]
+        with self._read(scope) as conn:
+            allowed = self._allowed(conn, scope, query, [match.id for match in found])
+        kept = [match for match in found if match.id in allowed]
+        if len(kept) < wanted and len(found) == wanted * ENOUGH:  # a filter that few pass: look at everything
+            return self._by_mirror(scope, near, query)
+        return kept[query.offset : wanted]
+
+    def _by_mirror(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        with self._read(scope) as conn:
+            return self._by_vector(conn, scope, near, query)
+
+    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        """The ids that pass the filter: of all, or of these."""
+        passing = sa.select(memories.c.id).where(*conditions(scope, query.where))
+        if ids is not None:
+            passing = passing.where(self._one_of(memories.c.id, ids))
+        return frozenset(conn.scalars(passing))
+
+    def _push(self, remote: VectorStore, shelf: Shelf, *, anew: bool = False) -> int:
+        """Hand over what came and went since the last time; how many vectors."""
+        name = PUSHED + digest(shelf.scope.agent, shelf.namespace, shelf.embedder)
+        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
+        here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        with self._read(shelf.scope) as conn:
+            epoch = self._epoch(conn)
+            said = conn.scalar(sa.select(settings.c.value).where(settings.c.name == name)) or ""
+            anew = anew or said.partition(":")[0] != epoch
+            last = 0 if anew else int(said.partition(":")[2])
+            done = set() if anew else self._pushed.setdefault(shelf, set())
+            since = last - self._overlap
+            came = conn.execute(sa.select(v.memory_id, v.seq, v.dim, v.vector).where(*here, v.seq > since)).all()
+            went = conn.execute(sa.select(t.memory_id, t.seq).where(t.agent == agent, t.seq > since)).all()
+        came = [row for row in came if (row.memory_id, row.seq) not in done and sound(row.vector, row.dim)]
+        gone = {(row.memory_id, row.seq) for row in went} - done
+        if not came and not gone and not anew:
+            return 0
+        if anew:
+            remote.clear(shelf)
+        remote.remove(shelf, sorted(id for id, _ in gone))
+        for first in range(0, len(came), PAGE):
+            some = came[first : first + PAGE]
+            matrix = np.frombuffer(b"".join(row.vector for row in some), dtype="<f4").reshape(len(some), -1)
+            remote.add(shelf, [row.memory_id for row in some], matrix)
+        news = {(row.memory_id, row.seq) for row in came} | gone
+        newest = max([last, *(seq for _, seq in news)])
+        self._pushed[shelf] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
+        with self._write(None) as conn:
+            conn.execute(_SET, {"name": name, "value": f"{epoch}:{newest}"})
+        return len(came)
+
+    def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
+        """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
+        if self._remote is None:
+            raise Unsupported("there is no vector database to fill; the setting `vectors` names one")
+        v = memory_index.c
+        with self._read(None) as conn:
+            shelves = conn.execute(sa.select(v.agent, v.namespace, v.embedder).distinct()).all()
+        total = 0
+        for number, (agent, namespace, embedder) in enumerate(shelves, start=1):
+            total += self._push(self._remote, Shelf(Scope(agent), namespace, embedder), anew=anew)
+            if progress is not None:
+                progress(number, len(shelves))
+        return total
+
+    def _forget_remotely(self, scope: Scope) -> None:
+        """Take what was forgotten out of the vector database now; if it is away, at the next chance."""
+        if self._remote is None:
+            return
+        v = memory_index.c
+        with self._read(scope) as conn:
+            places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
+            shelves = [Shelf(scope, namespace, embedder) for namespace, embedder in conn.execute(places)]
+        for shelf in shelves:
+            try:
+                self._push(self._remote, shelf)
+            except StoreError as error:
+                _log.warning("the vector database still has what was forgotten, until `engram upkeep sync`: %s", error)
+
     # Keeping the database well -----------------------------------------------------------------------
 
     def info(self) -> Mapping[str, str | int | float | None]:
@@ -576,7 +696,7 @@ class SqlStore(ABC):
         columns = COPIED[table].primary_key.columns
         rows = sa.select(COPIED[table]).order_by(*columns).limit(limit)
         if table == settings.name:
-            rows = rows.where(settings.c.name != COPYING)
+            rows = rows.where(settings.c.name != COPYING, ~settings.c.name.startswith(PUSHED))
         if after is not None:
             rows = rows.where(sa.tuple_(*columns) > sa.tuple_(*(after[column.name] for column in columns)))
         with self._read(None) as conn:

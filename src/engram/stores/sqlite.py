@@ -33,7 +33,7 @@ from engram.ids import Sources
 from engram.model import ForgetReceipt
 from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore, unstorable
 from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, tombstones
-from engram.stores.sql import WRITE, SqlStore, conditions, sound, storable
+from engram.stores.sql import ENOUGH, WRITE, SqlStore, conditions, sound, storable
 from engram.words import digest
 
 _log = logging.getLogger("engram")
@@ -43,7 +43,6 @@ OLDEST_SQLITE = (3, 35, 0)
 WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
-ENOUGH = 4  # how many times the wanted number of neighbours is looked at before filters are applied exactly
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
@@ -66,6 +65,7 @@ class SqliteStore(SqlStore):
         *,
         durable: bool = True,
         busy_seconds: float = 30.0,
+        remote: VectorStore | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
@@ -77,7 +77,7 @@ class SqliteStore(SqlStore):
         self._syncing = threading.Lock()
         fresh = _inspect(path)
         self._read_only = not fresh and not _writable(path)
-        super().__init__(self._make_engine(), sources)
+        super().__init__(self._make_engine(), sources, remote)
         try:
             self._prepare()
             self._keep_reserve()
@@ -191,13 +191,6 @@ class SqliteStore(SqlStore):
             if len(kept) < wanted and len(found) == wanted * ENOUGH:
                 kept = self._vectors.search(shelf, near.vector, wanted, self._allowed(conn, scope, query, None))
         return kept[query.offset : wanted]
-
-    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
-        """The ids that pass the filter: of all, or of these."""
-        passing = sa.select(memories.c.id).where(*conditions(scope, query.where))
-        if ids is not None:
-            passing = passing.where(self._one_of(memories.c.id, ids))
-        return frozenset(conn.scalars(passing))
 
     def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
         """Take over what this and other processes wrote since the shelf was last looked at."""
@@ -335,6 +328,9 @@ class SqliteStore(SqlStore):
     def _word_mark(self, agent: str, terms: list[str]) -> object:
         return _scope_term(agent), " ".join(terms)
 
+    def _epoch(self, conn: sa.Connection) -> str:
+        return str(conn.scalar(sa.select(_counter.c.epoch)))
+
     def _go_on_from(self, conn: sa.Connection, last: int) -> None:
         conn.execute(
             sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
@@ -352,6 +348,13 @@ class SqliteStore(SqlStore):
 
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
         return _translate(self.path, error.orig)
+
+
+class VectorMemoryStore(SqliteStore):
+    """Seed 002's name for a store whose neighbours come from a vector database; `SqliteStore` keeps the rest."""
+
+    def __init__(self, path: Path, remote: VectorStore, mirror: VectorStore, sources: Sources) -> None:
+        super().__init__(path, mirror, sources, remote=remote)
 
 
 class _Wrapped:
