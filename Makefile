@@ -39,6 +39,7 @@ lint: .venv/installed
 bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/writes.py
 	$(BIN)/python benchmarks/redaction.py
+	$(BIN)/python benchmarks/backends.py
 
 nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
 	ENGRAM_LONG=1 $(PYTEST) -m slow

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 import engram
 from engram.config import PREFIX
 
+pytest_plugins = ["backends_table"]
+
 settings.register_profile(
     "engram", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )

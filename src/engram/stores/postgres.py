@@ -237,7 +237,10 @@ class PostgresStore(SqlStore):
             .offset(query.offset)
         )
         wanted = {"agent": scope.agent, "query": " | ".join(map(_quoted, terms)), "terms": terms, "k1": K1, "b": B}
-        return [Match(id, score) for id, score in conn.execute(found, wanted)]
+        conn.execute(sa.text("SET LOCAL enable_nestloop = off"))  # without statistics it is taken, and quadratic
+        rows = conn.execute(found, wanted).all()
+        conn.execute(sa.text("SET LOCAL enable_nestloop = on"))
+        return [Match(id, score) for id, score in rows]
 
     # Vectors -----------------------------------------------------------------------------------------
 
@@ -417,7 +420,9 @@ def _require_pgvector(conn: sa.Connection, name: str) -> None:
 
 
 def _version(conn: sa.Connection) -> str | None:
-    if conn.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+    # Not `to_regclass`: it may still miss a table that was made while this connection waited for the lock.
+    there = "SELECT 1 FROM pg_class WHERE relname = 'alembic_version' AND pg_table_is_visible(oid)"
+    if conn.scalar(sa.text(there)) is None:
         return None
     return conn.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
 

@@ -814,6 +814,8 @@ class SqlStore(ABC):
         finally:
             self._closed = True
             self._engine.dispose()
+            if callable(let_go := getattr(self._remote, "close", None)):
+                let_go()
 
 
 def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
