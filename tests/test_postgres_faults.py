@@ -300,12 +300,14 @@ class Cable:
                 if where == "before":
                     break
                 self._deaf = True
-            self._server.sendall(data)
+            if not _sent(self._server, data):
+                break
         self._hang_up()
 
     def _down(self) -> None:
         while (data := _received(self._server)) and not self._deaf:
-            self._client.sendall(data)
+            if not _sent(self._client, data):
+                break
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -319,6 +321,14 @@ class Cable:
             thread.join()
         self._client.close()
         self._server.close()
+
+
+def _sent(end: socket.socket, data: bytes) -> bool:
+    try:
+        end.sendall(data)
+    except OSError:  # hung up meanwhile
+        return False
+    return True
 
 
 def _received(end: socket.socket) -> bytes:

@@ -64,7 +64,8 @@ def size(bytes: float) -> str:
 
 def masked(url: str) -> str:
     """A database URL without its password."""
-    return re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+    url = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1***", url)
 
 
 def _json_escape(character: str) -> str:

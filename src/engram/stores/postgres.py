@@ -164,7 +164,7 @@ class PostgresStore(SqlStore):
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
         return self._patiently(lambda: super(PostgresStore, self).search(scope, query))
 
-    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection, bool], R]) -> R:
+    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
         done: list[tuple[str, R]] = []
 
@@ -173,7 +173,7 @@ class PostgresStore(SqlStore):
                 if done and _went_through(conn, done[-1][0]):
                     return done[-1][1]
                 done.clear()
-                result = work(conn, False)
+                result = work(conn)
                 done.append((str(conn.scalar(_THIS)), result))
             return result
 

@@ -246,11 +246,9 @@ class SqlStore(ABC):
         if not entries:
             return []
         refuse_foreign(scope, entries)
-        return self._transact(scope, lambda conn, again: self._add(conn, scope, entries, again))
+        return self._transact(scope, lambda conn: self._add(conn, scope, entries))
 
-    def _add(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry], again: bool) -> list[Receipt]:
-        if again and (landed := self._landed(conn, scope, entries)):
-            return landed
+    def _add(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
         seqs = self._number(conn, len(entries))
         keys = self._known_keys(conn, scope, entries)
@@ -261,26 +259,6 @@ class SqlStore(ABC):
         ]
         self._carry_out(conn, scope, plan)
         return receipts
-
-    def _landed(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts of a batch whose commit was not heard of, if it did go through after all."""
-        ids = [entry.memory.id for entry in entries]
-        own = sa.select(memories.c.id).where(memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
-        stored = set(conn.scalars(own))
-        e = memory_evidence.c
-        said = sa.select(e.memory_id, e.said).where(e.agent == scope.agent, self._one_of(e.said, ids))
-        joined = {newcomer: known for known, newcomer in conn.execute(said)}
-        if not stored and not joined:
-            return []
-        keys = self._known_keys(conn, scope, entries)
-        return [
-            Receipt(id=entry.memory.id, status="stored")
-            if entry.memory.id in stored
-            else Receipt(id=joined[entry.memory.id], status="merged", reason=MERGED)
-            if entry.memory.id in joined
-            else key_receipt(entry, *keys[str(entry.key)])
-            for entry in entries
-        ]
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
         table, keys = memory_keys.c, [entry.key for entry in entries if entry.key is not None]
@@ -367,7 +345,7 @@ class SqlStore(ABC):
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
         """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
-        return self._transact(scope, lambda conn, again: self._annotate(conn, scope, id, changes, expected_version))
+        return self._transact(scope, lambda conn: self._annotate(conn, scope, id, changes, expected_version))
 
     def _annotate(
         self, conn: sa.Connection, scope: Scope, id: str, changes: Changes, expected_version: int | None
@@ -387,7 +365,7 @@ class SqlStore(ABC):
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
-        receipts = self._transact(scope, lambda conn, again: self._forget(conn, scope, ids))
+        receipts = self._transact(scope, lambda conn: self._forget(conn, scope, ids))
         self._forget_remotely(scope)
         return receipts
 
@@ -475,7 +453,7 @@ class SqlStore(ABC):
         """Add vectors to memories that still exist, in one transaction; how many were added."""
         if not vectors:
             return 0
-        return self._transact(None, lambda conn, again: self._place(conn, vectors))
+        return self._transact(None, lambda conn: self._place(conn, vectors))
 
     def _place(self, conn: sa.Connection, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         shelves: dict[tuple[str, str, str], dict[str, Row]] = {}
@@ -764,12 +742,14 @@ class SqlStore(ABC):
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
-            raise StoreBusy(f"too many threads use this memory at once ({error}); use fewer, or try again") from error
+            raise StoreBusy(
+                f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
+            ) from error
 
-    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection, bool], R]) -> R:
-        """The result of some work in one transaction. A store may try again; then the work is told so."""
+    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        """The result of some work in one transaction; a store may try it again."""
         with self._write(scope) as conn:
-            return work(conn, False)
+            return work(conn)
 
     @contextmanager
     def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
@@ -785,7 +765,9 @@ class SqlStore(ABC):
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
-            raise StoreBusy(f"too many threads use this memory at once ({error}); use fewer, or try again") from error
+            raise StoreBusy(
+                f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
+            ) from error
         self._after_write()
 
     def _guard(self) -> None:

@@ -69,10 +69,15 @@ def _postgresql() -> None:
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO engram_app",
         f"GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA {schema} TO engram_app",
     ]
-    quoted = "; ".join(f"EXECUTE {_literal(grant)}" for grant in [*grants, "GRANT engram_app TO current_user"])
+    _if_there("; ".join(f"EXECUTE {_literal(grant)}" for grant in grants))
+    _if_there("EXECUTE 'GRANT engram_app TO current_user'")
+
+
+def _if_there(statements: str) -> None:
+    """Run statements about the role, if there is one and this login may."""
     op.execute(
         "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'engram_app') THEN "
-        f"{quoted}; END IF; EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
+        f"{statements}; END IF; EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
     )
 
 
