@@ -197,10 +197,14 @@ def embedder(make: Callable[..., EndpointEmbedder]) -> EndpointEmbedder:
 
 
 class TestEndpointKeepsTheContract(EmbedderContract):
-    pass
+    backend = "OpenAI-compatible endpoint"
+    verified = "a real local HTTP server"
 
 
 class TestAShorterEndpointKeepsTheContract(EmbedderContract):
+    backend = "OpenAI-compatible endpoint, shortened"
+    verified = "a real local HTTP server"
+
     @pytest.fixture
     def embedder(self, make: Callable[..., EndpointEmbedder]) -> EndpointEmbedder:
         return make(dim=32, limits=Limits(texts=3, characters=100))

@@ -25,6 +25,8 @@ def expiring(sources: FixedSources) -> InProcessExpiring:
 
 
 class TestInProcessExpiringKeepsTheContract(ExpiringStoreContract):
+    backend = "in this process"
+
     @pytest.fixture
     def pass_time(self, sources: FixedSources) -> Callable[[float], None]:
         return lambda seconds: sources.advance(timedelta(seconds=seconds))

@@ -15,6 +15,8 @@ from engram.testing.embedders import EmbedderContract
 
 
 class TestHashingKeepsTheContract(EmbedderContract):
+    backend = "hashing"
+
     @pytest.fixture
     def embedder(self) -> HashingEmbedder:
         return HashingEmbedder()

@@ -42,12 +42,16 @@ def minilm_embedder(minilm: Path) -> Embedder:
 
 
 class TestArcticKeepsTheContract(EmbedderContract):
+    backend = "arctic-embed-s (ONNX)"
+
     @pytest.fixture
     def embedder(self, arctic_embedder: Embedder) -> Embedder:
         return arctic_embedder
 
 
 class TestMinilmKeepsTheContract(EmbedderContract):
+    backend = "all-MiniLM-L6-v2 (ONNX)"
+
     @pytest.fixture
     def embedder(self, minilm_embedder: Embedder) -> Embedder:
         return minilm_embedder

@@ -52,6 +52,9 @@ class Outside(ExactVectors):
 
 
 class TestVectorMemoryStore(MemoryStoreContract):
+    backend = "SQLite with a vector database"
+    verified = "an in-process vector database"
+
     @pytest.fixture
     def store(self, path: Path) -> Iterator[VectorMemoryStore]:
         store = VectorMemoryStore(path, Outside(), ExactVectors(), Sources())

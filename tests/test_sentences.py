@@ -48,6 +48,9 @@ class Small:
 
 
 class TestTheAdapterKeepsTheContract(EmbedderContract):
+    backend = "sentence-transformers"
+    verified = "a stand-in model"
+
     @pytest.fixture
     def embedder(self) -> SentenceTransformerEmbedder:
         return SentenceTransformerEmbedder(Small(prompts={"query": "query: "}), identity="st:small@1")
@@ -113,6 +116,8 @@ def real(folder: Path) -> Embedder:
 
 @pytest.mark.slow
 class TestARealModelKeepsTheContract(EmbedderContract):
+    backend = "sentence-transformers, a real model"
+
     @pytest.fixture
     def embedder(self, real: Embedder) -> Embedder:
         return real

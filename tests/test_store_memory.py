@@ -12,6 +12,8 @@ from engram.vectors.exact import ExactVectors
 
 
 class TestInMemoryStoreKeepsTheContract(MemoryStoreContract):
+    backend = "in memory"
+
     @pytest.fixture
     def store(self) -> Iterator[InMemoryStore]:
         store = InMemoryStore(ExactVectors())

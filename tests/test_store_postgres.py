@@ -31,6 +31,9 @@ pytest_plugins = ["postgres_server"]
 
 
 class TestPostgres(MemoryStoreContract):
+    backend = "PostgreSQL 18 + pgvector"
+    verified = "a real server from a package"
+
     @pytest.fixture
     def store(self, postgres_url: str) -> Iterator[PostgresStore]:
         store = PostgresStore(postgres_url, Sources())
@@ -39,6 +42,9 @@ class TestPostgres(MemoryStoreContract):
 
 
 class TestPostgresReopened(DurableStoreContract):
+    backend = "PostgreSQL 18 + pgvector"
+    verified = "a real server from a package"
+
     @pytest.fixture
     def open_store(self, postgres_url: str) -> Iterator[Callable[[], PostgresStore]]:
         opened: list[PostgresStore] = []

@@ -122,18 +122,27 @@ def server() -> Iterator[RedisServer]:
 
 
 class TestRedisStoreKeepsTheContract(MemoryStoreContract):
+    backend = "Redis / Valkey"
+    verified = "a real Valkey server from a package"
+
     @pytest.fixture
     def store(self, open_at: Open) -> RedisStore:
         return open_at()
 
 
 class TestRedisStoreOutlivesItsProcess(DurableStoreContract):
+    backend = "Redis / Valkey"
+    verified = "a real Valkey server from a package"
+
     @pytest.fixture
     def open_store(self, open_at: Open) -> Open:
         return open_at
 
 
 class TestRedisExpiringKeepsTheContract(ExpiringStoreContract):
+    backend = "Redis / Valkey"
+    verified = "a real Valkey server from a package"
+
     @pytest.fixture
     def expiring(self, redis_url: str, prefix: str) -> Iterator[RedisExpiring]:
         with closing(RedisExpiring(join(redis_url, prefix=prefix))) as store:
@@ -895,6 +904,9 @@ def cluster() -> Iterator[Sequence[RedisServer]]:
 
 
 class TestRedisStoreOnAClusterKeepsTheContract(MemoryStoreContract):
+    backend = "Redis Cluster"
+    verified = "real Valkey servers as a cluster"
+
     @pytest.fixture
     def store(self, cluster: Sequence[RedisServer]) -> Iterator[RedisStore]:
         url = join(cluster[0].url, cluster="yes", prefix=uuid.uuid4().hex, ttl=600)
@@ -903,6 +915,9 @@ class TestRedisStoreOnAClusterKeepsTheContract(MemoryStoreContract):
 
 
 class TestRedisExpiringOnAClusterKeepsTheContract(ExpiringStoreContract):
+    backend = "Redis Cluster"
+    verified = "real Valkey servers as a cluster"
+
     @pytest.fixture
     def expiring(self, cluster: Sequence[RedisServer]) -> Iterator[RedisExpiring]:
         with closing(RedisExpiring(join(cluster[1].url, cluster="yes", prefix=uuid.uuid4().hex))) as store:

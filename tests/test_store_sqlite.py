@@ -74,12 +74,16 @@ def open_at(path: Path) -> Iterator[Open]:
 
 
 class TestSqliteStoreKeepsTheContract(MemoryStoreContract):
+    backend = "SQLite"
+
     @pytest.fixture
     def store(self, open_at: Open) -> SqliteStore:
         return open_at()
 
 
 class TestSqliteStoreOutlivesItsProcess(DurableStoreContract):
+    backend = "SQLite"
+
     @pytest.fixture
     def open_store(self, open_at: Open) -> Open:
         return open_at

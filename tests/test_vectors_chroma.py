@@ -34,6 +34,8 @@ def opened() -> Iterator[list[RemoteVectors]]:
 
 @pytest.mark.slow
 class TestChromaInThisProcessKeepsTheContract(RemoteVectorsContract):
+    backend = "Chroma, in this process"
+
     @pytest.fixture
     def open_another(self, tmp_path: Path, opened: list[RemoteVectors]) -> Opener:
         pytest.importorskip("chromadb")
@@ -88,6 +90,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.slow
 class TestAChromaServerKeepsTheContract(RemoteVectorsContract):
+    backend = "Chroma server"
+    verified = "a real server"
+
     @pytest.fixture
     def open_another(self, server: str, opened: list[RemoteVectors]) -> Opener:
         space = next(SPACES)

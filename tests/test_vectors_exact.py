@@ -14,6 +14,8 @@ SHELF = Shelf(Scope("alice"), "long-term", "fixed@1")
 
 
 class TestExactVectorsKeepTheContract(VectorStoreContract):
+    backend = "exact (built in)"
+
     @pytest.fixture
     def vectors(self) -> ExactVectors:
         return ExactVectors()

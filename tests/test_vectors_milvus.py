@@ -19,6 +19,8 @@ from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missin
 
 @pytest.mark.slow
 class TestMilvusInThisProcessKeepsTheContract(RemoteVectorsContract):
+    backend = "Milvus Lite"
+
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
         pytest.importorskip("pymilvus")

@@ -106,6 +106,9 @@ def stand_in() -> Iterator[tuple[StandIn, str]]:
 
 
 class TestPineconeKeepsTheContract(RemoteVectorsContract):
+    backend = "Pinecone"
+    verified = "its client over HTTP, a stand-in index"
+
     @pytest.fixture
     def open_another(self, stand_in: tuple[StandIn, str], request: pytest.FixtureRequest) -> Iterator[Opener]:
         if "history" in request.node.name:

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarnin
 
 
 class TestQdrantInMemoryKeepsTheContract(RemoteVectorsContract):
+    backend = "Qdrant, in memory"
+
     @pytest.fixture
     def open_another(self) -> Iterator[Opener]:
         pytest.importorskip("qdrant_client")
@@ -35,6 +37,8 @@ class TestQdrantInMemoryKeepsTheContract(RemoteVectorsContract):
 
 
 class TestQdrantInAFolderKeepsTheContract(RemoteVectorsContract):
+    backend = "Qdrant, in a folder"
+
     many = 150  # a file is committed for each
 
     @pytest.fixture
@@ -141,6 +145,9 @@ def _handler(server: StandIn) -> type[BaseHTTPRequestHandler]:
 
 
 class TestQdrantOverHttpKeepsTheContract(RemoteVectorsContract):
+    backend = "Qdrant server"
+    verified = "its client over HTTP, a stand-in server"
+
     many = 650
 
     @pytest.fixture

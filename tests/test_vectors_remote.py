@@ -205,6 +205,9 @@ def vectors(drawer: Drawer) -> RemoteVectors:
 
 
 class TestADictionaryKeepsTheContract(RemoteVectorsContract):
+    backend = "a dictionary"
+    verified = "a fake, to test the suite"
+
     @pytest.fixture
     def open_another(self, drawer: Drawer) -> Iterator[Opener]:
         drawer.most = 10_000

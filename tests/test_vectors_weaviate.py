@@ -192,6 +192,9 @@ def _full(server: StandIn) -> Any:
 
 
 class TestWeaviateKeepsTheContract(RemoteVectorsContract):
+    backend = "Weaviate"
+    verified = "its client over HTTP and gRPC, a stand-in server"
+
     @pytest.fixture
     def open_another(self, stand_in: tuple[StandIn, str]) -> Iterator[Opener]:
         made: list[RemoteVectors] = []

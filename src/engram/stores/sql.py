@@ -414,12 +414,11 @@ class SqlStore(ABC):
         with self._write(None):
             pass  # every write transaction carries the pending touches along
 
-    def _write_touches(self, conn: sa.Connection, scope: Scope | None) -> None:
+    def _write_touches(self, conn: sa.Connection) -> None:
         with self._touching:
-            pending = {who: n for who, n in self._touches.items() if scope is None or who[0] == scope.agent}
-            for who in pending:
-                del self._touches[who]
+            pending, self._touches = self._touches, {}
         if pending:
+            self._enter(conn, None)  # they may be about anybody
             conn.execute(
                 _TOUCH,
                 [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in sorted(pending.items())],
@@ -461,17 +460,18 @@ class SqlStore(ABC):
             shelf = (scope.agent, placed.namespace, placed.embedder)
             shelves.setdefault(shelf, {})[id] = {"agent": scope.agent} | _vector(id, placed)
         added = 0
-        for (agent, namespace, embedder), rows in shelves.items():
-            m, v, ids = memories.c, memory_index.c, list(rows)
-            living = conn.scalars(sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update())
-            fresh = [rows[id] for id in living]
+        for shelf, rows in shelves.items():
+            (agent, namespace, embedder), m, v, ids = shelf, memories.c, memory_index.c, list(rows)
+            known = conn.scalars(sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update())
+            fresh = [rows[id] for id in known]
             self._refuse_other_lengths(conn, fresh)
             here = (v.agent == agent, v.namespace == namespace, v.embedder == embedder)
             conn.execute(memory_index.delete().where(*here, self._one_of(v.memory_id, ids)))
             seqs = self._number(conn, len(fresh))
             insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
             self._vectors_came(fresh)
-            added += len(fresh)
+            living = {row["memory_id"] for row in fresh}
+            added += sum(id in living and (scope.agent, p.namespace, p.embedder) == shelf for scope, id, p in vectors)
         return added
 
     def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
@@ -761,7 +761,7 @@ class SqlStore(ABC):
                 with conn.begin():
                     self._enter(conn, scope)
                     yield conn
-                    self._write_touches(conn, scope)
+                    self._write_touches(conn)
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
