@@ -345,6 +345,16 @@ def test_a_statement_that_had_ended_can_be_made_again(brain: Engram) -> None:
         alice.annotate(str(again.id), valid_until="2020-01-01")
 
 
+def test_a_statement_can_end_and_be_made_again_in_one_batch(brain: Engram) -> None:
+    drafts = [
+        engram.Draft("the port is 5432", kind="knowledge", valid_from="2026-01-01", valid_until="2026-02-01"),
+        engram.Draft("the port is 5432", kind="knowledge"),
+    ]
+    receipts = brain.agent("alice").remember(drafts)
+    assert [receipt.status for receipt in receipts] == ["stored", "stored"]
+    assert [hit.id for hit in brain.agent("alice").recall("port")] == [receipts[1].id]
+
+
 def test_sessions_and_keys_with_secrets_stay_apart(brain: Engram) -> None:
     alice, one, other = brain.agent("alice"), "ghp_" + "aB3dE6gH9j" * 4, "ghp_" + "kL3mN6pQ9r" * 4
     assert alice.remember("first", key=one, session=one).id != alice.remember("first", key=other, session=other).id

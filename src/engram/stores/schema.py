@@ -170,5 +170,5 @@ tombstones = sa.Table(
     sa.Index("tombstones_by_seq", "agent", "seq"),
 )
 
-CANONICAL = ("settings", "agents", "memories", "memory_tags", "memory_keys", "memory_evidence", "tombstones")
-DERIVED = ("memory_stats", "memory_index", "memory_words")
+CANONICAL = ("settings", "agents", "memories", "memory_keys", "memory_evidence", "tombstones")
+DERIVED = ("memory_tags", "memory_stats", "memory_index", "memory_words")

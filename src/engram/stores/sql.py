@@ -120,6 +120,10 @@ class _Plan:
     evidence: list[Row] = field(default_factory=list)
     vectors: list[Row] = field(default_factory=list)
 
+    def of(self, id: str) -> dict[str, tuple[int, Memory, str | None]]:
+        """Where a known memory is planned: among those of this batch, or those that are there already."""
+        return self.fresh if id in self.fresh else self.changed
+
 
 class SqlStore(ABC):
     """A `MemoryStore` on SQL tables, with all the abilities of `engram.ports`."""
@@ -293,12 +297,11 @@ class SqlStore(ABC):
             return key_receipt(entry, *keys[entry.key])
         if entry.merge_key is not None and entry.merge_key in twins and superseded(twins[entry.merge_key][1], memory):
             known_seq, known = twins.pop(entry.merge_key)
-            plan.changed[known.id] = (known_seq, known, None)
+            plan.of(known.id)[known.id] = (known_seq, known, None)
         if entry.merge_key is not None and entry.merge_key in twins:
             known_seq, known = twins[entry.merge_key]
             memory = merged(known, memory)
-            target = plan.fresh if known.id in plan.fresh else plan.changed
-            target[known.id] = (known_seq, memory, entry.merge_key)
+            plan.of(known.id)[known.id] = (known_seq, memory, entry.merge_key)
             twins[entry.merge_key] = (known_seq, memory)
             plan.evidence.append(place | _evidence(known.id, seq, entry.memory))
             receipt = Receipt(id=known.id, status="merged", reason=MERGED)
