@@ -29,6 +29,10 @@ test: lint $(MODELS)/installed  ## run every check and every test
 check: lint  ## run the checks and the fast tests
 	$(PYTEST) -m "not slow"
 
+.PHONY: backends
+backends: $(MODELS)/installed  ## run every test, and write down which back end keeps which contract
+	$(PYTEST) --backends-table docs/backends.md
+
 .PHONY: lint
 lint: .venv/installed
 	$(BIN)/ruff format --check .

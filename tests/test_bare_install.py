@@ -29,7 +29,7 @@ class Absent:
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Absent())
 import engram.errors
-for module in pkgutil.walk_packages(engram.__path__, "engram."):
+for module in pkgutil.walk_packages(engram.__path__, "engram.", onerror=lambda name: None):
     if ".migrations." not in module.name and not module.name.startswith("engram.testing"):
         try:
             importlib.import_module(module.name)

@@ -202,6 +202,17 @@ def test_the_doctor_compares_embedders_and_counts_missing_vectors(path: Path, mo
     assert checks(code=1)["embedder"][0]["status"] == "problem"
 
 
+def test_the_doctor_asks_the_vector_database(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(path, "one")
+    monkeypatch.setenv("ENGRAM_VECTORS", f"qdrant:{tmp_path / 'vectors'}")
+    assert checks()["vector database"][0]["detail"] == "it answers"
+    monkeypatch.setenv("ENGRAM_VECTORS", "qdrant+http://127.0.0.1:1")
+    monkeypatch.setenv("ENGRAM_VECTORS_KEY", "the key that nobody may see")
+    found = checks()["vector database"][0]
+    assert (found["status"], "mirror" in found["advice"]) == ("warning", True)
+    assert "nobody may see" not in run("config", "show").stdout + str(found)
+
+
 def test_the_doctor_warns_before_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     for free, status, code in ((10**12, "ok", 0), (50_000_000, "warning", 0), (1_000_000, "problem", 1)):
         monkeypatch.setattr("shutil.disk_usage", lambda folder, free=free: type("Usage", (), {"free": free}))

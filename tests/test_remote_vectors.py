@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ import engram
 from engram.engine import Engram
 from engram.errors import StoreError, Unsupported
 from engram.ids import Sources
-from engram.ports import Match, Matrix, Shelf, Vector
+from engram.ports import Entry, Match, Matrix, Query, Scope, Shelf, Vector
 from engram.privacy import SecretRedactor
 from engram.stores.sqlite import SqliteStore, VectorMemoryStore
-from engram.testing import MemoryStoreContract
+from engram.testing import FixedSources, Maker, MemoryStoreContract
+from engram.testing.making import placed
 from engram.upkeep import sync
 from engram.vectors.exact import ExactVectors
 
@@ -150,6 +152,19 @@ def test_agents_do_not_meet_there(open_brain: Open) -> None:
     brain = open_brain()
     brain.agent("alice").remember("alice keeps this")
     assert brain.agent("bob").recall("alice keeps this") == []
+
+
+def test_two_databases_on_one_server_do_not_meet(tmp_path: Path, outside: Outside) -> None:
+    alice, home = Scope("alice"), placed(1, 0)
+    with ExitStack() as stack:
+        for number, name in enumerate(("one", "two"), start=1):
+            store = stack.enter_context(
+                closing(SqliteStore(tmp_path / f"{name}.db", ExactVectors(), Sources(), remote=outside))
+            )
+            memory = Maker(sources=FixedSources(seed=number)).memory(f"said in {name}")
+            store.add(alice, [Entry(memory, vectors=(home,))])
+            assert [match.id for match in store.search(alice, Query(near=home))] == [memory.id]
+            assert len(outside._shelves) == number
 
 
 def test_without_one_there_is_nothing_to_sync(brain: Engram) -> None:

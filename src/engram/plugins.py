@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from engram.errors import InvalidInput, MissingExtra
 
 
-def find(group: str, name: str) -> Any:
-    """What a package registered as `name` in the entry-point group `engram.<group>`."""
+def find(group: str, name: str, also: Iterable[str] = ()) -> Any:
+    """What a package registered as `name` in the entry-point group `engram.<group>`; `also` are other good names."""
     found = {point.name: point for point in entry_points(group=f"engram.{group}")}
     if name not in found:
-        known = ", ".join(sorted(found)) or "none (is engram-learning installed?)"
-        raise InvalidInput(f"there is no {group.removesuffix('s')} called {name!r}; installed are: {known}")
+        known = ", ".join([*also, *sorted(found)]) or "none (is engram-learning installed?)"
+        raise InvalidInput(f"there is no {group.removesuffix('s')} called {name!r}; there are: {known}")
     return _load(found[name])
 
 

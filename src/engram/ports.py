@@ -191,6 +191,10 @@ class VectorStore(Protocol):
         """Forget a whole shelf; it can be filled again from the mirrored vectors."""
         ...
 
+    def close(self) -> None:
+        """Release everything; calling it twice is harmless."""
+        ...
+
 
 @runtime_checkable
 class MemoryStore(Protocol):

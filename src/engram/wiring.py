@@ -15,8 +15,9 @@ from engram.embed.known import KNOWN
 from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
 from engram.ids import Sources
-from engram.ports import Embedder, MemoryStore, MirrorsVectors
+from engram.ports import Embedder, MemoryStore, MirrorsVectors, VectorStore
 from engram.privacy import SecretRedactor
+from engram.vectors.local import LocalVectors
 
 _log = logging.getLogger("engram")
 
@@ -49,13 +50,19 @@ def open(
 def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     """The store that the database setting names."""
     scheme, location = locate(settings.db)
-    vectors = plugins.find("vectors", "exact")()
+    vectors = LocalVectors()
     options: dict[str, Any] = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
     if settings.vectors:
-        kind = settings.vectors.partition(":")[0].partition("+")[0]
-        options["remote"] = plugins.find("vectors", kind)(settings.vectors)
+        options["remote"] = open_vectors(settings)
     store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
     return store
+
+
+def open_vectors(settings: Settings) -> VectorStore:
+    """The vector database that the settings name; it connects when it is first used."""
+    kind = settings.vectors.partition(":")[0].partition("+")[0]
+    vectors: VectorStore = plugins.find("vectors", kind)(settings.vectors, api_key=settings.vectors_key or None)
+    return vectors
 
 
 @contextmanager
@@ -98,6 +105,8 @@ def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str],
         embedder = resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
     else:
         kind, _, argument = settings.embedder.partition(":")
-        embedder = plugins.find("embedders", kind)(argument, key=settings.embedder_key or None)
+        embedder = plugins.find("embedders", kind, also=("auto", "local", *KNOWN))(
+            argument, key=settings.embedder_key or None
+        )
     notice(remembered, embedder, say)
     return embedder

@@ -86,7 +86,7 @@ def backup(state: State, target: Path, force: bool) -> None:
 @click.argument("target", metavar="DST")
 @click.pass_obj
 def copy(state: State, source: str, target: str) -> None:
-    """Copy everything from the database SRC to the new database DST, SQLite or PostgreSQL, and verify it.
+    """Copy everything from the database SRC to the new database DST and verify it.
 
     It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
     """

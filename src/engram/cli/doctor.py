@@ -18,7 +18,7 @@ from engram.cli.options import Command
 from engram.cli.render import on_terminal, print_json
 from engram.cli.state import State
 from engram.cli.text import inline, many, masked, size
-from engram.errors import EngramError, ModelError
+from engram.errors import EngramError, ModelError, StoreError
 from engram.ids import Sources
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def examine(state: State) -> list[Finding]:
         return findings
     findings += _guarded("models", lambda: _models(state))
     findings += _guarded("disk", lambda: _disk(state))
-    return findings + _guarded("database", lambda: _database(state))
+    findings += _guarded("database", lambda: _database(state))
+    return findings + _guarded("vector database", lambda: _vector_database(state))
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -158,7 +159,8 @@ def _database(state: State) -> Iterator[Finding]:
         if isinstance(store, Maintains):
             facts = store.info()
             detail = f"{many(int(facts.get('memories') or 0), 'memory')}, schema {facts.get('schema')}"
-            yield Finding("database", "ok", detail)
+            server = [f"{name} {facts[name]}" for name in ("server", "pgvector") if facts.get(name)]
+            yield Finding("database", "ok", ", ".join([detail, *server]))
             if facts.get("read_only") == "yes":
                 advice = "make the file and its folder writable, if memories are to be added"
                 yield Finding("database", "warning", "it can only be read", advice)
@@ -169,6 +171,25 @@ def _database(state: State) -> Iterator[Finding]:
             if not problems:
                 yield Finding("integrity", "ok", "file, rows and indexes are sound")
         yield from _embedder(state, store)
+
+
+def _vector_database(state: State) -> Iterator[Finding]:
+    import numpy as np
+
+    from engram import wiring
+    from engram.ports import Scope, Shelf
+
+    if not state.settings.vectors:
+        return
+    with closing(wiring.open_vectors(state.settings)) as vectors:
+        nothing = Shelf(Scope("doctor"), "none", "none")
+        try:
+            vectors.search(nothing, np.eye(1, 2, dtype=np.float32)[0], 1)
+        except StoreError as error:
+            advice = "until it answers, recall uses the local mirror; then run `engram upkeep sync`"
+            yield Finding("vector database", "warning", str(error), advice)
+            return
+    yield Finding("vector database", "ok", "it answers")
 
 
 def _place(file: Path) -> Iterator[Finding]:

@@ -44,6 +44,11 @@ class ExactVectors:
         with self._lock:
             self._shelves.pop(shelf, None)
 
+    def close(self) -> None:
+        """Let go of the memory."""
+        with self._lock:
+            self._shelves.clear()
+
 
 class _Rows:
     """The vectors of one shelf, packed without holes; a removed row is filled by the last one."""

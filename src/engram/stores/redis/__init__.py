@@ -1,0 +1,13 @@
+"""Memories and expiring values in Redis or Valkey: shared by many processes, each entry with a time to live.
+
+Every key of a scope carries the scope as its hash tag, so that a scope lies in one slot of a Redis Cluster and
+everything a call writes is one script: all of it or nothing.
+"""
+
+from __future__ import annotations
+
+from engram.stores.redis.address import parse
+from engram.stores.redis.expiring import RedisExpiring
+from engram.stores.redis.store import RedisStore, open_store
+
+__all__ = ["RedisExpiring", "RedisStore", "open_store", "parse"]

@@ -1,0 +1,51 @@
+"""What entries become when they are added: new memories, more evidence, or nothing new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engram.errors import Conflict
+from engram.model import Receipt
+from engram.ports import Entry
+from engram.stores.redis.batch import Batch, Pending
+from engram.stores.redis.layout import Evidence
+from engram.stores.rules import MERGED, by_place, evidence, fingerprint, key_receipt, merged, superseded
+from engram.words import digest
+
+
+@dataclass(slots=True)
+class Adding:
+    """What a batch of entries becomes, one after the other: each sees what those before it did."""
+
+    batch: Batch
+    pending: dict[str, Pending]
+    taken: set[str]
+    owners: dict[str, tuple[str, str]]
+    twins: dict[str, str]
+
+    def decide(self, entry: Entry) -> Receipt:
+        """What becomes of one entry. Raises `Conflict` if its id is taken."""
+        memory, said = entry.memory, None if entry.merge_key is None else digest(entry.merge_key)
+        if entry.key is not None and entry.key in self.owners:
+            return key_receipt(entry, *self.owners[entry.key])
+        if said is not None and said in self.twins and superseded(self.pending[self.twins[said]].memory, memory):
+            ended = self.pending[self.twins.pop(said)]  # it gives up its place to the one that says it again
+            ended.merge_key, ended.changed = None, True
+        if said is not None and said in self.twins:
+            each = self.pending[self.twins[said]]
+            each.evidence.append(Evidence(**evidence(each.memory.id, self.batch.number(), memory)))
+            each.memory, each.changed = merged(each.memory, memory), True
+            receipt = Receipt(id=each.memory.id, status="merged", reason=MERGED)
+        else:
+            if memory.id in self.taken:
+                raise Conflict(f"there is a memory {memory.id} already; nothing was stored. Use a new id")
+            self.taken.add(memory.id)
+            each = self.pending[memory.id] = Pending(memory, self.batch.number(), entry.merge_key)
+            each.vectors = by_place(entry.vectors)
+            if said is not None:
+                self.twins[said] = memory.id
+            receipt = Receipt(id=memory.id, status="stored")
+        if entry.key is not None:
+            each.keys[entry.key] = fingerprint(entry)
+            self.owners[entry.key] = (each.memory.id, each.keys[entry.key])
+        return receipt

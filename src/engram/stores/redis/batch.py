@@ -1,0 +1,269 @@
+"""The writes of one call, collected until one script does them all."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engram.errors import InvalidInput
+from engram.model import Memory
+from engram.ports import Vector
+from engram.stores.redis.layout import (
+    Card,
+    Evidence,
+    Keys,
+    Place,
+    Posting,
+    Tombstone,
+    Trace,
+    groups,
+    members_of,
+    newest_member,
+)
+from engram.stores.redis.server import CHUNK
+from engram.stores.rows import Row, to_json, to_row
+from engram.stores.rules import memory_terms, stacked, vector_key
+from engram.words import digest
+
+LOG_LENGTH = 10_000  # how many changed vectors are remembered; who is further behind reads the shelf anew
+
+# ARGV: the clock that was read, the types of the keys, how long the indexes are kept, a token, the log's length, and
+# the writes: command, number of the key, number of arguments, arguments. A script is not undone when it fails half way,
+# hence every key is looked at before the first write.
+COMMIT = """
+if (redis.call('HGET', KEYS[1], 'clock') or '0') ~= ARGV[1] then return 0 end
+local names = {h = 'hash', z = 'zset', s = 'set', l = 'list', b = 'string'}
+for n = 1, #KEYS do
+  local found = redis.call('TYPE', KEYS[n]).ok
+  if found ~= 'none' and found ~= names[ARGV[2]:sub(n, n)] then
+    return redis.error_reply('WRONGTYPE a key holds a ' .. found)
+  end
+end
+local i = 6
+while i <= #ARGV do
+  local count = tonumber(ARGV[i + 2])
+  redis.call(ARGV[i], KEYS[tonumber(ARGV[i + 1])], unpack(ARGV, i + 3, i + 2 + count))
+  i = i + 3 + count
+end
+redis.call('LPUSH', KEYS[3], ARGV[4])
+redis.call('LTRIM', KEYS[3], 0, 255)
+local over = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[5])
+if over > 0 then
+  local last = redis.call('ZRANGE', KEYS[2], over - 1, over - 1, 'WITHSCORES')
+  redis.call('HSET', KEYS[1], 'floor', last[2])
+  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, over - 1)
+end
+local keep = tonumber(ARGV[3])
+for n = 1, #KEYS do
+  if ARGV[2]:sub(n, n) ~= 'b' then
+    if keep < 0 then redis.call('PERSIST', KEYS[n]) else redis.call('PEXPIRE', KEYS[n], keep) end
+  end
+end
+return 1
+"""
+
+
+@dataclass(slots=True)
+class Pending:
+    """A memory as it will be after the batch, and what it left so far."""
+
+    memory: Memory
+    seq: int
+    merge_key: str | None
+    before: Trace = field(default_factory=Trace)
+    keys: dict[str, str] = field(default_factory=dict)
+    vectors: dict[Place, dict[int, Vector]] = field(default_factory=dict)
+    evidence: list[Evidence] = field(default_factory=list)
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A scope at one moment: the number of its last write, the length of all texts, and what the clocks say."""
+
+    clock: int
+    length: int
+    floor: int
+    now: int
+    first_expiry: float | None
+    left: int
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the server, in milliseconds."""
+        return self.now // 1000
+
+    @property
+    def expired(self) -> bool:
+        """Whether something expired that still is in the indexes."""
+        return self.first_expiry is not None and self.first_expiry <= self.now_ms
+
+
+class Batch:
+    """The writes of one call, collected by command and key, in the order of their first use."""
+
+    def __init__(self, keys: Keys, state: State, shelves: dict[Place, tuple[int, int]], numbers: range) -> None:
+        self.state = state
+        self._length = state.length
+        self._shelves = shelves
+        self._rest = iter(numbers)
+        self._first, self._last = next(self._rest), numbers[-1]
+        self._keys = keys
+        self._numbers = {keys.meta: 1, keys.log: 2, keys.done: 3}
+        self._types = ["h", "z", "l"]
+        self._writes: dict[tuple[str, str], list[list[Any]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._writes)
+
+    def number(self) -> int:
+        """A number that nothing else has, above all that were given in this scope."""
+        return next(self._rest)
+
+    def numbered(self, passages: Iterable[int]) -> dict[int, int]:
+        """Passages, each with a number of its own."""
+        return {passage: self.number() for passage in passages}
+
+    def put(self, type: str, command: str, key: str, *arguments: Any) -> None:
+        """Add to a write; `type` is h for a hash, z a sorted set, s a set, b for a memory itself."""
+        self.keep(type, key)
+        portions = self._writes.setdefault((command, key), [[]])
+        # Lua takes some thousand arguments at once, and a range is one command.
+        if len(portions[-1]) >= 2 * CHUNK or (portions[-1] and command == "ZREMRANGEBYLEX"):
+            portions.append([])
+        portions[-1].extend(arguments)
+
+    def keep(self, type: str, key: str) -> None:
+        """Let a key live as long as those that are written."""
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers) + 1
+            self._types.append(type)
+
+    def store(self, each: Pending, ttl: int | None, row: Row | None = None) -> None:
+        """Write a memory and everything by which it is found, and take away by what it was found before.
+
+        A `row` that keeps the memory already is written as it is.
+        """
+        keys, memory, id, before = self._keys, each.memory, each.memory.id, each.before
+        row = row or to_row(memory, each.seq, each.merge_key)
+        terms = Counter(memory_terms(memory))
+        trace = Trace(
+            newest=newest_member(row["happened_at"], each.seq, id),
+            length=sum(terms.values()),
+            evidence=memory.evidence - 1,
+            merge=None if each.merge_key is None else digest(each.merge_key),
+            keys=[*before.keys, *each.keys],
+            places=before.places | {place: self.numbered(passages) for place, passages in each.vectors.items()},
+            groups=groups([memory.kind], memory.tags, memory.session, row["context_key"]),
+            terms=list(terms),
+        )
+        expires = None if ttl is None else self.state.now_ms + ttl
+        self.put("b", "SET", keys.memory(id), to_json(row), *(() if ttl is None else ("PX", ttl)))
+        self.put("h", "HSET", keys.cards, id, Card.of(row, memory, expires).written())
+        self.trace(id, trace)
+        self.put("z", "ZADD", keys.newest, 0, trace.newest)
+        self.put("z", "ZADD", keys.ids, 0, id)
+        self.put("z", "ZADD", keys.age, each.seq, id)
+        self.put("z", *(("ZREM", keys.expiry, id) if expires is None else ("ZADD", keys.expiry, expires, id)))
+        for key, print_ in each.keys.items():
+            self.put("h", "HSET", keys.keys, key, to_json([id, print_]))
+        if trace.merge is not None:
+            self.put("h", "HSET", keys.merges, trace.merge, id)
+        for said in each.evidence:
+            self.put("z", "ZADD", keys.evidence, 0, said.written())
+        for place, passages in each.vectors.items():
+            self.place(id, place, passages, new=place not in before.places)
+        for term, times in terms.items():
+            self.put("h", "HSET", keys.word(term), id, Posting(times, trace.length, each.seq).written())
+        for group in trace.groups:
+            self.put("s", "SADD", keys.group(group), id)
+        self._unindex(id, before, trace)
+        for key in (
+            keys.keys,
+            keys.counts,
+            keys.seen,
+            keys.helped,
+            *map(keys.vectors, before.places),
+        ):  # which it may be in
+            self.keep("h", key)
+        self.keep("z", keys.evidence)
+
+    def _unindex(self, id: str, before: Trace, after: Trace) -> None:
+        """Take a memory out of the words and groups that it had before and has no more."""
+        for term in set(before.terms) - set(after.terms):
+            self.put("h", "HDEL", self._keys.word(term), id)
+        for group in set(before.groups) - set(after.groups):
+            self.put("s", "SREM", self._keys.group(group), id)
+        self._length += after.length - before.length
+
+    def trace(self, id: str, trace: Trace) -> None:
+        """Write down everywhere a memory left something."""
+        self.put("h", "HSET", self._keys.traces, id, trace.written())
+
+    def place(self, id: str, place: Place, passages: Mapping[int, Vector], *, new: bool) -> None:
+        """Add vectors; `new` if the memory has none there. Raises `InvalidInput` if others there differ in length."""
+        dim = stacked(list(passages.values())).shape[1]
+        known, count = self._shelves.get(place, (dim, 0))
+        if count and known != dim:
+            raise InvalidInput(f"vectors of {dim} dimensions cannot join a shelf of {known}")
+        self._shelves[place] = (dim, count + new)
+        for passage, vector in passages.items():
+            key = vector_key(id, passage)
+            self.put("h", "HSET", self._keys.vectors(place), key, np.asarray(vector, dtype="<f4").tobytes())
+            self.put("z", "ZADD", self._keys.log, self._first, key)
+
+    def displace(self, id: str, place: Place, passages: Iterable[int], *, all_of_them: bool = True) -> None:
+        """Remove vectors: all that a memory has there, or some."""
+        dim, count = self._shelves.get(place, (0, 0))
+        self._shelves[place] = (dim, count - all_of_them)
+        for passage in passages:
+            self.put("h", "HDEL", self._keys.vectors(place), vector_key(id, passage))
+            self.put("z", "ZADD", self._keys.log, self._first, vector_key(id, passage))
+
+    def erase(self, traces: Mapping[str, Trace]) -> None:
+        """Remove memories and everything they left; deletions come first, since a full server takes nothing else."""
+        keys = self._keys
+        for id, trace in traces.items():
+            self.put("b", "DEL", keys.memory(id))
+            for key in (keys.cards, keys.traces, keys.counts, keys.seen, keys.helped):
+                self.put("h", "HDEL", key, id)
+            self.put("z", "ZREM", keys.newest, trace.newest)
+            self.put("z", "ZREM", keys.ids, id)
+            self.put("z", "ZREM", keys.age, id)
+            self.put("z", "ZREM", keys.expiry, id)
+            if trace.evidence:
+                self.put("z", "ZREMRANGEBYLEX", keys.evidence, *members_of(id))
+            if trace.keys:
+                self.put("h", "HDEL", keys.keys, *trace.keys)
+            if trace.merge is not None:
+                self.put("h", "HDEL", keys.merges, trace.merge)
+            for place, passages in trace.places.items():
+                self.displace(id, place, passages)
+            self._unindex(id, trace, Trace())
+
+    def bury(self, tombstone: Tombstone) -> None:
+        """Note that a memory was forgotten; what an earlier one of the same id left is replaced."""
+        self.put("z", "ZREMRANGEBYLEX", self._keys.tombstones, *members_of(tombstone.memory_id))
+        self.put("z", "ZADD", self._keys.tombstones, 0, tombstone.written())
+
+    def call(self, keep: int, token: str) -> tuple[list[str], list[Any]]:
+        """The keys and the arguments of the script that writes it all."""
+        for place, (dim, count) in self._shelves.items():
+            name = json.dumps(place)
+            if count > 0:
+                self.put("h", "HSET", self._keys.shelves, name, f"{dim} {count}")
+            else:
+                self.put("h", "HDEL", self._keys.shelves, name)
+        self.put("h", "HSET", self._keys.meta, "clock", self._last, "length", self._length)
+        if self.state.clock == 0:
+            self.put("h", "HSET", self._keys.meta, "floor", self._first)
+        arguments = [self.state.clock, "".join(self._types), keep, token, LOG_LENGTH]
+        for (command, key), portions in self._writes.items():
+            for portion in portions:
+                arguments += [command, self._numbers[key], len(portion), *portion]
+        return list(self._numbers), arguments

@@ -1,0 +1,355 @@
+"""Handing over all that is kept, table by table, in the rows of a database; and taking it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
+
+import numpy as np
+
+from engram.errors import Conflict, StoreCorrupt, Unsupported
+from engram.ports import Cells, Scope, Tally
+from engram.stores.redis.address import Address
+from engram.stores.redis.batch import Batch, Pending
+from engram.stores.redis.layout import (
+    Evidence,
+    Keys,
+    Place,
+    Tombstone,
+    Trace,
+    agents_key,
+    enrolled_key,
+    members_of,
+    read_row,
+    settings_key,
+)
+from engram.stores.redis.server import CHUNK, Command, Server
+from engram.stores.redis.transactions import Transactions
+from engram.stores.rows import Row, to_json, to_memory
+from engram.stores.rules import tally, vector_key
+
+COPYING = "copying"
+_KEYS = {
+    "settings": ("name",),
+    "agents": ("agent",),
+    "memories": ("agent", "id"),
+    "memory_tags": ("agent", "memory_id", "tag"),
+    "memory_keys": ("agent", "memory_id", "key"),
+    "memory_evidence": ("agent", "memory_id", "seq"),
+    "memory_stats": ("agent", "memory_id"),
+    "memory_index": ("agent", "memory_id", "namespace", "embedder", "passage"),
+    "tombstones": ("agent", "memory_id"),
+    "recall_events": ("agent", "id"),
+}
+"""The tables as a database has them, in an order in which they can be filled, and the order of their rows."""
+
+
+class Copying:
+    """Reads a whole store in the order of agents and memories, and fills an empty one.
+
+    The indexes in that order are sorted sets, so that no page costs more than what it passes over.
+    """
+
+    def __init__(self, server: Server, transactions: Transactions, address: Address) -> None:
+        self._server = server
+        self._transactions = transactions
+        self._ttl = address.ttl_ms
+        self._agents = agents_key(address.prefix)
+        self._enrolled = enrolled_key(address.prefix)
+        self._settings = settings_key(address.prefix)
+        self._read: dict[str, Callable[[Keys, Cells | None], Iterator[Row]]] = {
+            "memories": self._memories,
+            "memory_tags": self._tags,
+            "memory_keys": self._keys,
+            "memory_evidence": self._evidence,
+            "memory_stats": self._stats,
+            "memory_index": self._vectors,
+            "tombstones": self._tombstones,
+            "recall_events": self._recalls,
+        }
+        self._take: dict[str, Callable[[Scope, Sequence[Row]], None]] = {
+            "memories": self._take_memories,
+            "memory_tags": lambda scope, rows: None,  # they came with the memories
+            "memory_keys": self._take_keys,
+            "memory_evidence": self._take_evidence,
+            "memory_stats": self._take_stats,
+            "memory_index": self._take_vectors,
+            "tombstones": self._take_tombstones,
+            "recall_events": self._take_recalls,
+        }
+
+    def tables(self) -> list[str]:
+        """The tables to copy, in an order in which they can be filled."""
+        return list(_KEYS)
+
+    def tally(self, table: str) -> Tally:
+        """Count and sum up a table."""
+        return tally(self._rows(table, None))
+
+    def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
+        """The next rows of a table, after a row or from the start; only of what has not expired."""
+        return list(islice(self._rows(table, after), limit))
+
+    def begin(self, source: str) -> None:
+        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        begun, agents = self._server.ask(("HGET", self._settings, COPYING), ("ZCARD", self._agents))
+        if agents and (begun is None or begun.decode() != source):
+            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+        self._server.ask(("HSET", self._settings, COPYING, source))
+
+    def end(self) -> None:
+        """The copy is complete; new writes have higher numbers since it was taken."""
+        self._server.ask(("HDEL", self._settings, COPYING))
+
+    # Handing over ------------------------------------------------------------------------------------
+
+    def _rows(self, table: str, after: Cells | None) -> Iterator[Cells]:
+        """The rows of a table in order, read bit by bit."""
+        order = _known(table)
+        passed = None if after is None else tuple(cast(Any, after[name]) for name in order)
+        for row in self._all_rows(table, after):
+            if passed is None or tuple(row[name] for name in order) > passed:
+                yield row
+
+    def _all_rows(self, table: str, after: Cells | None) -> Iterator[Row]:
+        """The same, perhaps with some rows before it."""
+        if table == "settings":
+            (found,) = self._server.ask(("HGETALL", self._settings))
+            pairs = sorted((name.decode(), value.decode()) for name, value in found.items())
+            yield from ({"name": name, "value": value} for name, value in pairs if name != COPYING)
+            return
+        first = "" if after is None else str(after["agent"])
+        for agent, created in self._agents_from(first):
+            if table == "agents":
+                yield {"agent": agent, "created_at": created}
+                continue
+            scope = Scope(agent)
+            self._transactions.fresh(scope)
+            for row in self._read[table](self._transactions.keys(scope), after if agent == first else None):
+                yield {"agent": agent} | row
+
+    def _agents_from(self, first: str) -> Iterator[tuple[str, int]]:
+        for names in self._members(self._agents, "[" + first):
+            (times,) = self._server.ask(("HMGET", self._enrolled, *names))
+            yield from ((name.decode(), int(at or 0)) for name, at in zip(names, times, strict=True))
+
+    def _members(self, key: str, first: str) -> Iterator[list[bytes]]:
+        """The members of a sorted set in the order of their bytes, in portions."""
+        while True:
+            (members,) = self._server.ask(("ZRANGEBYLEX", key, first, "+", "LIMIT", 0, CHUNK))
+            if not members:
+                return
+            yield members
+            first = "(" + members[-1].decode()
+
+    def _living(self, keys: Keys, after: Cells | None) -> Iterator[list[str]]:
+        """The ids of memories in order, in portions, from that of a row on; without those whose text is gone."""
+        first = "" if after is None else str(after.get("memory_id", after.get("id")))
+        for members in self._members(keys.ids, "[" + first):
+            if living := self._alive(keys, [member.decode() for member in members]):
+                yield living
+
+    def _alive(self, keys: Keys, ids: Sequence[str]) -> list[str]:
+        if not ids:
+            return []
+        there = self._server.ask(*(("EXISTS", keys.memory(id)) for id in ids))
+        return [id for id, found in zip(ids, there, strict=True) if found]
+
+    def _memories(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        for ids in self._living(keys, after):
+            (bodies,) = self._server.ask(("MGET", *(keys.memory(id) for id in ids)))
+            yield from (read_row(body) for body in bodies if body is not None)
+
+    def _tags(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        """What a database keeps in a table of its own, to find memories by their tags."""
+        for row in self._memories(keys, after):
+            yield from ({"memory_id": row["id"], "tag": tag} for tag in sorted(set(json.loads(row["tags"]))))
+
+    def _keys(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        for ids in self._living(keys, after):
+            pairs = [(id, key) for id, t in self._transactions.traces(keys, ids).items() for key in sorted(t.keys)]
+            if pairs:
+                (owners,) = self._server.ask(("HMGET", keys.keys, *(key for _, key in pairs)))
+                for (id, key), owner in zip(pairs, owners, strict=True):
+                    if owner is not None:
+                        yield {"memory_id": id, "key": key, "fingerprint": json.loads(owner)[1]}
+
+    def _evidence(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        first = "-" if after is None else members_of(str(after["memory_id"]))[0]
+        for members in self._members(keys.evidence, first):
+            found = [Evidence.read(member) for member in members]
+            living = set(self._alive(keys, list(dict.fromkeys(each.memory_id for each in found))))
+            yield from (each._asdict() for each in found if each.memory_id in living)
+
+    def _stats(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        for ids in self._living(keys, after):
+            hashes = (keys.counts, keys.seen, keys.helped)
+            answers = self._server.ask(*(("HMGET", key, *ids) for key in hashes))
+            for id, count, at, credit in zip(ids, *answers, strict=True):
+                if count is not None:
+                    last = None if at is None else int(at)
+                    helped, hindered = (0.0, 0.0) if credit is None else json.loads(credit)
+                    counted = {"memory_id": id, "last_accessed": last, "access_count": int(count)}
+                    yield counted | {"helped": helped, "hindered": hindered}
+
+    def _vectors(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        for ids in self._living(keys, after):
+            traces = self._transactions.traces(keys, ids)
+            wanted = sorted(
+                (id, place, passage, seq)
+                for id, trace in traces.items()
+                for place, passages in trace.places.items()
+                for passage, seq in passages.items()
+            )
+            reads = [("HGET", keys.vectors(place), vector_key(id, passage)) for id, place, passage, _ in wanted]
+            found = self._server.ask(*reads) if reads else []
+            for (id, place, passage, seq), vector in zip(wanted, found, strict=True):
+                if vector is not None:
+                    where = {"memory_id": id, "namespace": place[0], "embedder": place[1], "passage": passage}
+                    yield where | {"seq": seq, "dim": len(vector) // 4, "vector": vector}
+
+    def _tombstones(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        first = "-" if after is None else members_of(str(after["memory_id"]))[0]
+        for members in self._members(keys.tombstones, first):
+            yield from (Tombstone.read(member)._asdict() for member in members)
+
+    def _recalls(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        first = "-" if after is None else members_of(str(after["id"]))[0]
+        for members in self._members(keys.recalls, first):
+            for id, _, rest in (member.decode().rpartition("\0") for member in members):
+                at, detail = json.loads(rest)
+                yield {"id": id, "at": at, "detail": detail}
+
+    # Taking ------------------------------------------------------------------------------------------
+
+    def take(self, table: str, rows: Sequence[Cells]) -> None:
+        """Insert the rows that are not there yet, in one write for each agent.
+
+        What belongs to a memory that is not there is left out; the tally shows it.
+        """
+        _known(table)
+        if table == "settings":
+            self._ask_all([("HSETNX", self._settings, row["name"], row["value"]) for row in rows])
+        elif table == "agents":
+            self._ask_all([("HSETNX", self._enrolled, row["agent"], row["created_at"]) for row in rows])
+            self._ask_all([("ZADD", self._agents, 0, row["agent"]) for row in rows])
+        else:
+            by_agent: defaultdict[str, list[Row]] = defaultdict(list)
+            for row in rows:
+                by_agent[str(row["agent"])].append(dict(row))
+            for agent, some in by_agent.items():
+                self._take[table](Scope(agent), some)
+
+    def _ask_all(self, commands: Sequence[Command]) -> None:
+        if commands:
+            self._server.ask(*commands)
+
+    def _write(
+        self, scope: Scope, rows: Sequence[Row], reads: Sequence[Command], plan: Callable[[Batch, list[Any]], None]
+    ) -> None:
+        above = max(row.get("seq", 0) for row in rows)
+        self._transactions.write(scope, reads, plan, renews=True, above=above)
+
+    def _take_memories(self, scope: Scope, rows: Sequence[Row]) -> None:
+        def plan(batch: Batch, answers: list[Any]) -> None:
+            for row, card in zip(rows, answers[0], strict=True):
+                if card is None:
+                    memory = to_memory({**row, "last_accessed": None, "access_count": 0})
+                    batch.store(Pending(memory, row["seq"], row["merge_key"]), self._ttl, row)
+
+        keys = self._transactions.keys(scope)
+        self._write(scope, rows, [("HMGET", keys.cards, *(row["id"] for row in rows))], plan)
+
+    def _take_belongings(self, scope: Scope, rows: Sequence[Row], put: Callable[[Batch, Trace, Row], bool]) -> None:
+        """Write what leaves a trace at its memory; `put` says whether there was anything to do."""
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, _: list[Any]) -> None:
+            traces = self._transactions.traces(keys, [row["memory_id"] for row in rows])
+            present = [(row["memory_id"], row) for row in rows if row["memory_id"] in traces]
+            for id in dict.fromkeys([id for id, row in present if put(batch, traces[id], row)]):
+                batch.trace(id, traces[id])
+
+        self._write(scope, rows, [], plan)
+
+    def _take_keys(self, scope: Scope, rows: Sequence[Row]) -> None:
+        keys = self._transactions.keys(scope)
+
+        def put(batch: Batch, trace: Trace, row: Row) -> bool:
+            fresh = row["key"] not in trace.keys
+            if fresh:
+                trace.keys.append(row["key"])
+                batch.put("h", "HSET", keys.keys, row["key"], to_json([row["memory_id"], row["fingerprint"]]))
+            return fresh
+
+        self._take_belongings(scope, rows, put)
+
+    def _take_vectors(self, scope: Scope, rows: Sequence[Row]) -> None:
+        def put(batch: Batch, trace: Trace, row: Row) -> bool:
+            id, vector, place, passage = row["memory_id"], row["vector"], _place(row), row["passage"]
+            there = trace.places.setdefault(place, {})
+            fresh = passage not in there
+            if fresh:
+                if len(vector) != 4 * row["dim"]:
+                    raise StoreCorrupt(f"the vector of memory {id} is damaged; `engram upkeep rebuild` makes it anew")
+                batch.place(id, place, {passage: np.frombuffer(vector, dtype="<f4")}, new=not there)
+                there[passage] = row["seq"]
+            return fresh
+
+        self._take_belongings(scope, rows, put)
+
+    def _take_evidence(self, scope: Scope, rows: Sequence[Row]) -> None:
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, answers: list[Any]) -> None:
+            for row, card in zip(rows, answers[0], strict=True):
+                if card is not None:
+                    said = Evidence(**{name: row[name] for name in Evidence._fields})
+                    batch.put("z", "ZADD", keys.evidence, 0, said.written())
+
+        self._write(scope, rows, [("HMGET", keys.cards, *(row["memory_id"] for row in rows))], plan)
+
+    def _take_stats(self, scope: Scope, rows: Sequence[Row]) -> None:
+        keys, ids = self._transactions.keys(scope), [row["memory_id"] for row in rows]
+
+        def plan(batch: Batch, answers: list[Any]) -> None:
+            for row, card, count in zip(rows, *answers, strict=True):
+                if card is not None and count is None:
+                    batch.put("h", "HSET", keys.counts, row["memory_id"], row["access_count"])
+                    if row["last_accessed"] is not None:
+                        batch.put("h", "HSET", keys.seen, row["memory_id"], row["last_accessed"])
+                    if row["helped"] or row["hindered"]:
+                        credit = to_json([row["helped"], row["hindered"]])
+                        batch.put("h", "HSET", keys.helped, row["memory_id"], credit)
+
+        self._write(scope, rows, [("HMGET", keys.cards, *ids), ("HMGET", keys.counts, *ids)], plan)
+
+    def _take_tombstones(self, scope: Scope, rows: Sequence[Row]) -> None:
+        def plan(batch: Batch, _: list[Any]) -> None:
+            for row in rows:
+                batch.bury(Tombstone(**{name: row[name] for name in Tombstone._fields}))
+
+        self._write(scope, rows, [], plan)
+
+    def _take_recalls(self, scope: Scope, rows: Sequence[Row]) -> None:
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, _: list[Any]) -> None:
+            for row in rows:
+                member = f"{row['id']}\0{to_json([row['at'], row['detail']])}"
+                batch.put("z", "ZADD", keys.recalls, 0, member)
+
+        self._write(scope, rows, [], plan)
+
+
+def _known(table: str) -> tuple[str, ...]:
+    if table not in _KEYS:
+        raise Unsupported(f"Redis keeps no table {table}; nothing of it can be copied")
+    return _KEYS[table]
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    return row["namespace"], row["embedder"]

@@ -1,0 +1,307 @@
+"""What is kept under which key, and in which form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import quote
+
+from engram.errors import StoreCorrupt
+from engram.ids import from_micros
+from engram.model import Memory, MemoryType, Provenance
+from engram.ports import Filter, Scope
+from engram.stores.rows import Row, to_json
+from engram.stores.rules import accepts
+from engram.words import digest
+
+Place = tuple[str, str]
+
+MOMENT_ZERO = 10**17  # makes every datetime a positive number of 18 digits
+ID_AT = 18 + 17
+NUMBER = 19  # digits, enough for every number that a database can keep
+
+
+class Keys:
+    """The names of everything in a scope. Quoting keeps what is in a name from ending the hash tag or the key."""
+
+    def __init__(self, prefix: str, scope: Scope) -> None:
+        self._start = f"{prefix}:{{{quote(scope.agent, safe='')}}}:"
+        self.meta = self._start + "meta"
+        """Hash: the number of the last write, the number of terms, since when the log is complete."""
+        self.log = self._start + "log"
+        """Sorted set: the ids and passages whose vectors changed, by the number of the write."""
+        self.done = self._start + "done"
+        """List: the tokens of the last writes."""
+        self.cards = self._start + "cards"
+        """Hash: id to what a filter looks at."""
+        self.traces = self._start + "traces"
+        """Hash: id to everywhere a memory left something."""
+        self.newest = self._start + "newest"
+        """Sorted set: when it happened, the number and the id, as text in this order."""
+        self.ids = self._start + "ids"
+        """Sorted set: ids as text."""
+        self.age = self._start + "age"
+        """Sorted set: ids by their number."""
+        self.expiry = self._start + "expiry"
+        """Sorted set: ids by the time when they expire."""
+        self.keys = self._start + "keys"
+        """Hash: idempotency key to id and fingerprint."""
+        self.merges = self._start + "merges"
+        """Hash: digest of a statement to its id."""
+        self.shelves = self._start + "shelves"
+        """Hash: namespace and embedder to the length of the vectors and the number of memories that have any."""
+        self.evidence = self._start + "evidence"
+        """Sorted set: id, number and what was said again, as text in this order."""
+        self.tombstones = self._start + "tombstones"
+        """Sorted set: the ids that were forgotten, each with its number and when."""
+        self.recalls = self._start + "recalls"
+        """Sorted set: the log of recalls by id, as it came from a database."""
+        self.counts = self._start + "counts"
+        """Hash: id to how often it was recalled."""
+        self.seen = self._start + "seen"
+        """Hash: id to when it was last recalled."""
+        self.helped = self._start + "helped"
+        """Hash: id to how often it helped and hindered, as it came from a database."""
+
+    def memory(self, id: str) -> str:
+        """String: the memory itself, as JSON."""
+        return f"{self._start}memory:{id}"
+
+    def word(self, term: str) -> str:
+        """Hash: id to how often it has the term, its length and its number."""
+        return f"{self._start}word:{term}"
+
+    def group(self, name: str) -> str:
+        """Set: the ids that have a kind, a tag, a session or a context in common."""
+        return f"{self._start}group:{name}"
+
+    def vectors(self, place: Place) -> str:
+        """Hash: id and passage to a vector, as 32-bit floats."""
+        return f"{self._start}vectors:{quote(place[0], safe='')}:{place[1]}"
+
+    def working(self, key: str) -> str:
+        """String: a value of working memory, as JSON."""
+        return f"{self._start}working:{key}"
+
+
+def agents_key(prefix: str) -> str:
+    """Sorted set: every agent that ever stored something, by name."""
+    return f"{prefix}:agents"
+
+
+def enrolled_key(prefix: str) -> str:
+    """Hash: agent to when it first stored something."""
+    return f"{prefix}:enrolled"
+
+
+def numbers_key(prefix: str) -> str:
+    """String: the last number that was given to a write of any agent."""
+    return f"{prefix}:numbers"
+
+
+def settings_key(prefix: str) -> str:
+    """Hash: the embedder in use, and the source of a copy that was begun."""
+    return f"{prefix}:settings"
+
+
+class Posting(NamedTuple):
+    """How often a memory has a term, how many terms it has in all, and its number."""
+
+    times: int
+    length: int
+    seq: int
+
+    @classmethod
+    def read(cls, text: bytes) -> Posting:
+        """The posting that `written` wrote."""
+        return cls(*map(int, text.split()))
+
+    def written(self) -> str:
+        """The posting as it is kept."""
+        return f"{self.times} {self.length} {self.seq}"
+
+
+class Card(NamedTuple):
+    """What a filter looks at."""
+
+    seq: int
+    kind: str
+    tags: list[str]
+    happened: int
+    created: int
+    valid_from: int
+    valid_until: int | None
+    session: str | None
+    context_key: str
+    expires: int | None
+
+    @classmethod
+    def of(cls, row: Row, memory: Memory, expires: int | None) -> Card:
+        """The card of a memory that is kept in this row."""
+        return cls(
+            seq=row["seq"],
+            kind=row["kind"],
+            tags=list(memory.tags),
+            happened=row["happened_at"],
+            created=row["created_at"],
+            valid_from=row["valid_from"],
+            valid_until=row["valid_until"],
+            session=row["session"],
+            context_key=row["context_key"],
+            expires=expires,
+        )
+
+    @classmethod
+    def read(cls, text: bytes) -> Card:
+        """The card that `written` wrote."""
+        return cls(*json.loads(text))
+
+    def written(self) -> str:
+        """The card as it is kept."""
+        return to_json(self)
+
+    def passes(self, where: Filter, now: int) -> bool:
+        """Whether the memory has not expired and passes the filter."""
+        if self.expires is not None and self.expires <= now:
+            return False
+        if where == Filter():
+            return True
+        memory = Memory.model_construct(
+            kind=MemoryType(self.kind),
+            tags=tuple(self.tags),
+            happened_at=from_micros(self.happened),
+            created_at=from_micros(self.created),
+            valid_from=from_micros(self.valid_from),
+            valid_until=None if self.valid_until is None else from_micros(self.valid_until),
+            provenance=Provenance.model_construct(session=self.session),
+        )
+        return accepts(where, memory, self.context_key)
+
+
+@dataclass(slots=True)
+class Trace:
+    """Everywhere a memory left something: enough to remove it after its text has expired."""
+
+    newest: str = ""
+    length: int = 0
+    evidence: int = 0
+    merge: str | None = None
+    keys: list[str] = field(default_factory=list)
+    places: dict[Place, dict[int, int]] = field(default_factory=dict)
+    """Where it has vectors: its passages, each with the number of its write."""
+    groups: list[str] = field(default_factory=list)
+    terms: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, text: bytes) -> Trace:
+        """The trace that `written` wrote."""
+        fields = json.loads(text)
+        return cls(**fields | {"places": {(namespace, by): dict(seqs) for namespace, by, seqs in fields["places"]}})
+
+    def written(self) -> str:
+        """The trace as it is kept."""
+        places = [(*place, list(seqs.items())) for place, seqs in self.places.items()]
+        return to_json({name: getattr(self, name) for name in self.__slots__} | {"places": places})
+
+    def belongings(self) -> dict[str, int]:
+        """What goes with the memory when it is forgotten, by kind."""
+        return {
+            "memories": 1,
+            "evidence": self.evidence,
+            "keys": len(self.keys),
+            "vectors": sum(map(len, self.places.values())),
+            "words": 1,
+        }
+
+
+def moment(happened: int) -> str:
+    """A time as text that sorts as the time does."""
+    return f"{happened + MOMENT_ZERO:018d}"
+
+
+def newest_member(happened: int, seq: int, id: str) -> str:
+    """What stands for a memory in the order of time; the id begins at `ID_AT`."""
+    return f"{moment(happened)}{seq:017d}{id}"
+
+
+class Evidence(NamedTuple):
+    """A statement that was made again, and counts as evidence for a memory."""
+
+    memory_id: str
+    seq: int
+    happened_at: int
+    said: str | None
+    detail: str
+
+    @classmethod
+    def read(cls, member: bytes) -> Evidence:
+        """The evidence that `written` wrote."""
+        id, _, rest = member.decode().rpartition("\0")
+        return cls(id, int(rest[:NUMBER]), *json.loads(rest[NUMBER:]))
+
+    def written(self) -> str:
+        """The evidence as it is kept: sorted by memory and number."""
+        return f"{self.memory_id}\0{self.seq:0{NUMBER}d}{to_json([self.happened_at, self.said, self.detail])}"
+
+
+class Tombstone(NamedTuple):
+    """That a memory was forgotten, when, and how many of its passages had vectors in one place at most."""
+
+    memory_id: str
+    seq: int
+    at: int
+    passages: int
+
+    @classmethod
+    def read(cls, member: bytes) -> Tombstone:
+        """The tombstone that `written` wrote."""
+        id, _, rest = member.decode().rpartition("\0")
+        return cls(id, *map(int, rest.split()))
+
+    def written(self) -> str:
+        """The tombstone as it is kept: sorted by memory."""
+        return f"{self.memory_id}\0{self.seq} {self.at} {self.passages}"
+
+
+def members_of(id: str) -> tuple[str, str]:
+    """The first and the last of what a sorted set has of one memory; no text that can be stored has a NUL."""
+    return f"[{id}\0", f"({id}\1"
+
+
+def groups(
+    kinds: Iterable[str], tags: Iterable[str] = (), session: str | None = None, context_key: str | None = None
+) -> list[str]:
+    """The names of the sets that a memory is in. Names are digests: a session may be as long as a text."""
+    names = [f"kind:{kind}" for kind in kinds] + [f"tag:{digest(tag)}" for tag in dict.fromkeys(tags)]
+    names += [] if session is None else [f"session:{digest(session)}"]
+    return names + ([f"context:{digest(context_key)}"] if context_key else [])
+
+
+def read_row(body: bytes) -> Row:
+    """The row that keeps a memory. Raises `StoreCorrupt` if it is something else."""
+    try:
+        row = json.loads(body)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or "digest" not in row:
+        raise StoreCorrupt("a key of ours holds something that is no memory; use a prefix of its own")
+    return row
+
+
+def read_place(name: bytes) -> Place:
+    """The namespace and the embedder of a shelf."""
+    namespace, embedder = json.loads(name)
+    return namespace, embedder
+
+
+def read_shelf(value: bytes) -> tuple[int, int]:
+    """How long the vectors of a shelf are, and how many memories have any."""
+    dim, number = value.split()
+    return int(dim), int(number)
+
+
+def read_scored(flat: Sequence[bytes]) -> list[tuple[bytes, float]]:
+    """Members and scores of a sorted set, which the server sends one after the other."""
+    return [(flat[i], float(flat[i + 1])) for i in range(0, len(flat), 2)]

@@ -1,0 +1,347 @@
+"""Memories in Redis or Valkey: shared by many processes, each with a time to live if one is given."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import count as counting
+from itertools import islice
+from typing import Any
+
+from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
+from engram.ids import Sources, micros
+from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
+from engram.ports import Cells, Changes, Entry, Match, Placed, Query, Scope, Tally, VectorStore
+from engram.stores.redis.adding import Adding
+from engram.stores.redis.address import parse
+from engram.stores.redis.batch import Batch, Pending
+from engram.stores.redis.copying import Copying
+from engram.stores.redis.layout import (
+    Keys,
+    Place,
+    Tombstone,
+    Trace,
+    agents_key,
+    enrolled_key,
+    read_place,
+    read_row,
+    read_scored,
+    read_shelf,
+    settings_key,
+)
+from engram.stores.redis.search import Finder
+from engram.stores.redis.server import CHUNK, Server, chunks
+from engram.stores.redis.transactions import Transactions
+from engram.stores.rows import Row, to_memory
+from engram.stores.rules import annotated, by_place, owner, refuse_foreign, vector_key
+from engram.words import digest
+
+_TOUCH = """
+for i = 2, #ARGV do
+  if redis.call('HEXISTS', KEYS[2], ARGV[i]) == 1 then
+    redis.call('HINCRBY', KEYS[3], ARGV[i], 1)
+    local seen = redis.call('HGET', KEYS[4], ARGV[i])
+    if not seen or tonumber(seen) < tonumber(ARGV[1]) then redis.call('HSET', KEYS[4], ARGV[i], ARGV[1]) end
+  end
+end
+local left = redis.call('PTTL', KEYS[1])
+for n = 3, 4 do
+  if left < 0 then redis.call('PERSIST', KEYS[n]) else redis.call('PEXPIRE', KEYS[n], left) end
+end
+"""
+
+
+class RedisStore:
+    """A `MemoryStore` in Redis or Valkey that many processes can use at once; with `ttl`, memories expire.
+
+    What was acknowledged is as durable as Redis is configured to be.
+    """
+
+    def __init__(self, location: str, vectors: VectorStore, sources: Sources) -> None:
+        self._address = parse(location)
+        self._server = Server(self._address)
+        self._sources = sources
+        self._transactions = Transactions(self._server, self._address, sources)
+        self._finder = Finder(self._server, self._transactions, vectors)
+        self._copying = Copying(self._server, self._transactions, self._address)
+
+    def __repr__(self) -> str:
+        return f"RedisStore({self._address})"
+
+    def close(self) -> None:
+        """Let go of all connections; calling it twice is harmless."""
+        self._server.close()
+
+    def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
+        """One answer per id, in order; `None` for an id that is not in this scope, or has expired."""
+        keys = self._transactions.keys(scope)
+        found: dict[str, Memory] = {}
+        for some in chunks(list(dict.fromkeys(ids))):
+            found.update({id: memory for id, (memory, _) in self._bodies(keys, some).items()})
+        return [found.get(id) for id in ids]
+
+    def _bodies(self, keys: Keys, ids: Sequence[str]) -> dict[str, tuple[Memory, Row]]:
+        """The memories that are there, each with the row that keeps it."""
+        bodies, counts, seen = self._server.ask(
+            ("MGET", *(keys.memory(id) for id in ids)), ("HMGET", keys.counts, *ids), ("HMGET", keys.seen, *ids)
+        )
+        rows = {
+            id: read_row(body) | {"access_count": int(count or 0), "last_accessed": None if at is None else int(at)}
+            for id, body, count, at in zip(ids, bodies, counts, seen, strict=True)
+            if body is not None
+        }
+        return {id: (to_memory(row), row) for id, row in rows.items()}
+
+    def search(self, scope: Scope, query: Query) -> list[Match]:
+        """Best first, or newest first without words and vector; filtered before the limit is applied."""
+        return self._finder.find(scope, query)
+
+    def agents(self) -> list[str]:
+        """Every agent that ever stored something, by name."""
+        (names,) = self._server.ask(("ZRANGE", agents_key(self._address.prefix), 0, -1))
+        return [name.decode() for name in names]
+
+    def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """Store all entries in one write, all or nothing; one receipt per entry, in order."""
+        keys = self._transactions.keys(scope)
+        if not entries:
+            return []
+        refuse_foreign(scope, entries)
+        ids = [entry.memory.id for entry in entries]
+        known = [str(entry.key) for entry in entries if entry.key is not None]
+        said = [digest(entry.merge_key) for entry in entries if entry.merge_key is not None]
+        hashes = ((keys.cards, ids), (keys.keys, known), (keys.merges, said))
+        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
+
+        def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
+            rest = iter(answers)
+            cards, owners, twins = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
+            pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
+            batch.erase(lost)
+            adding = Adding(
+                batch,
+                pending,
+                taken=set(cards) - set(lost),
+                owners={key: owner for key, owner in _decoded(owners).items() if owner[0] not in lost},
+                twins={statement: id.decode() for statement, id in twins.items() if id.decode() not in lost},
+            )
+            receipts = [adding.decide(entry) for entry in entries]
+            for each in pending.values():
+                if each.changed:
+                    batch.store(each, self._address.ttl_ms)
+            if batch and batch.state.clock == 0:  # before the memories: an agent without any does no harm
+                self._server.ask(
+                    ("HSETNX", enrolled_key(self._address.prefix), scope.agent, micros(self._sources.now())),
+                    ("ZADD", agents_key(self._address.prefix), 0, scope.agent),
+                )
+            return receipts
+
+        numbers = len(entries) + sum(len(entry.vectors) for entry in entries)
+        return self._transactions.write(scope, reads, plan, renews=True, numbers=numbers)
+
+    def _pending(self, keys: Keys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, Trace]]:
+        """Memories as they are, and the traces of those whose text is gone: expired just now, or evicted."""
+        pending, traces = {}, self._transactions.traces(keys, ids)
+        for some in chunks(list(traces)):
+            for id, (memory, row) in self._bodies(keys, some).items():
+                pending[id] = Pending(memory, row["seq"], row["merge_key"], traces.pop(id), changed=False)
+        return pending, traces
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        """Remove memories and all that belongs to them in one write; unknown ids say so."""
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, _: list[Any]) -> dict[str, Trace]:
+            traces = self._transactions.traces(keys, ids)
+            batch.erase(traces)
+            for id in traces:
+                passages = max((max(seqs) + 1 for seqs in traces[id].places.values()), default=1)
+                batch.bury(Tombstone(id, batch.number(), at, passages))
+            return traces
+
+        at = micros(self._sources.now())
+        gone = self._transactions.write(scope, [], plan, numbers=len(ids))
+        receipts = []
+        for id in ids:
+            trace = gone.pop(id, None)
+            removed = {} if trace is None else trace.belongings()
+            receipts.append(ForgetReceipt(id=id, forgotten=trace is not None, removed=removed))
+        return receipts
+
+    def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
+        """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
+        keys = self._transactions.keys(scope)
+        update = {name: getattr(changes, name) for name in changes.__slots__}
+        update = {name: value for name, value in update.items() if value is not None}
+
+        def plan(batch: Batch, answers: list[Any]) -> Memory:
+            pending, _ = self._pending(keys, [id])
+            if id not in pending:
+                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+            known = pending[id].memory
+            if expected_version is not None and expected_version != known.version:
+                raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")
+            changed = annotated(known, update)
+            batch.store(replace(pending[id], memory=changed), self._address.ttl_ms)
+            return changed
+
+        return self._transactions.write(scope, [], plan, renews=True)
+
+    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
+        """Note that these memories were recalled; a server that takes no writes keeps no count."""
+        keys = self._transactions.keys(scope)
+        try:
+            for some in chunks(ids):
+                names = [keys.meta, keys.cards, keys.counts, keys.seen]
+                self._server.run(_TOUCH, names, [micros(at), *some])
+        except (StoreReadOnly, StoreFull):
+            return  # a statistic is not worth a failed recall
+
+    # The mirrored vectors ----------------------------------------------------------------------------
+
+    def embedder(self) -> str | None:
+        """The identity of the embedder this store was last embedded with, if any."""
+        (identity,) = self._server.ask(("HGET", settings_key(self._address.prefix), "embedder"))
+        return None if identity is None else str(identity.decode())
+
+    def set_embedder(self, identity: str) -> None:
+        """Remember the embedder in use."""
+        self._server.ask(("HSET", settings_key(self._address.prefix), "embedder", identity))
+
+    def count_unembedded(self, namespace: str, embedder: str) -> int:
+        """How many memories have no vector of this embedder."""
+        scopes = [Scope(name) for name in self.agents()]
+        return sum(self._missing(scope, (namespace, embedder)) for scope in scopes)
+
+    def _missing(self, scope: Scope, place: Place) -> int:
+        keys = self._transactions.keys(scope)
+        _, (total, shelf) = self._transactions.fresh(
+            scope, ("HLEN", keys.cards), ("HGET", keys.shelves, json.dumps(place))
+        )
+        return int(total) - (0 if shelf is None else read_shelf(shelf)[1])
+
+    def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
+        """Memories of any agent without a vector of this embedder, oldest first."""
+        place, found = (namespace, embedder), []
+        for scope in [Scope(name) for name in self.agents()]:
+            missing = min(limit, self._missing(scope, place))
+            found += [(seq, scope, id) for seq, id in islice(self._without(scope, place), missing)]
+        found.sort(key=lambda each: each[0])
+        memories = [self.get(scope, [id])[0] for _, scope, id in found[:limit]]
+        return [memory for memory in memories if memory is not None]
+
+    def _without(self, scope: Scope, place: Place) -> Iterator[tuple[float, str]]:
+        """The numbers and ids of the memories without a vector there, oldest first."""
+        keys = self._transactions.keys(scope)
+        for start in counting(0, CHUNK):
+            (flat,) = self._server.ask(("ZRANGE", keys.age, start, start + CHUNK - 1, "WITHSCORES"))
+            if not (some := read_scored(flat)):
+                return
+            first = [vector_key(id.decode(), 0) for id, _ in some]
+            (vectors,) = self._server.ask(("HMGET", keys.vectors(place), *first))
+            yield from ((seq, id.decode()) for (id, seq), vector in zip(some, vectors, strict=True) if vector is None)
+
+    def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
+        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        keys = self._transactions.keys(scope)
+        _, (text, shelves) = self._transactions.fresh(scope, ("HGET", keys.traces, id), ("HGETALL", keys.shelves))
+        places = {} if text is None else Trace.read(text).places
+        dims = {read_place(name): read_shelf(value)[0] for name, value in shelves.items()}
+        return [
+            MemoryIndex(memory_id=id, namespace=ns, embedder=by, dim=dims[ns, by], passages=len(places[ns, by]))
+            for ns, by in sorted(places)
+        ]
+
+    def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
+        """Give vectors to memories that still exist, instead of those they had there; how many were added.
+
+        One write for each scope.
+        """
+        self._server.guard()
+        by_scope: defaultdict[Scope, defaultdict[str, list[Placed]]] = defaultdict(lambda: defaultdict(list))
+        for scope, id, placed in vectors:
+            by_scope[scope][id].append(placed)
+        return sum(self._place_all(scope, given) for scope, given in by_scope.items())
+
+    def _place_all(self, scope: Scope, given: Mapping[str, Sequence[Placed]]) -> int:
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, _: list[Any]) -> int:
+            traces = self._transactions.traces(keys, list(given))
+            for id, trace in traces.items():
+                for place, passages in by_place(given[id]).items():
+                    before = trace.places.get(place, {})
+                    batch.place(id, place, passages, new=not before)
+                    batch.displace(id, place, before.keys() - passages.keys(), all_of_them=False)
+                    trace.places[place] = batch.numbered(passages)
+                batch.trace(id, trace)
+            return sum(len(given[id]) for id in traces)
+
+        return self._transactions.write(scope, [], plan, numbers=sum(map(len, given.values())))
+
+    def discard_vectors(self, namespace: str, keep: str) -> int:
+        """Drop the vectors of every other embedder, a portion at a time; how many went."""
+        gone = 0
+        for scope in [Scope(name) for name in self.agents()]:
+            keys = self._transactions.keys(scope)
+            (shelves,) = self._server.ask(("HKEYS", keys.shelves))
+            for place in [read_place(name) for name in shelves]:
+                if place[0] == namespace and place[1] != keep:
+                    for found in self._server.scan(keys.vectors(place)):
+                        gone += self._discard(scope, place, [owner(key.decode())[0] for key in found])
+        return gone
+
+    def _discard(self, scope: Scope, place: Place, ids: Sequence[str]) -> int:
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, _: list[Any]) -> int:
+            traces = {id: trace for id, trace in self._transactions.traces(keys, ids).items() if place in trace.places}
+            gone = {id: trace.places.pop(place) for id, trace in traces.items()}
+            for id, passages in gone.items():
+                batch.trace(id, traces[id])
+                batch.displace(id, place, passages)
+            return sum(map(len, gone.values()))
+
+        return self._transactions.write(scope, [], plan)
+
+    # Copying -----------------------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """The tables to copy, in an order in which they can be filled."""
+        return self._copying.tables()
+
+    def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
+        """The next rows of a table by agent and memory, after a row or from the start; only what has not expired."""
+        return self._copying.page(table, after, limit)
+
+    def begin_copy(self, source: str) -> None:
+        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        self._copying.begin(source)
+
+    def take(self, table: str, rows: Sequence[Cells]) -> None:
+        """Insert the rows that are not there yet, in one write for each agent; their time to live begins now."""
+        self._copying.take(table, rows)
+
+    def end_copy(self) -> None:
+        """Go on from where the copied database was."""
+        self._copying.end()
+
+    def tally(self, table: str) -> Tally:
+        """Count and sum up a table."""
+        return self._copying.tally(table)
+
+
+def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> RedisStore:
+    """The store that a Redis URL names; options of other stores, such as `durable`, have no meaning here."""
+    return RedisStore(location, vectors, sources)
+
+
+def _found(fields: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, bytes]:
+    return {name: answer for name, answer in zip(fields, answers, strict=True) if answer is not None}
+
+
+def _decoded(owners: Mapping[str, bytes]) -> dict[str, tuple[str, str]]:
+    return {key: (id, print_) for key, (id, print_) in ((key, json.loads(text)) for key, text in owners.items())}
