@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
 import engram
-from engram.errors import Conflict, Unsupported
+from engram.errors import Conflict, StoreCorrupt, Unsupported
 from engram.ids import Sources
-from engram.ports import Copies
+from engram.model import Clean
+from engram.ports import LONG_TERM, Copies, MemoryStore, Query, Scope
 from engram.stores.postgres import PostgresStore
+from engram.stores.redis import RedisStore
+from engram.stores.redis.batch import Batch
+from engram.stores.redis.layout import Keys
 from engram.stores.sqlite import SqliteStore
+from engram.testing import FixedSources, Maker
+from engram.testing.making import EMBEDDER, START, placed
 from engram.upkeep import copy, maintained
 from engram.vectors.exact import ExactVectors
+from redis_server import redis_url, started, started_cluster
 
+__all__ = ["redis_url"]  # a fixture is used by its name
 pytest_plugins = ["postgres_server"]
+
+ALICE, BOB = Scope("alice"), Scope("bob")
+OpenRedis = Callable[..., RedisStore]
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=40)
 drafts = st.lists(
@@ -66,6 +84,55 @@ def new_database(admin: str) -> Iterator[str]:
         conn.execute(sql.SQL("CREATE DATABASE {}").format(name))
         yield admin.rpartition("/")[0] + "/" + name.as_string(None).strip('"')
         conn.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@contextmanager
+def new_prefix(url: str) -> Iterator[str]:
+    """A store of its own on a Redis server, with everything in it removed at the end."""
+    prefix = f"engram-copy-{uuid.uuid4().hex[:12]}"
+    yield f"{url}?prefix={prefix}"
+    with redis.Redis.from_url(url) as client:
+        for key in client.scan_iter(match=f"{prefix}:*", count=1000):
+            client.delete(key)
+
+
+@pytest.fixture
+def on_redis(redis_url: str) -> Iterator[OpenRedis]:
+    """Opens a new store on Redis at each call."""
+    with ExitStack() as opened:
+
+        def open_one(**options: object) -> RedisStore:
+            url = opened.enter_context(new_prefix(redis_url))
+            url += "".join(f"&{name}={value}" for name, value in options.items())
+            return opened.enter_context(closing(RedisStore(url, ExactVectors(), Sources())))
+
+        yield open_one
+
+
+def variety(store: MemoryStore) -> None:
+    """Some of everything that a store keeps."""
+    assert isinstance(store, SqliteStore | RedisStore)
+    store.set_embedder("small@1")
+    for name in ("alice", "b'ob%", "{}", "z\u00e9\U0001f680"):
+        make, scope = Maker(name), Scope(name)
+        entries = [make.event(f"note {n} of {name}", key=f"k{n}", tags=["x", f"t{n}"]) for n in range(7)]
+        entries += [
+            make.fact(text, key=f"{text} {n}") for n in range(3) for text in ("The sky is blue", "Snow is cold")
+        ]
+        ids = [str(receipt.id) for receipt in store.add(scope, entries)]
+        store.place([(scope, id, placed(1, n, 2, namespace=name)) for n, id in enumerate(ids[:7])])
+        store.place([(scope, id, placed(1, n, embedder="other@1")) for n, id in enumerate(ids[:3])])
+        for count in (4, 3):
+            passages = [replace(placed(n, 1, embedder="long@1"), passage=n) for n in range(count)]
+            store.place([(scope, id, each) for id in ids[3:6] for each in passages])
+        store.forget(scope, [ids[5], ids[6]])
+        store.touch(scope, ids[:2], Sources().now())
+        store.touch(scope, ids[1:3], Sources().now())
+        credit = {"last_accessed": None, "access_count": 0, "helped": 0.1 + 0.2, "hindered": 1.0}
+        store.take("memory_stats", [{"agent": name, "memory_id": ids[4], **credit}])
+        store.take("recall_events", [{"agent": name, "id": f"r{n}", "at": n, "detail": '{"q":"é"}'} for n in range(3)])
+    if isinstance(store, SqliteStore):
+        store.set_embedder("small@1")  # the counts go with the next write
 
 
 def tallies(store: Copies) -> dict[str, object]:
@@ -138,6 +205,320 @@ def test_the_copy_is_a_database_like_any_other(
         assert maintained(brain).check() == []
 
 
+@pytest.mark.slow
+@settings(max_examples=15, phases=[Phase.explicit, Phase.generate])
+@given(some=drafts)
+def test_to_redis_and_back_everything_is_the_same(
+    some: list[dict[str, object]], redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("copy")
+    fill(folder / "one.db", some)
+    with (
+        new_prefix(redis_url) as url,
+        new_prefix(redis_url) as other,
+        closing(SqliteStore(folder / "one.db", ExactVectors(), Sources())) as first,
+        closing(RedisStore(url, ExactVectors(), Sources())) as middle,
+        closing(RedisStore(other, ExactVectors(), Sources())) as next_,
+        closing(SqliteStore(folder / "two.db", ExactVectors(), Sources())) as last,
+    ):
+        copy(first, middle, "one")
+        copy(middle, next_, "middle")
+        copy(next_, last, "next")
+        assert tallies(first) == tallies(middle) == tallies(next_) == tallies(last)
+        assert last.check() == []
+
+
+def test_everything_a_store_keeps_arrives_in_redis_and_comes_back(
+    on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
+) -> None:
+    source, middle, last = sqlite("one.db"), on_redis(), sqlite("two.db")
+    variety(source)
+    copied = copy(source, middle, "one")
+    assert min(copied.values()) > 0, "every table has rows"
+    copy(middle, last, "two")
+    assert last.check() == []
+    for table in source.tables():
+        for store in (middle, last):
+            assert sorted(map(repr, all_rows(store, table))) == sorted(map(repr, all_rows(source, table)))
+
+
+def all_rows(store: Copies, table: str, size: int = 3) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    last = None
+    while rows := store.page(table, last, size):
+        found += [{name: row[name] for name in sorted(row)} for row in rows]
+        last = rows[-1]
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 500])
+def test_pages_of_any_size_have_each_row_once(on_redis: OpenRedis, size: int) -> None:
+    store = on_redis()
+    variety(store)
+    for table in store.tables():
+        rows = [repr(row) for row in all_rows(store, table, size)]
+        assert len(rows) == len(set(rows)) == store.tally(table).rows > 0
+
+
+def test_what_was_born_in_redis_goes_to_a_database(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
+    source, target, back = on_redis(), sqlite("copy.db"), on_redis()
+    variety(source)
+    copy(source, target, "redis")
+    copy(target, back, "copy")
+    assert tallies(source) == tallies(target) == tallies(back)
+    assert target.check() == []
+    assert target.rebuild()["words"] == source.tally("memories").rows
+
+
+@pytest.mark.slow
+def test_between_redis_and_postgresql_everything_is_the_same(postgres_admin: str, on_redis: OpenRedis) -> None:
+    source, back = on_redis(), on_redis()
+    variety(source)
+    with new_database(postgres_admin) as url, closing(PostgresStore(url, Sources())) as middle:
+        copy(source, middle, "redis")
+        copy(middle, back, "middle")
+        assert tallies(source) == tallies(middle) == tallies(back)
+        assert middle.check() == []
+
+
+@pytest.mark.slow
+def test_a_cluster_is_copied_like_a_server(sqlite: Callable[[str], SqliteStore]) -> None:
+    source, last = sqlite("one.db"), sqlite("two.db")
+    variety(source)
+    with started_cluster(3) as servers:
+        url = f"{servers[1].url}?cluster=yes"
+        with closing(RedisStore(url, ExactVectors(), Sources())) as middle:
+            copy(source, middle, "one")
+            copy(middle, last, "two")
+            assert tallies(source) == tallies(middle) == tallies(last)
+
+
+def test_no_number_is_given_to_two_agents(on_redis: OpenRedis) -> None:
+    """SQLite finds words by the number of a memory; others may write at any moment."""
+    store, given = on_redis(), list[int]()
+
+    def first(batch: Batch, _: list[object]) -> None:
+        store._transactions.write(BOB, [], second, numbers=3)
+        given.extend(batch.number() for _ in range(100_000))
+
+    def second(batch: Batch, _: list[object]) -> None:
+        given.extend(batch.number() for _ in range(3))
+
+    store._transactions.write(ALICE, [], first, numbers=100_000)
+    assert len(given) == len(set(given)) == 100_003
+
+
+def test_the_copy_in_redis_is_a_store_like_any_other(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    copy(source, target, "one")
+    for query in (
+        Query(limit=99),
+        Query(words=Clean("note 2 sky"), limit=99),
+        Query(near=placed(1, 2, 2, namespace="alice"), limit=99),
+        Query(near=placed(2, 1, embedder="long@1"), limit=99),
+    ):
+        found = [(match.id, match.passage) for match in target.search(ALICE, query)]
+        assert found == [(match.id, match.passage) for match in source.search(ALICE, query)] != []
+    ids = [match.id for match in source.search(ALICE, Query(limit=99))]
+    assert target.get(ALICE, ids) == source.get(ALICE, ids)
+    make = Maker("alice", FixedSources(START + timedelta(days=1)))
+    again = make.fact("The sky is blue")
+    key = make.event("note 0 of alice", key="k0", tags=["x", "t0"])
+    receipts = [(r.id, r.status, r.code) for r in target.add(ALICE, [again, key])]
+    assert receipts == [(r.id, r.status, r.code) for r in source.add(ALICE, [again, key])]
+    new = make.event("and on it goes")
+    target.add(ALICE, [new])
+    rows = all_rows(target, "memories")
+    assert max(rows, key=lambda row: int(str(row["seq"])))["id"] == new.memory.id
+    (one,), (other,) = target.forget(ALICE, ids[:1]), source.forget(ALICE, ids[:1])
+    assert one == other
+
+
+class Stops:
+    """Stops a copy once so many rows are done."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def __call__(self, done: int, total: int) -> None:
+        if done > self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("after", [0, 300, 900, 2000])
+def test_a_copy_to_or_from_redis_that_was_stopped_goes_on(
+    path: Path, sqlite: Callable[[str], SqliteStore], on_redis: OpenRedis, after: int
+) -> None:
+    fill(path)
+    source, middle, last = sqlite("team.db"), on_redis(), sqlite("copy.db")
+    for one, other in ((source, middle), (middle, last)):
+        with pytest.raises(KeyboardInterrupt):
+            copy(one, other, "team", Stops(after))
+        if after:
+            with pytest.raises(Conflict, match="not empty"):
+                copy(one, other, "another")
+        copy(one, other, "team")
+        assert tallies(one) == tallies(other)
+    assert last.check() == []
+
+
+COPIER = """
+import sys
+from engram.ids import Sources
+from engram.stores.redis import RedisStore
+from engram.stores.sqlite import SqliteStore
+from engram.upkeep import copy
+from engram.vectors.exact import ExactVectors
+source, target = SqliteStore(sys.argv[1], ExactVectors(), Sources()), RedisStore(sys.argv[2], ExactVectors(), Sources())
+copy(source, target, "team", lambda done, total: print(done, flush=True))
+"""
+
+
+@pytest.mark.slow
+def test_a_copy_to_redis_whose_process_is_killed_goes_on(path: Path, sqlite: Callable[[str], SqliteStore]) -> None:
+    fill(path)
+    with started() as server:
+        for rows in (1, 3, 5):
+            command = [sys.executable, "-c", COPIER, str(path), server.url]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+                assert process.stdout is not None
+                for _ in range(rows):
+                    process.stdout.readline()
+                process.send_signal(signal.SIGKILL)
+        source = sqlite("team.db")
+        with closing(RedisStore(server.url, ExactVectors(), Sources())) as target:
+            copy(source, target, "team")
+            assert tallies(source) == tallies(target)
+
+
+def test_taking_rows_twice_changes_nothing(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    for _ in range(2):
+        for table in source.tables():
+            target.take(table, source.page(table, None, 500))
+    assert tallies(source) == tallies(target)
+    for row in source.page("memories", None, 500):
+        scope, id = Scope(str(row["agent"])), str(row["id"])
+        assert target.indexes(scope, id) == source.indexes(scope, id)
+
+
+@pytest.mark.parametrize("what", ["text", "lost", "count", "vector", "evidence", "key", "agent"])
+def test_a_copy_that_differs_is_an_error(
+    redis_url: str, on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore], what: str
+) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    total = sum(source.tally(table).rows for table in source.tables())
+    prefix = target._address.prefix
+    keys, id = Keys(prefix, ALICE), str(source.search(ALICE, Query(limit=1))[0].id)
+
+    def tamper(done: int, _: int) -> None:
+        if done < total:
+            return
+        with redis.Redis.from_url(redis_url) as client:
+            body = client.get(keys.memory(id))
+            assert isinstance(body, bytes)
+            shelf = keys.vectors(("alice", EMBEDDER))
+            forge: dict[str, Callable[[], object]] = {
+                "text": lambda: client.set(keys.memory(id), body.replace(b"Snow", b"Show").replace(b"sky", b"ski")),
+                "lost": lambda: client.delete(keys.memory(id)),
+                "count": lambda: client.hincrby(keys.counts, str(client.hkeys(keys.counts)[0].decode()), 1),
+                "vector": lambda: client.hdel(shelf, client.hkeys(shelf)[0]),
+                "evidence": lambda: client.zremrangebyrank(keys.evidence, 0, 0),
+                "key": lambda: client.hdel(keys.keys, "k1"),
+                "agent": lambda: client.hincrby(f"{prefix}:enrolled", "alice", 1),
+            }
+            assert forge[what]()
+
+    with pytest.raises(Conflict, match="is not what the source was"):
+        copy(source, target, "one", tamper)
+
+
+def test_a_source_that_somebody_writes_to_is_an_error(
+    on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
+) -> None:
+    source, target = on_redis(), sqlite("copy.db")
+    variety(source)
+
+    def write(done: int, total: int) -> None:
+        if "bob" not in source.agents():
+            source.add(BOB, [Maker("bob").event("meanwhile")])
+
+    with pytest.raises(Conflict, match="nobody may write meanwhile"):
+        copy(source, target, "redis", write)
+
+
+def test_a_damaged_row_is_not_taken(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    (row,) = source.page("memories", None, 1)
+    target.take("agents", source.page("agents", None, 9))
+    with pytest.raises(StoreCorrupt):
+        target.take("memories", [row | {"text": "forged"}])
+    assert target.tally("memories").rows == 0
+
+
+def test_a_redis_store_with_memories_is_no_target(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    variety(target)
+    before = tallies(target)
+    with pytest.raises(Conflict, match="the target is not empty"):
+        copy(source, target, "one")
+    assert tallies(target) == before
+
+
+def test_what_expired_is_not_copied_and_what_is_copied_expires_where_it_is(
+    on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
+) -> None:
+    source, target, short, make = on_redis(ttl=0.5), sqlite("copy.db"), on_redis(ttl=0.7), Maker("alice")
+    expiring = make.fact("The sky is blue", key="k1", tags=["x"])
+    source.add(ALICE, [expiring, make.fact("The sky is blue")])
+    time.sleep(0.6)
+    lasting = [make.event(f"note {n}") for n in range(3)]
+    source.add(ALICE, lasting)
+    copied = copy(source, target, "redis")
+    assert (copied["memories"], copied["memory_keys"], copied["memory_evidence"]) == (3, 0, 0)
+    assert target.check() == []
+    copy(target, short, "copy")
+    assert len(short.search(ALICE, Query())) == 3
+    time.sleep(0.8)
+    assert short.search(ALICE, Query()) == []
+    assert short.agents() == target.agents() == ["alice"]
+
+
+def test_what_belongs_to_a_memory_lives_as_long_as_the_memory(redis_url: str, on_redis: OpenRedis) -> None:
+    store, make = on_redis(ttl=100), Maker("alice")
+    fact = make.fact("The sky is blue", key="k1")
+    store.add(ALICE, [fact, make.fact("The sky is blue")])
+    store.place([(ALICE, fact.memory.id, placed(1, 0))])
+    store.touch(ALICE, [fact.memory.id], Sources().now())
+    keys = Keys(store._address.prefix, ALICE)
+    belonging = [keys.keys, keys.evidence, keys.counts, keys.seen, keys.vectors((LONG_TERM, EMBEDDER))]
+    with redis.Redis.from_url(redis_url) as client:
+        for key in belonging:
+            assert client.pexpire(key, 5000)
+        store.add(ALICE, [make.fact("The sky is blue")])
+        assert all(int(str(client.pttl(key))) > 100_000 for key in belonging)
+
+
 def test_only_databases_can_be_copied(sqlite: Callable[[str], SqliteStore]) -> None:
-    with engram.open(":memory:") as brain, pytest.raises(Unsupported, match="SQLite and PostgreSQL"):
-        copy(brain.store, sqlite("copy.db"), "memory")
+    with engram.open(":memory:") as brain:
+        for source, target in ((brain.store, sqlite("copy.db")), (sqlite("copy.db"), brain.store)):
+            with pytest.raises(Unsupported, match="this store cannot hand over all it keeps"):
+                copy(source, target, "memory")
+
+
+def test_a_target_that_cannot_keep_everything_gets_nothing(
+    sqlite: Callable[[str], SqliteStore], on_redis: OpenRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = sqlite("one.db"), on_redis()
+    variety(source)
+    monkeypatch.setattr(SqliteStore, "tables", lambda self: ["agents", "patterns"])
+    with pytest.raises(Unsupported, match="cannot keep patterns"):
+        copy(source, target, "one")
+    with pytest.raises(Unsupported, match="no table patterns"):
+        target.page("patterns", None, 1)
+    assert target.agents() == []

@@ -156,12 +156,13 @@ def test_a_mark_that_a_crash_took_back_is_set_again(tmp_path: Path, open_at: Ope
 
 # Upgrading -----------------------------------------------------------------------------------------------
 
+NEWER = f"{int(REVISION) + 1:04d}"
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "{next}"
+down_revision = "{present}"
 branch_labels = None
 depends_on = None
 
@@ -183,9 +184,10 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
     def new_schema(rest: str = "pass") -> None:
         scripts = tmp_path / "scripts"
         shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-        (scripts / "versions" / "0003_next.py").write_text(NEXT.replace("{rest}", rest))
+        text = NEXT.replace("{next}", NEWER).replace("{present}", REVISION).replace("{rest}", rest)
+        (scripts / "versions" / f"{NEWER}_next.py").write_text(text)
         monkeypatch.setattr(migrate, "upgrade", partial(migrate.upgrade, scripts=scripts))
-        monkeypatch.setattr(sqlite, "REVISION", "0003")
+        monkeypatch.setattr(sqlite, "REVISION", NEWER)
 
     return new_schema
 
@@ -226,7 +228,7 @@ def test_an_older_database_is_upgraded_when_it_is_opened_and_nothing_is_lost(
     assert contents(store) == expected("0001")
     assert store.check() == []
     assert "notes" in tables(old)
-    assert version(old) == "0003"
+    assert version(old) == NEWER
 
 
 def test_an_upgrade_makes_a_backup_first(old: Path, open_at: Open, release: Release, tmp_path: Path) -> None:
@@ -274,7 +276,7 @@ def test_processes_that_upgrade_at_once_do_it_once_and_keep_the_backup(
         SqliteStore(old, ExactVectors(), Sources()).close()
 
     assert in_children(4, work) == [0] * 4
-    assert version(old) == "0003"
+    assert version(old) == NEWER
     assert version(tmp_path / "engram.db.schema-0001.bak") == "0001"
     assert open_at(old).check() == []
 
@@ -300,7 +302,7 @@ def test_an_upgrade_that_is_killed_is_done_by_the_next_one_who_opens(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         store = open_at(old)
-        assert version(old) == "0003"
+        assert version(old) == NEWER
         assert store.check() == []
         store.close()
 

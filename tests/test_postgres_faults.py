@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Literal, cast
 
 import psycopg
@@ -20,10 +21,10 @@ import pytest
 
 import concurrency_worker
 import engram
-from engram.errors import Conflict, EngramError, StoreBusy, StoreError
+from engram.errors import Conflict, EngramError, StoreAway, StoreBusy, StoreError
 from engram.ids import Sources
 from engram.model import Clean, Memory, Receipt
-from engram.ports import Changes, Query, Scope
+from engram.ports import Cells, Changes, Query, Scope
 from engram.stores.postgres import PostgresStore
 from engram.testing import FixedSources, Maker
 from engram.testing.making import placed
@@ -144,7 +145,7 @@ def test_a_server_that_is_away_is_named_without_the_password() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(StoreError, match=f"127.0.0.1:{port}/engram.* does not answer") as caught:
+        with pytest.raises(StoreAway, match=f"127.0.0.1:{port}/engram.* does not answer") as caught:
             PostgresStore(f"postgresql://me:{SECRET}@127.0.0.1:{port}/engram", Sources())
     assert SECRET not in str(caught.value)
 
@@ -161,7 +162,7 @@ def test_a_server_that_went_away_is_named_and_used_again_when_it_is_back(
         lambda: store.search(ALICE, Query()),
         store.agents,
     ):
-        with pytest.raises(StoreError, match=f"127.0.0.1:{server.port}") as caught:
+        with pytest.raises(StoreAway, match=f"127.0.0.1:{server.port}.* does not answer.* check that") as caught:
             call()
         assert SECRET not in str(caught.value)
     server.start()
@@ -181,9 +182,83 @@ def test_closing_while_the_server_is_away_costs_a_statistic_only(
     assert SECRET not in caplog.text
 
 
-def test_a_database_that_is_not_there_is_named(server: PostgresServer) -> None:
-    with pytest.raises(StoreError, match='"nowhere" does not exist'):
-        PostgresStore(server.url("nowhere"), Sources())
+# The server does not let us in ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded_server(own_server: PostgresServer) -> PostgresServer:
+    """The same server with some roles that it does not trust."""
+    for statement in (
+        f"CREATE ROLE careful LOGIN PASSWORD '{SECRET}' SUPERUSER",
+        "CREATE ROLE barred LOGIN",
+        "CREATE ROLE nologin",
+        "CREATE ROLE outsider LOGIN",
+        "CREATE ROLE limited LOGIN CONNECTION LIMIT 0",
+        "CREATE DATABASE closed",
+        "REVOKE CONNECT ON DATABASE closed FROM PUBLIC",
+    ):
+        command(own_server.url(), statement)
+    with psycopg.connect(own_server.url(), autocommit=True) as admin:
+        (path,) = admin.execute("SHOW hba_file").fetchone() or ("",)
+        rules = "host all careful all scram-sha-256\nhost all barred all reject\n"
+        Path(path).write_text(rules + Path(path).read_text())
+        admin.execute("SELECT pg_reload_conf()")
+    return own_server
+
+
+REFUSED = {
+    "a wrong password": ("careful:wrong", DATABASE, "{} refused the password of role careful; check both in the URL"),
+    "no password": ("careful", DATABASE, "{} asks for a password; put it into the URL, or into ~/.pgpass"),
+    "no such database": (
+        f"careful:{SECRET}",
+        "nowhere",
+        "{} has no database nowhere; create it, or check its name in the URL",
+    ),
+    "no such role": ("nobody", DATABASE, "{} has no role nobody; create it, or check its name in the URL"),
+    "a role for others": ("nologin", DATABASE, "{} does not let role nologin log in; name another in the URL"),
+    "no right": ("outsider", "closed", "{} does not let this role into database closed; GRANT CONNECT to it"),
+    "a barred address": ("barred", DATABASE, "{} does not let us in (pg_hba.conf rejects connection for host"),
+}
+
+
+@pytest.mark.parametrize(("login", "database", "told"), REFUSED.values(), ids=REFUSED.keys())
+def test_whoever_is_not_let_in_is_told_why_and_what_to_do(
+    guarded_server: PostgresServer, monkeypatch: pytest.MonkeyPatch, login: str, database: str, told: str
+) -> None:
+    monkeypatch.setenv("PGPASSFILE", os.devnull)
+    address = f"127.0.0.1:{guarded_server.port}"
+    with pytest.raises(StoreAway) as caught:
+        PostgresStore(f"postgresql://{login}@{address}/{database}", Sources())
+    assert str(caught.value).startswith(told.format(address))
+    assert SECRET not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_password_that_was_changed_meanwhile_is_said_at_once(
+    server: PostgresServer, guarded_server: PostgresServer
+) -> None:
+    url = f"postgresql://careful:{SECRET}@127.0.0.1:{guarded_server.port}/{DATABASE}"
+    with closing(PostgresStore(url, Sources())) as store:
+        command(guarded_server.url(), "ALTER ROLE careful PASSWORD 'another'")
+        hang_up(guarded_server)
+        for call in (store.agents, lambda: store.add(ALICE, [Maker("alice").event()])):
+            with pytest.raises(StoreAway, match="refused the password of role careful"):
+                call()
+        command(guarded_server.url(), f"ALTER ROLE careful PASSWORD '{SECRET}'")
+        assert store.agents() == []
+
+
+def test_a_server_without_a_free_connection_is_said(guarded_server: PostgresServer) -> None:
+    told = "has no connection left; close some, use a smaller `pool_size`"
+    with pytest.raises(StoreBusy, match=told):
+        PostgresStore(guarded_server.url(DATABASE, "limited"), Sources())
+    with ExitStack() as others:
+        with suppress(psycopg.OperationalError):
+            while True:
+                others.enter_context(psycopg.connect(guarded_server.url()))
+        with pytest.raises(StoreBusy, match=told):
+            PostgresStore(guarded_server.url(DATABASE), Sources())
+    PostgresStore(guarded_server.url(DATABASE), Sources()).close()
 
 
 # A connection is lost ------------------------------------------------------------------------------------
@@ -217,13 +292,60 @@ def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it did not come to pass")
 
 
-def test_a_connection_that_is_lost_between_calls_is_not_noticed(server: PostgresServer, open_store: Open) -> None:
+def test_a_connection_that_is_lost_between_calls_is_not_noticed(
+    server: PostgresServer, open_store: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     store, make = open_store(), Maker("alice")
     for number in range(1, 4):
         store.add(ALICE, [make.event("note")])
         assert hang_up(server) > 0
         assert len(everything(store)) == number
         assert hang_up(server) > 0
+    assert caplog.records == []
+
+
+def test_no_read_notices_that_its_connection_was_lost_before(server: PostgresServer, open_store: Open) -> None:
+    store, entry = open_store(), Maker("alice").event("note")
+    store.add(ALICE, [entry])
+    store.place([(ALICE, entry.memory.id, placed(1, 0))])
+    calls: dict[str, Callable[[], object]] = {
+        "agents": store.agents,
+        "embedder": store.embedder,
+        "unembedded": lambda: store.unembedded("other", "e", 5),
+        "count": lambda: store.count_unembedded("other", "e"),
+        "indexes": lambda: store.indexes(ALICE, entry.memory.id),
+        "info": lambda: store.info()["memories"],
+        "check": store.check,
+        "page": lambda: store.page("agents", None, 5),
+        "near": lambda: store.search(ALICE, Query(near=placed(1, 0))),
+    }
+    expected = {name: call() for name, call in calls.items()}
+    for name, call in calls.items():
+        assert hang_up(server) > 0
+        assert call() == expected[name]
+
+
+def test_counts_survive_a_write_that_is_undone(open_store: Open) -> None:
+    store, entry = open_store(), Maker("alice").event("recalled")
+    store.add(ALICE, [entry])
+    store.touch(ALICE, [entry.memory.id], entry.memory.created_at)
+    with pytest.raises(Conflict):
+        store.add(ALICE, [entry])
+    store.close()
+    (memory,) = everything(open_store())
+    assert memory.access_count == 1
+
+
+def test_counts_survive_a_connection_that_was_lost_before_they_were_written(
+    server: PostgresServer, open_store: Open
+) -> None:
+    store, entry = open_store(), Maker("alice").event("recalled")
+    store.add(ALICE, [entry])
+    store.touch(ALICE, [entry.memory.id], entry.memory.created_at)
+    assert hang_up(server) > 0
+    store.close()
+    (memory,) = everything(open_store())
+    assert memory.access_count == 1
 
 
 @pytest.mark.parametrize("doing", ["add", "merge", "forget", "annotate", "get", "search"])
@@ -408,6 +530,48 @@ def test_forgetting_whose_answer_is_lost_says_what_was_forgotten(
     assert proxy.cuts == 2
 
 
+def test_upkeep_whose_answer_is_lost_is_done_once(
+    proxy: Proxy, open_store: Open, cut: Literal["before", "answer"]
+) -> None:
+    store, entry = open_store(proxy.port), Maker("alice").event("note", tags=["t"])
+    store.add(ALICE, [entry])
+    store.place([(ALICE, entry.memory.id, placed(1, 0, embedder=name)) for name in ("old", "new")])
+    namespace = placed(1, 0).namespace
+    calls: dict[str, Callable[[], object]] = {
+        "set": lambda: store.set_embedder("new"),
+        "discard": lambda: store.discard_vectors(namespace, "new"),
+        "rebuild": store.rebuild,
+    }
+    results = {}
+    for name, call in calls.items():
+        proxy.cut = cut
+        results[name] = call()
+    assert results == {"set": None, "discard": 1, "rebuild": {"words": 1, "tags": 1}}
+    assert proxy.cuts == 3
+    assert (store.embedder(), store.check()) == ("new", [])
+    assert [place.embedder for place in store.indexes(ALICE, entry.memory.id)] == ["new"]
+
+
+def test_a_copy_whose_answers_are_lost_is_made_once(
+    proxy: Proxy, open_store: Open, cut: Literal["before", "answer"]
+) -> None:
+    store = open_store(proxy.port)
+    agent: Cells = {"agent": "alice", "created_at": 1}
+    calls: list[Callable[[], None]] = [
+        lambda: store.begin_copy("there"),
+        lambda: store.take("agents", [agent]),
+        lambda: store.take("agents", [agent]),
+        store.end_copy,
+    ]
+    for call in calls:
+        proxy.cut = cut
+        call()
+    assert proxy.cuts == 4
+    assert store.page("agents", None, 5) == [agent]
+    with pytest.raises(Conflict):
+        store.begin_copy("elsewhere")
+
+
 def test_a_read_whose_answer_is_lost_is_asked_again(
     proxy: Proxy, open_store: Open, cut: Literal["before", "answer"]
 ) -> None:
@@ -439,6 +603,16 @@ def test_a_lock_that_others_keep_too_long_is_said(server: PostgresServer, open_s
                 call()
     assert store.get(ALICE, [id]) == [fact.memory]
     assert store.annotate(ALICE, id, Changes(importance=1.0), 1).version == 2
+
+
+def test_what_belongs_to_a_memory_comes_while_somebody_merges_it(server: PostgresServer, open_store: Open) -> None:
+    store, make = open_store(busy_seconds=1.0), Maker("alice")
+    fact = make.fact("The sky is blue")
+    store.add(ALICE, [fact])
+    store.touch(ALICE, [fact.memory.id], fact.memory.created_at)
+    with locked(server, "SELECT * FROM memories FOR NO KEY UPDATE"):  # as `add` does with what it merges
+        store.add(ALICE, [make.event("note")])
+    assert {memory.text: memory.access_count for memory in everything(store)} == {"The sky is blue": 1, "note": 0}
 
 
 def test_a_read_that_takes_too_long_is_said(server: PostgresServer, open_store: Open) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import LiteralString
 from urllib.parse import urlsplit
 
@@ -19,14 +22,14 @@ import sqlalchemy as sa
 from psycopg import sql
 
 import engram
-from engram.errors import EngramError, InvalidInput, NewerSchema, StoreError, Unsupported
+from engram.errors import EngramError, InvalidInput, NewerSchema, StoreAway, StoreError, Unsupported
 from engram.ids import Sources
 from engram.ports import Query, Scope
 from engram.stores import migrate
 from engram.stores.postgres import PostgresStore, open_store
 from engram.stores.schema import REVISION
 from engram.testing import Maker
-from engram.testing.making import placed
+from engram.testing.making import passages, placed
 from engram.upkeep import maintained
 from engram.vectors.exact import ExactVectors
 from postgres_server import beside, command, started_postgres
@@ -46,6 +49,7 @@ SCOPED = [
     "memory_index",
     "memory_words",
     "tombstones",
+    "recall_events",
 ]
 NASTY_NAMES = [
     "a'b",
@@ -80,6 +84,7 @@ def fill(store: PostgresStore, scope: Scope) -> None:
     store.place([(scope, first.memory.id, placed(1, 0))])
     store.touch(scope, [first.memory.id], first.memory.created_at)
     store.forget(scope, [match.id for match in store.search(scope, Query())[:1]])
+    store.take("recall_events", [{"agent": scope.agent, "id": "r", "at": 1, "detail": "{}"}])
 
 
 @contextmanager
@@ -142,6 +147,7 @@ def test_nobody_writes_for_another_agent(store: PostgresStore, postgres_url: str
         "UPDATE memory_tags SET agent = 'bob'",
         "INSERT INTO memory_words SELECT 'bob', 1, words, length FROM memory_words",
         "INSERT INTO tombstones VALUES ('bob', 'x', 1, 1)",
+        "INSERT INTO recall_events VALUES ('bob', 'x', 1, '{}')",
     ):
         with connected(postgres_url, "alice") as cursor, pytest.raises(psycopg.errors.InsufficientPrivilege):
             cursor.execute(statement)
@@ -331,6 +337,33 @@ def test_threads_that_open_an_empty_database_at_once_migrate_it_once(
     assert (len(stores), len(upgrades)) == (4, 1)
 
 
+def test_a_database_of_the_schema_before_keeps_its_vectors_and_gets_the_new_key(
+    empty_postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "scripts"
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*"))
+    entry = Maker("alice").event("deploy")
+    with monkeypatch.context() as patch:
+        patch.setattr("engram.stores.postgres.REVISION", "0002")
+        patch.setattr("engram.stores.postgres.upgrade", partial(migrate.upgrade, scripts=scripts))
+        with closing(PostgresStore(empty_postgres_url, Sources())) as old:
+            old.add(ALICE, [entry])
+    with psycopg.connect(empty_postgres_url) as conn:
+        own = [entry.memory.id]
+        conn.execute("INSERT INTO memory_index VALUES ('alice', %s, 'long-term', 'fixed@1', 7, 2, '[1,0]')", own)
+        conn.execute("INSERT INTO memory_stats VALUES ('alice', %s, 1, 3)", own)
+        conn.execute("INSERT INTO tombstones VALUES ('alice', 'gone', 1, 1)")
+    with closing(PostgresStore(empty_postgres_url, Sources())) as store:
+        assert store.info()["schema"] == REVISION
+        assert [match.id for match in store.search(ALICE, Query(near=placed(1, 0)))] == [entry.memory.id]
+        vectors = passages((0, 1), (1, 0))
+        assert store.place([(ALICE, entry.memory.id, vector) for vector in vectors]) == 2
+        assert store.search(ALICE, Query(near=placed(1, 0)))[0].passage == 1
+        assert store.check() == []
+        assert [row["passages"] for row in store.page("tombstones", None, 9)] == [1]
+        assert [(row["helped"], row["hindered"]) for row in store.page("memory_stats", None, 9)] == [(0.0, 0.0)]
+
+
 def test_a_newer_schema_is_refused_and_left_alone(empty_postgres_url: str) -> None:
     PostgresStore(empty_postgres_url, Sources()).close()
     command(empty_postgres_url, "UPDATE alembic_version SET version_num = '9999'")
@@ -462,6 +495,6 @@ def test_the_command_never_prints_the_password_of_a_server_that_is_away() -> Non
 
 
 def test_a_password_among_the_options_is_not_shown_either() -> None:
-    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1/x does not answer") as caught:
+    with pytest.raises(StoreAway, match=r"127\.0\.0\.1:1/x does not answer") as caught:
         engram.open(f"postgresql://me@127.0.0.1:1/x?password={SECRET}")
     assert SECRET not in str(caught.value)

@@ -130,6 +130,27 @@ def test_what_is_forgotten_leaves_it_at_once_or_with_the_next_sync(open_brain: O
     assert second not in rows._position
 
 
+def test_every_passage_of_a_long_text_is_handed_over_and_leaves_with_it(open_brain: Open, outside: Outside) -> None:
+    brain = open_brain()
+    alice = brain.agent("alice")
+    alice.remember("short")
+    long = str(alice.remember(" ".join(f"Sentence {n} of the report." for n in range(300))).id)
+    (place,) = alice.indexes(long)
+    assert place.passages > 5
+    assert sync(brain) == 1 + place.passages
+    (rows,) = outside._shelves.values()
+    assert len(rows._position) == 1 + place.passages
+    store = brain.store
+    assert isinstance(store, SqliteStore)
+    (vectors,) = brain.places([memory for memory in store.get(Scope("alice"), [long]) if memory is not None])
+    store.place([(Scope("alice"), long, vector) for vector in vectors[:3]])
+    sync(brain)
+    (rows,) = outside._shelves.values()
+    assert len(rows._position) == 1 + 3
+    alice.forget(long)
+    assert len(rows._position) == 1
+
+
 def test_one_that_lost_everything_is_filled_anew(open_brain: Open, outside: Outside) -> None:
     brain = open_brain()
     brain.agent("alice").remember([f"note {n}" for n in range(30)])

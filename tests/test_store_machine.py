@@ -25,7 +25,7 @@ from engram.stores.memory import InMemoryStore
 from engram.stores.sql import SqlStore
 from engram.stores.sqlite import SqliteStore
 from engram.testing import FixedSources, Maker
-from engram.testing.making import START, placed
+from engram.testing.making import START, placed, unit
 from engram.vectors.exact import ExactVectors
 from engram.words import normal_form
 
@@ -94,6 +94,15 @@ def places(draw: st.DrawFn) -> Placed:
     return placed(*values, namespace=draw(st.sampled_from(NAMESPACES)), embedder=embedder)
 
 
+@st.composite
+def texts_in_passages(draw: st.DrawFn) -> list[Placed]:
+    """The vectors of one memory on one shelf."""
+    place = draw(places())
+    directions = st.lists(st.integers(-3, 3), min_size=len(place.vector), max_size=len(place.vector)).filter(any)
+    more = [unit(*values) for values in draw(st.lists(directions, max_size=3))]
+    return [replace(place, vector=vector, passage=number) for number, vector in enumerate([place.vector, *more])]
+
+
 conditions: dict[str, st.SearchStrategy[Any]] = {
     "kinds": st.frozensets(st.sampled_from(KINDS), min_size=1, max_size=2),
     "tags": st.frozensets(st.sampled_from(TAGS), min_size=1, max_size=2),
@@ -125,7 +134,9 @@ givens = st.fixed_dictionaries(
 givens_with_key_and_vectors = st.tuples(
     givens,
     st.none() | st.sampled_from(KEYS),
-    st.lists(places(), max_size=3, unique_by=lambda place: (place.namespace, place.embedder)),
+    st.lists(
+        texts_in_passages(), max_size=3, unique_by=lambda several: (several[0].namespace, several[0].embedder)
+    ).map(lambda several: [placed for each in several for placed in each]),
 )
 
 
@@ -203,6 +214,8 @@ class StoreMachine(RuleBasedStateMachine):
         scope = self.scopes[who]
         ids = data.draw(st.lists(self.known, max_size=5))
         self.compare_memories(one, scope, ids)
+        for id in ids:
+            assert self.stores[one].indexes(scope, id) == self.spec.indexes(scope, id)
 
     def compare_memories(self, one: int, scope: Scope, ids: list[str]) -> None:
         expected, found = self.spec.get(scope, ids), self.stores[one].get(scope, ids)
@@ -239,8 +252,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert {match.id for match in piece} <= expected.keys()
 
     def compare_near(self, one: int, scope: Scope, query: Query) -> dict[str, float]:
-        expected = dict(self.spec.search(scope, query))
-        assert dict(self.stores[one].search(scope, query)) == pytest.approx(expected, abs=1e-5)
+        expected = {match.id: match.score for match in self.spec.search(scope, query)}
+        found = {match.id: match.score for match in self.stores[one].search(scope, query)}
+        assert found == pytest.approx(expected, abs=1e-5)
         return expected
 
     @rule(one=which, who=whose, data=st.data())
@@ -281,11 +295,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.stores[one].touch(scope, ids, at)
         self.uncounted[one] = True
 
-    @rule(one=which, who=whose, batch=st.lists(places(), min_size=1, max_size=3), data=st.data())
-    def place(self, one: int, who: int, batch: list[Placed], data: st.DataObject) -> None:
+    @rule(one=which, who=whose, batch=st.lists(texts_in_passages(), min_size=1, max_size=3), data=st.data())
+    def place(self, one: int, who: int, batch: list[list[Placed]], data: st.DataObject) -> None:
         scope = self.scopes[who]
-        vectors = [(scope, data.draw(self.known), place) for place in batch]
+        owners = [data.draw(self.known) for _ in batch]
+        vectors = [(scope, id, placed) for id, several in zip(owners, batch, strict=True) for placed in several]
         self.write(one, lambda store: store.place(vectors))
+        for id in owners:
+            assert self.stores[one].indexes(scope, id) == self.spec.indexes(scope, id)
 
     @rule(one=which, namespace=st.sampled_from(NAMESPACES), keep=st.sampled_from(EMBEDDERS))
     def discard_vectors(self, one: int, namespace: str, keep: str) -> None:

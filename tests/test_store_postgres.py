@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import psycopg
@@ -15,14 +16,18 @@ import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
+import engram
+from engram.errors import Conflict, StoreBusy
 from engram.ids import Sources
-from engram.model import MemoryType
+from engram.model import Clean, MemoryType
 from engram.ports import LONG_TERM, Filter, Match, Placed, Query, Scope
 from engram.stores import postgres
 from engram.stores.memory import InMemoryStore
 from engram.stores.postgres import PostgresStore
+from engram.stores.schema import agents
+from engram.stores.sql import LATER
 from engram.testing import DurableStoreContract, Maker, MemoryStoreContract
-from engram.testing.making import START, unit
+from engram.testing.making import START, passages, unit
 from engram.vectors.exact import ExactVectors
 from postgres_server import beside, command, empty
 from test_store_machine import LONG, StoreMachine
@@ -107,8 +112,9 @@ def many_vectors(postgres_admin: str) -> Iterator[tuple[PostgresStore, InMemoryS
                     tags=["rare"] if n % 97 == 5 else ["common"],
                     at=START + timedelta(minutes=7 * n),
                 )
-                vector = unit(*chance.standard_normal(DIM))
-                entries.append(replace(entry, vectors=(Placed(LONG_TERM, "random@1", vector),)))
+                vectors = [unit(*values) for values in chance.standard_normal((4 if n % 5 == 0 else 1, DIM))]
+                placed = tuple(Placed(LONG_TERM, "random@1", vector, p) for p, vector in enumerate(vectors))
+                entries.append(replace(entry, vectors=placed))
             store.add(scope, entries)
             spec.add(scope, entries)
         with psycopg.connect(beside(postgres_admin, name), autocommit=True) as admin:
@@ -205,3 +211,95 @@ def plan(store: PostgresStore, query: Query) -> str:
     finally:
         sa.event.remove(store._engine, "before_cursor_execute", explain)
     return "\n".join(lines)
+
+
+# A vector database beside it ------------------------------------------------------------------------------
+
+
+def test_a_vector_database_is_told_of_passages_that_came_and_went(postgres_url: str) -> None:
+    outside, alice, make = ExactVectors(), Scope("alice"), Maker("alice")
+    with closing(PostgresStore(postgres_url, Sources(), remote=outside)) as store:
+        long = replace(make.event("long"), vectors=passages((0, 1, 0), (0, 0, 1), (1, 0, 0)))
+        short = replace(make.event("short"), vectors=passages((0, 1, 0)))
+        store.add(alice, [long, short])
+        query = Query(near=passages((1, 0, 0))[0])
+        assert [(match.id, match.passage) for match in store.search(alice, query)][:1] == [(long.memory.id, 2)]
+        (rows,) = outside._shelves.values()
+        assert len(rows._position) == 4
+        store.place([(alice, long.memory.id, vector) for vector in long.vectors[:2]])
+        assert [match.score for match in store.search(alice, query)] == pytest.approx([0, 0])
+        (rows,) = outside._shelves.values()
+        assert len(rows._position) == 3
+        store.forget(alice, [long.memory.id])
+        assert list(rows._position) == [short.memory.id]
+
+
+# Partitions ----------------------------------------------------------------------------------------------
+
+
+def test_on_partitions_of_any_name_a_taken_id_is_a_conflict_and_twins_merge(empty_postgres_url: str) -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "scale.md").read_text()
+    (partition,) = (part for part in guide.split("```") if part.startswith("sql\nDO"))
+    named = partition.removeprefix("sql").replace("'p' || part || '_' || name", "name || '_No ' || part")
+    assert named.count("_No ") == 1
+    PostgresStore(empty_postgres_url, Sources()).close()
+    command(empty_postgres_url, named)
+    alice, make = Scope("alice"), Maker("alice")
+    with closing(PostgresStore(empty_postgres_url, Sources())) as store:
+        event, fact = make.event("note"), make.fact("The sky is blue", key="k")
+        store.add(alice, [event, fact])
+        with pytest.raises(Conflict, match="a memory with this id exists; nothing was stored"):
+            store.add(alice, [make.event("another"), event])
+        assert store.add(alice, [make.fact("the sky is blue")])[0].status == "merged"
+        assert store.add(alice, [fact])[0].code == "replayed"
+        assert [match.id for match in store.search(alice, Query(words=Clean("blue")))] == [fact.memory.id]
+        assert len(store.search(alice, Query())) == 2
+        assert store.check() == []
+
+
+# Waiting for the server ----------------------------------------------------------------------------------
+
+
+def test_one_memory_and_one_recall_wait_eleven_times_for_the_server(postgres_url: str) -> None:
+    asked: list[str] = []
+
+    def ask(conn: object, cursor: object, statement: str, given: object, context: Any, many: bool) -> None:
+        if "engram_later" not in context.execution_options:
+            asked.append(statement)
+
+    with engram.open(postgres_url, embedder="hashing") as brain:
+        alice, database = brain.agent("alice"), cast(PostgresStore, brain.store)._engine
+        alice.remember("Staging runs PostgreSQL 15")
+        assert alice.recall("staging")
+        sa.event.listen(database, "before_cursor_execute", ask)
+        sa.event.listen(database, "commit", lambda conn: asked.append("COMMIT"))
+        alice.remember("Production runs PostgreSQL 16", tags=["ops"])
+        assert len(asked) == 4, asked
+        assert len(alice.recall("PostgreSQL")) == 2
+    assert len(asked) == 4 + 7 + 3, asked  # closing writes the access counts
+
+
+def test_what_was_put_off_is_sent_before_the_commit(postgres_url: str) -> None:
+    with closing(PostgresStore(postgres_url, Sources())) as store:
+        with store._write(None) as conn:
+            conn.execute(agents.insert(), {"agent": "alice", "created_at": 1}, execution_options=LATER)
+        assert store.agents() == ["alice"]
+        with pytest.raises(StoreBusy, match="the same thing at the same time"), store._write(None) as conn:
+            conn.execute(agents.insert(), {"agent": "alice", "created_at": 1}, execution_options=LATER)
+        with pytest.raises(ZeroDivisionError), store._write(None) as conn:
+            _break(conn.execute(agents.insert(), {"agent": "bob", "created_at": 1}, execution_options=LATER))
+        assert store.agents() == ["alice"]
+
+
+def _break(result: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_an_old_driver_that_cannot_put_off_works_too(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psycopg.Pipeline, "is_supported", lambda: False)
+    with engram.open(postgres_url, embedder="hashing") as brain:
+        alice = brain.agent("alice")
+        note = alice.remember("Staging runs PostgreSQL 15", tags=["ops"])
+        assert [hit.id for hit in alice.recall("staging", tags="ops")] == [note.id]
+        assert alice.forget(note.id or "").forgotten
+        assert brain.agent("bob").recall("staging") == []

@@ -29,12 +29,12 @@ from engram.errors import (
 )
 from engram.ids import Sources
 from engram.model import Clean
-from engram.ports import Entry, Query, Scope
+from engram.ports import LONG_TERM, Entry, Query, Scope
 from engram.privacy import SecretRedactor
 from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore, open_store, restore
 from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
-from engram.testing.making import START, placed
+from engram.testing.making import EMBEDDER, START, passages, placed
 from engram.upkeep import reembed
 from engram.vectors.exact import ExactVectors
 
@@ -501,6 +501,30 @@ def test_a_damaged_vector_does_not_take_a_sound_one_of_another_agent_with_it(pat
     raw(path, "UPDATE memory_index SET dim = 7 WHERE agent = 'bob'")
     store.rebuild()
     assert [len(store.search(Scope(name), NEAR)) for name in ("alice", "bob")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("DELETE FROM memory_index WHERE passage = 1", "lacks the vector of a passage"),
+        ("UPDATE memory_index SET vector = zeroblob(12) WHERE passage = 2", "is damaged (passage 2)"),
+    ],
+    ids=["lost", "damaged"],
+)
+def test_a_memory_of_which_one_passage_is_wrong_loses_all_its_vectors_when_rebuilt(
+    path: Path, open_at: Open, damage: str, said: str
+) -> None:
+    store, make = open_at(), Maker("alice")
+    long, short = make.event("long"), replace(make.event("short"), vectors=(placed(1, 0, 0),))
+    store.add(ALICE, [replace(long, vectors=passages((0, 1, 0), (0, 0, 1), (1, 0, 0))), short])
+    raw(path, damage)
+    (problem,) = store.check()
+    assert problem.what.endswith(said)
+    assert long.memory.id in problem.what
+    store.rebuild()
+    assert store.check() == []
+    assert [match.id for match in store.search(ALICE, NEAR)] == [short.memory.id]
+    assert store.unembedded(LONG_TERM, EMBEDDER, 9) == [long.memory]
 
 
 def brain_of(store: SqliteStore) -> Engram:

@@ -22,10 +22,16 @@ Matrix = NDArray[np.float32]
 """Embeddings of length 1, one a row, shape (n, dim)."""
 
 
+def units(matrix: Matrix) -> NDArray[np.bool_]:
+    """Which rows are vectors of length 1."""
+    with np.errstate(all="ignore"):  # what is no number is no vector
+        length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
+
+
 def is_unit(matrix: Matrix) -> bool:
     """Whether every row is a vector of length 1."""
-    with np.errstate(all="ignore"):  # what is no number is no vector
-        return bool(np.all(np.abs(np.linalg.norm(matrix.astype(np.float64), axis=1) - 1) < 0.01))
+    return bool(units(matrix).all())
 
 
 LONG_TERM = "long-term"
@@ -71,18 +77,20 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A vector and the shelf position it belongs to."""
+    """A vector, the shelf position it belongs to, and which passage of the text it stands for, the first being 0."""
 
     namespace: str
     embedder: str
     vector: Vector
+    passage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One memory to store, with its vectors and the keys that make it the same as another one.
 
-    `key` makes the write idempotent; `merge_key` joins it with a memory that says the same.
+    `key` makes the write idempotent; `merge_key` joins it with a memory that says the same. A long text has a vector
+    for each of its passages, numbered from 0 in each namespace and for each embedder.
     """
 
     memory: Memory
@@ -111,20 +119,52 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: by `words`, or `near` a vector, or, with neither, the newest first."""
+    """One search: by `words`, or `near` a vector, or, with neither, the newest first; `among` all, or these ids."""
 
     words: Clean | None = None
     near: Placed | None = None
     where: Filter = field(default_factory=Filter)
+    among: frozenset[str] | None = None
     limit: int = 50
     offset: int = 0
 
 
+class Glimpse(NamedTuple):
+    """What ranking sees of a memory: enough to compare it with others."""
+
+    id: str
+    seq: int
+    session: str | None
+    speaker: str | None
+    role: str | None
+    at: datetime
+    text: Clean
+    length: int
+    """In terms."""
+    counts: Sequence[int]
+    """How often it has each of the terms that were asked about."""
+    importance: float
+    trust: float
+    usefulness: float
+    """How often it helped when it was recalled, as a posterior mean; a half if nobody has said."""
+
+
+class Spread(NamedTuple):
+    """How many memories a scope has, and how many of them hold each term."""
+
+    rows: int
+    holders: Mapping[str, int]
+
+
 class Match(NamedTuple):
-    """An id and how well it matches: BM25 for words, similarity in [0, 1] for vectors, 0 for newest."""
+    """An id and how well it matches: BM25 for words, similarity in [0, 1] for vectors, 0 for newest.
+
+    A memory with several vectors matches as well as the best of them does, which is that of `passage`.
+    """
 
     id: str
     score: float
+    passage: int = 0
 
 
 class MirrorMatch(Match):
@@ -256,6 +296,23 @@ class CountsAccess(Protocol):
 
 
 @runtime_checkable
+class Surveys(Protocol):
+    """Knows what surrounds its memories, which recall ranks by. Without it, words and vectors alone decide."""
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """Whose words are remembered; the first few hundred, if there are more."""
+        ...
+
+    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        ...
+
+    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+        """How common the terms are."""
+        ...
+
+
+@runtime_checkable
 class ListsAgents(Protocol):
     """Knows who has memories here."""
 
@@ -285,11 +342,14 @@ class MirrorsVectors(Protocol):
         ...
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
+        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
         ...
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Add vectors to memories that still exist, in one transaction; how many were added."""
+        """Give vectors to memories that still exist, in one transaction; how many of those given were added.
+
+        They replace all that a memory had in the same namespace by the same embedder: give all its passages at once.
+        """
         ...
 
     def discard_vectors(self, namespace: str, keep: str) -> int:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from engram.model import Clean, MemoryType
-from engram.ports import Changes, Query, Scope
+from engram.ports import Changes, Placed, Query, Scope
 from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore
-from engram.testing.making import START, FixedSources, Maker, placed
+from engram.testing.making import START, FixedSources, Maker, passages, placed
 from engram.vectors.exact import ExactVectors
 
 FOLDER = Path(__file__).parent
@@ -62,12 +62,16 @@ def fill(store: SqliteStore, sources: FixedSources) -> None:
             make.fact("The sky is blue", tags=["sky"], key="fact"),
             make.event("this will be forgotten", key="gone"),
         ]
+        vectors: list[tuple[Placed, ...]]
         vectors = [(placed(9, i, 1), placed(i, 1, 1, 1, embedder="large@1")) for i in range(len(entries))]
+        vectors[2] = passages((0, 1, 0), (1, 0, 0), (0, 0, 1))
+        vectors[-1] = passages((0, 1, 0), (1, 0, 0))
         store.add(scope, [replace(e, vectors=v) for e, v in zip(entries, vectors, strict=True)])
         store.add(scope, [make.fact("the sky is BLUE.", tags=["again"]), make.event("without a vector")])
         store.annotate(scope, entries[0].memory.id, Changes(tags=(Clean("new"),), importance=0.9, trust=0.1), 1)
         store.touch(scope, [entries[1].memory.id], START)
         store.forget(scope, [entries[-1].memory.id])
+        store.take("recall_events", [{"agent": name, "id": sources.new_id(), "at": 1, "detail": '{"k":5}'}])
     store.set_embedder("fixed@1")
 
 

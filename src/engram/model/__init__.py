@@ -1,6 +1,6 @@
 """The values Engram is made of: frozen, one definition for storage, JSON and the wire."""
 
-from engram.model.clean import Clean, joined
+from engram.model.clean import Clean, joined, pieces, without
 from engram.model.content import (
     KNOWLEDGE_LIKE,
     CollaborationContent,
@@ -68,5 +68,7 @@ __all__ = [
     "Suggestion",
     "explain",
     "joined",
+    "pieces",
     "quality",
+    "without",
 ]

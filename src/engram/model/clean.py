@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
 from typing import NewType
 
 Clean = NewType("Clean", str)
@@ -11,3 +13,13 @@ Clean = NewType("Clean", str)
 def joined(*parts: Clean) -> Clean:
     """Clean texts, one a line; empty ones are left out."""
     return Clean("\n".join(part for part in parts if part))
+
+
+def pieces(text: Clean, cut: Callable[[str], Iterable[str]]) -> list[Clean]:
+    """A clean text cut into pieces; whatever is cut out of it is as clean."""
+    return [Clean(piece) for piece in cut(text)]
+
+
+def without(text: Clean, words: re.Pattern[str]) -> Clean:
+    """A clean text with some words left out, one space between the others."""
+    return Clean(" ".join(words.sub(" ", text).split()))

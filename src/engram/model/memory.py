@@ -148,12 +148,13 @@ class Draft(Frozen):
 
 
 class MemoryIndex(Frozen):
-    """Where one memory has a vector: its namespace and the embedder that made it (seed 004)."""
+    """Where one memory has vectors: the namespace, the embedder that made them, one for each passage (seed 004)."""
 
     memory_id: str
     namespace: str
     embedder: str
     dim: int
+    passages: int = 1
 
 
 class Receipt(Frozen):

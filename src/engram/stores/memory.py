@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from engram.errors import Conflict, NotFound, StoreClosed
@@ -17,27 +17,34 @@ from engram.ports import (
     Changes,
     Entry,
     Filter,
+    Glimpse,
     Match,
     Placed,
     Query,
     Scope,
     Shelf,
+    Spread,
     VectorStore,
 )
 from engram.stores.rules import (
+    ENOUGH,
     MERGED,
     accepts,
     annotated,
+    by_place,
     fingerprint,
     key_receipt,
     memory_terms,
     merged,
+    nearest,
     refuse_foreign,
+    stacked,
     superseded,
+    term_score,
+    term_weight,
+    vector_key,
 )
 from engram.words import normal_form, query_terms
-
-K1, B = 1.2, 0.75
 
 
 @dataclass(slots=True)
@@ -50,7 +57,8 @@ class Row:
     length: int
     context_key: str
     merge_key: str | None
-    placed: dict[tuple[str, str], int] = field(default_factory=dict)
+    placed: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
+    """Where it has vectors: how long they are, and the keys of its passages."""
 
 
 @dataclass(slots=True)
@@ -111,8 +119,7 @@ class InMemoryStore:
             undo.append(lambda: self._forget(scope, room, memory.id))
             if entry.merge_key is not None:
                 room.merges[entry.merge_key] = memory.id
-            for placed in entry.vectors:
-                self._place(scope, row, placed)
+            self._place(scope, row, entry.vectors)
             receipt = Receipt(id=memory.id, status="stored")
         if entry.key is not None:
             room.keys[entry.key] = (row.memory.id, fingerprint(entry))
@@ -142,16 +149,42 @@ class InMemoryStore:
         """Best first, or newest first without words and vector."""
         with self._lock:
             rows = self._passing(scope, query.where)
+            if query.among is not None:
+                rows = {id: row for id, row in rows.items() if id in query.among}
             if query.words is not None:
                 found = self._by_words(scope, rows, query_terms(query.words))
             elif query.near is not None:
-                shelf = Shelf(scope, query.near.namespace, query.near.embedder)
-                k = query.limit + query.offset
-                found = self._vectors.search(shelf, query.near.vector, k, frozenset(rows))
+                found = self._by_vector(scope, rows, query.near, query.limit + query.offset)
             else:
                 newest = sorted(rows.values(), key=lambda r: (r.memory.happened_at, r.seq), reverse=True)
                 found = [Match(row.memory.id, 0.0) for row in newest]
             return found[query.offset : query.offset + query.limit]
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """Whose words are remembered."""
+        with self._lock:
+            return sorted({row.memory.speaker for row in self._room(scope).rows.values() if row.memory.speaker})
+
+    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        with self._lock:
+            rows = self._room(scope).rows
+            sessions: defaultdict[str, list[Row]] = defaultdict(list)
+            for row in sorted(rows.values(), key=lambda row: row.seq):
+                if row.memory.session is not None:
+                    sessions[row.memory.session].append(row)
+            seen: dict[str, Row] = {}
+            for row in (rows[id] for id in ids if id in rows):
+                session = sessions[row.memory.session] if row.memory.session is not None else [row]
+                place = session.index(row)
+                seen |= {near.memory.id: near for near in session[max(0, place - reach) : place + reach + 1]}
+            return [_glimpse(row, terms) for row in seen.values()]
+
+    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+        """How common the terms are."""
+        with self._lock:
+            rows = self._room(scope).rows.values()
+            return Spread(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them; unknown ids say so."""
@@ -167,13 +200,13 @@ class InMemoryStore:
         keys = [key for key, (owner, _) in room.keys.items() if owner == id]
         for key in keys:
             del room.keys[key]
-        for namespace, embedder in row.placed:
-            self._vectors.remove(Shelf(scope, namespace, embedder), [id])
+        for place, (_, vectors) in row.placed.items():
+            self._vectors.remove(Shelf(scope, *place), vectors)
         removed = {
             "memories": 1,
             "evidence": row.memory.evidence - 1,
             "keys": len(keys),
-            "vectors": len(row.placed),
+            "vectors": sum(len(vectors) for _, vectors in row.placed.values()),
             "words": 1,
         }
         return ForgetReceipt(id=id, forgotten=True, removed=removed)
@@ -230,20 +263,26 @@ class InMemoryStore:
             return sum((namespace, embedder) not in row.placed for row in rows)
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
+        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
         with self._lock:
             row = self._room(scope).rows.get(id)
             places = sorted(row.placed.items()) if row else []
-            return [MemoryIndex(memory_id=id, namespace=ns, embedder=by, dim=dim) for (ns, by), dim in places]
+            return [
+                MemoryIndex(memory_id=id, namespace=namespace, embedder=embedder, dim=dim, passages=len(keys))
+                for (namespace, embedder), (dim, keys) in places
+            ]
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Add vectors to memories that still exist; how many were added."""
+        """Give vectors to memories that still exist, instead of those they had there; how many were added."""
         self._guard()
         with self._lock:
-            living = [(s, self._room(s).rows[id], p) for s, id, p in vectors if id in self._room(s).rows]
-            for scope, row, placed in living:
-                self._place(scope, row, placed)
-            return len(living)
+            living: defaultdict[tuple[Scope, str], list[Placed]] = defaultdict(list)
+            for scope, id, placed in vectors:
+                if id in self._room(scope).rows:
+                    living[scope, id].append(placed)
+            for (scope, id), several in living.items():
+                self._place(scope, self._room(scope).rows[id], several)
+            return sum(map(len, living.values()))
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
@@ -253,9 +292,9 @@ class InMemoryStore:
             for scope, room in self._rooms.items():
                 for row in room.rows.values():
                     for place in [p for p in row.placed if p[0] == namespace and p[1] != keep]:
-                        self._vectors.remove(Shelf(scope, *place), [row.memory.id])
-                        del row.placed[place]
-                        gone += 1
+                        _, keys = row.placed.pop(place)
+                        self._vectors.remove(Shelf(scope, *place), keys)
+                        gone += len(keys)
             return gone
 
     def close(self) -> None:
@@ -280,10 +319,21 @@ class InMemoryStore:
         row.terms = Counter(memory_terms(memory))
         row.length = sum(row.terms.values())
 
-    def _place(self, scope: Scope, row: Row, placed: Placed) -> None:
-        shelf = Shelf(scope, placed.namespace, placed.embedder)
-        self._vectors.add(shelf, [row.memory.id], placed.vector[None, :])
-        row.placed[placed.namespace, placed.embedder] = len(placed.vector)
+    def _place(self, scope: Scope, row: Row, vectors: Sequence[Placed]) -> None:
+        """Put vectors on their shelves, instead of those that the memory had there."""
+        for place, passages in by_place(vectors).items():
+            shelf, keys = Shelf(scope, *place), [vector_key(row.memory.id, passage) for passage in passages]
+            matrix = stacked(list(passages.values()))
+            self._vectors.add(shelf, keys, matrix)
+            _, before = row.placed.get(place, (0, []))
+            self._vectors.remove(shelf, [key for key in before if key not in keys])
+            row.placed[place] = (matrix.shape[1], keys)
+
+    def _by_vector(self, scope: Scope, rows: dict[str, Row], near: Placed, wanted: int) -> list[Match]:
+        place = (near.namespace, near.embedder)
+        keys = frozenset(key for row in rows.values() if place in row.placed for key in row.placed[place][1])
+        search = partial(self._vectors.search, Shelf(scope, *place), near.vector, among=keys)
+        return nearest(search, wanted, wanted * ENOUGH)[0]
 
     def _by_words(self, scope: Scope, rows: dict[str, Row], terms: list[str]) -> list[Match]:
         everyone = self._room(scope).rows.values()
@@ -291,13 +341,30 @@ class InMemoryStore:
         scores: defaultdict[str, float] = defaultdict(float)
         for term in terms:
             holders = sum(term in row.terms for row in everyone)
-            weight = max(1e-6, math.log((len(everyone) - holders + 0.5) / (holders + 0.5)))
+            weight = term_weight(len(everyone), holders)
             for id, row in rows.items():
                 if count := row.terms.get(term):
-                    norm = K1 * (1 - B + B * row.length / mean)
-                    scores[id] += weight * count * (K1 + 1) / (count + norm)
+                    scores[id] += term_score(weight, count, row.length, mean)
         best = sorted(scores, key=lambda id: (scores[id], rows[id].seq), reverse=True)
         return [Match(id, scores[id]) for id in best]
+
+
+def _glimpse(row: Row, terms: Sequence[str]) -> Glimpse:
+    memory = row.memory
+    return Glimpse(
+        memory.id,
+        row.seq,
+        memory.session,
+        memory.speaker,
+        memory.role,
+        memory.happened_at,
+        memory.text,
+        row.length,
+        [row.terms.get(term, 0) for term in terms],
+        memory.importance,
+        memory.trust,
+        0.5,
+    )
 
 
 def _fields(changes: Changes) -> dict[str, object]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +21,7 @@ from engram.errors import (
     InvalidInput,
     MissingExtra,
     NewerSchema,
+    StoreAway,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -25,19 +29,19 @@ from engram.errors import (
     StoreReadOnly,
     Unsupported,
 )
-from engram.ids import Sources
-from engram.model import Memory
-from engram.ports import Match, Placed, Query, Scope, VectorStore
+from engram.ids import Sources, micros
+from engram.ports import Glimpse, Match, Placed, Query, Scope, Spread, VectorStore
+from engram.stores import surveys
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
+from engram.stores.rules import ENOUGH, K1, B, nearest, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index
-from engram.stores.sql import SqlStore, conditions, storable
+from engram.stores.sql import LATER, WRITE, SqlStore, storable
 from engram.words import digest
 
 R = TypeVar("R")
 _log = logging.getLogger("engram")
 
-K1, B = 1.2, 0.75
 MAX_TSVECTOR_BYTES = 900_000  # PostgreSQL refuses a tsvector of a megabyte
 MAX_COUNTED = 255  # and keeps no more places of a term
 MAX_INDEXED_DIM = 2000
@@ -45,15 +49,33 @@ EXACT_BELOW = 20_000  # up to so many vectors in a scope a scan is quick, and fi
 PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds, before a write or a read is tried again
 LOCK = 0x454E4752
 OLDEST_PGVECTOR = (0, 8)  # it goes on searching until enough passed the filter
+OUTBOX = "engram_outbox"
 
 _NUMBER = sa.text("SELECT nextval('engram_seq') FROM generate_series(1, :count)")
-_ENTER = sa.text("SELECT set_config('engram.agent', :agent, true), set_config('engram.everyone', :everyone, true)")
+_ENROL = sa.text(
+    "WITH enrolled AS (INSERT INTO agents (agent, created_at) VALUES (:agent, :at) ON CONFLICT DO NOTHING) "
+    "SELECT nextval('engram_seq') FROM generate_series(1, :count)"
+)
+_BEGIN = sa.text("BEGIN").execution_options(**LATER)
+_ENTER = sa.text(
+    "SELECT set_config('engram.agent', :agent, true), set_config('engram.everyone', :everyone, true)"
+).execution_options(**LATER)
 _THIS = sa.text("SELECT pg_current_xact_id()")
 _FATE = sa.text("SELECT pg_xact_status(CAST(:transaction AS xid8))")
 _INDEX = sa.text(
     "INSERT INTO memory_words (agent, seq, words, length) VALUES (:agent, :seq, CAST(:words AS tsvector), :length)"
+).execution_options(**LATER)
+_UNINDEX = sa.text("DELETE FROM memory_words WHERE agent = :agent AND seq = ANY(:seqs)").execution_options(**LATER)
+_NO_NESTED_LOOPS = sa.text("SET LOCAL enable_nestloop = off").execution_options(**LATER)
+_REACH = sa.text(
+    "SELECT set_config('enable_indexscan', :index, true), set_config('hnsw.ef_search', :reach, true), "
+    "set_config('hnsw.iterative_scan', 'relaxed_order', true)"
+).execution_options(**LATER)
+_TAKEN_ID = sa.text(
+    "SELECT 1 FROM pg_constraint WHERE contype = 'p' AND conname = :name "
+    "AND conrelid = to_regclass(quote_ident(:schema) || '.' || quote_ident(:table)) "
+    "AND coalesce(pg_partition_root(conrelid), conrelid) = to_regclass('memories')"
 )
-_UNINDEX = sa.text("DELETE FROM memory_words WHERE agent = :agent AND seq = ANY(:seqs)")
 
 # Every row that holds a term of the query is among the hits, so counting them there gives the exact document
 # frequency in this scope. Filters come after: they do not change how rare a word is.
@@ -75,6 +97,20 @@ SELECT hits.seq AS seq, sum(rarity.weight * hits.times * (:k1 + 1)
 FROM hits JOIN rarity USING (lexeme), everything GROUP BY hits.seq
 """
 ).columns(sa.column("seq", sa.BigInteger), sa.column("score", sa.Float))
+
+
+_SIZE = sa.text("SELECT count(*) FROM memory_words WHERE agent = :agent")
+_HOLDERS = sa.text(
+    "SELECT term, (SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) "
+    "AS holders FROM unnest(CAST(:terms AS text[]), CAST(:queries AS text[])) AS asked(term, query)"
+)
+_GLANCES = surveys.glances(
+    "= ANY(:listed)",
+    "w.length, held.terms, held.times",
+    "JOIN memory_words w ON w.agent = m.agent AND w.seq = m.seq CROSS JOIN LATERAL ("
+    "SELECT array_agg(t.lexeme) AS terms, array_agg(cardinality(t.positions)) AS times FROM unnest(w.words) AS t "
+    "WHERE t.lexeme = ANY(:terms)) AS held",
+)
 
 
 class PostgresStore(SqlStore):
@@ -118,15 +154,20 @@ class PostgresStore(SqlStore):
                 pool_size=pool_size,
                 max_overflow=max_overflow,
                 pool_timeout=busy_seconds,
-                pool_pre_ping=True,  # a server that was restarted is noticed before anything is lost
+                use_native_hstore=False,
                 connect_args={
                     **{name: value for name, value in own.items() if name not in given},
                     "options": f"{options} {given.get('options', '')}",
+                    "autocommit": True,  # the driver would wait for the answer to its BEGIN; `_begin` does not
                 },
             )
         except ImportError as error:
             raise MissingExtra('PostgreSQL needs psycopg: pip install "engram-learning[postgres]"') from error
         sa.event.listen(engine, "connect", _take_on_role)
+        sa.event.listen(engine, "begin", _begin)
+        sa.event.listen(engine, "do_execute", _send)
+        sa.event.listen(engine, "do_executemany", _send_many)
+        sa.event.listen(engine, "commit", _send_the_rest)
         return engine
 
     def _prepare(self) -> None:
@@ -156,25 +197,31 @@ class PostgresStore(SqlStore):
         everybody = {"agent": "", "everyone": "on"}
         conn.execute(_ENTER, everybody if scope is None else {"agent": scope.agent, "everyone": ""})
 
-    def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope."""
-        return self._patiently(lambda: super(PostgresStore, self).get(scope, ids))
+    @contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        with super()._connection() as conn:
+            yield conn.execution_options(**{OUTBOX: []})
 
-    def search(self, scope: Scope, query: Query) -> list[Match]:
-        """Best first, or newest first without words and vector; filtered before the limit is applied."""
-        return self._patiently(lambda: super(PostgresStore, self).search(scope, query))
+    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        return self._patiently(lambda: super(PostgresStore, self)._look(scope, work))
 
     def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
         done: list[tuple[str, R]] = []
 
         def attempt() -> R:
-            with self._write(scope) as conn:
-                if done and _went_through(conn, done[-1][0]):
-                    return done[-1][1]
-                done.clear()
-                result = work(conn)
-                done.append((str(conn.scalar(_THIS)), result))
+            counts: Mapping[tuple[str, str], tuple[int, int]] = {}
+            try:
+                with self._write(scope) as conn:
+                    if done and _went_through(conn, done[-1][0]):
+                        return done[-1][1]
+                    done.clear()
+                    result = work(conn)
+                    counts = self._write_touches(conn)
+                    done.append((str(conn.scalar(_THIS)), result))
+            except (Conflict, _TryAgain):  # all of it was undone
+                self._count(counts)
+                raise
             return result
 
         return self._patiently(attempt)
@@ -185,7 +232,7 @@ class PostgresStore(SqlStore):
         for pause in PAUSES:
             try:
                 return attempt()
-            except _TryAgain:
+            except (_TryAgain, _Lost):
                 if time.monotonic() > patience:
                     raise
                 time.sleep(pause * (0.5 + self._sources.random.random()))
@@ -195,6 +242,13 @@ class PostgresStore(SqlStore):
 
     def _number(self, conn: sa.Connection, count: int) -> list[int]:
         return sorted(conn.scalars(_NUMBER, {"count": count}))
+
+    def _enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
+        at = micros(self._sources.now())
+        return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
+
+    def _flush(self) -> None:
+        self._transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
 
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
         return column == sa.any_(sa.bindparam(None, storable(values), type_=sa.ARRAY(sa.Text)))
@@ -231,46 +285,73 @@ class PostgresStore(SqlStore):
         found = (
             sa.select(memories.c.id, hits.c.score)
             .select_from(sa.join(hits, memories, memories.c.seq == hits.c.seq))
-            .where(*conditions(scope, query.where))
+            .where(*self._conditions(scope, query))
             .order_by(hits.c.score.desc(), memories.c.seq.desc())
             .limit(query.limit)
             .offset(query.offset)
         )
         wanted = {"agent": scope.agent, "query": " | ".join(map(_quoted, terms)), "terms": terms, "k1": K1, "b": B}
-        conn.execute(sa.text("SET LOCAL enable_nestloop = off"))  # without statistics it is taken, and quadratic
-        rows = conn.execute(found, wanted).all()
-        conn.execute(sa.text("SET LOCAL enable_nestloop = on"))
-        return [Match(id, score) for id, score in rows]
+        conn.execute(_NO_NESTED_LOOPS)  # without statistics they are taken, and quadratic
+        return [Match(id, score) for id, score in conn.execute(found, wanted)]
+
+    def _around(
+        self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
+    ) -> list[Glimpse]:
+        rows = conn.execute(surveys.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
+        seqs = sorted({seq for row in rows for seq in row if seq is not None})
+        place = {term: column for column, term in enumerate(terms)}
+
+        def counts(held: tuple[int, list[str] | None, list[int] | None]) -> tuple[int, list[int]]:
+            length, found, times = held
+            counted = [0] * len(place)
+            for term, count in zip(found or (), times or (), strict=True):
+                counted[place[term]] = count
+            return length, counted
+
+        seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
+        return [surveys.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
+
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+        asked = {"agent": scope.agent, "terms": list(terms), "queries": [_quoted(term) for term in terms]}
+        rows = conn.scalar(_SIZE, {"agent": scope.agent}) or 0
+        return Spread(rows, {row.term: row.holders for row in conn.execute(_HOLDERS, asked)})
 
     # Vectors -----------------------------------------------------------------------------------------
 
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         v = memory_index.c
         here = (v.agent == scope.agent, v.namespace == near.namespace, v.embedder == near.embedder)
-        self._refuse_query_length(conn, near, here)
         some = sa.select(v.memory_id).where(*here).limit(EXACT_BELOW + 1).subquery()
-        many = (conn.scalar(sa.select(sa.func.count()).select_from(some)) or 0) > EXACT_BELOW
-        found = self._nearest(conn, scope, near, query, exactly=not many)
-        if many and len(found) < query.limit:  # the index gave up before enough passed the filter
-            found = self._nearest(conn, scope, near, query, exactly=True)
-        return found
-
-    def _refuse_query_length(self, conn: sa.Connection, near: Placed, here: Sequence[sa.ColumnElement[bool]]) -> None:
-        dim = conn.scalar(sa.select(memory_index.c.dim).where(*here).limit(1))
+        dim, count = conn.execute(
+            sa.select(
+                sa.select(v.dim).where(*here).limit(1).scalar_subquery(),
+                sa.select(sa.func.count()).select_from(some).scalar_subquery(),
+            )
+        ).one()
         if dim is not None and dim != len(near.vector):
             raise InvalidInput(f"vectors of {len(near.vector)} dimensions cannot be compared with those of {dim}")
+        search, wanted = partial(self._nearest, conn, scope, near, query), query.limit + query.offset
+        found = list[Match]()
+        if count > EXACT_BELOW:  # by the index each further row has its price
+            found, _ = nearest(partial(search, exactly=False), wanted, wanted)
+        if len(found) < wanted:  # or the index gave up before enough passed the filter
+            found, _ = nearest(partial(search, exactly=True), wanted, wanted * ENOUGH)
+        return found[query.offset : wanted]
 
-    def _nearest(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query, *, exactly: bool) -> list[Match]:
+    def _nearest(
+        self, conn: sa.Connection, scope: Scope, near: Placed, query: Query, count: int, *, exactly: bool
+    ) -> list[Match]:
+        """So many vectors of memories that pass the filter, best first."""
         v, dim = memory_index.c, len(near.vector)
         stored: sa.ColumnElement[Any] = sa.cast(v.vector, _Sized(dim))
         asked = sa.bindparam("asked", np.asarray(near.vector, dtype="<f4").tobytes(), type_=PgVector())
         distance = stored.op("<=>", return_type=sa.Float())(asked)
-        reach = min(1000, max(100, query.limit + query.offset))
-        conn.execute(sa.text(f"SET LOCAL enable_indexscan = {'off' if exactly else 'on'}"))
-        conn.execute(sa.text(f"SET LOCAL hnsw.ef_search = {reach}"))
-        conn.execute(sa.text("SET LOCAL hnsw.iterative_scan = 'relaxed_order'"))
+        reach = min(1000, max(100, count))
+        conn.execute(_REACH, {"index": "off" if exactly else "on", "reach": str(reach)})
         found = (
-            sa.select(memories.c.id, distance.label("distance"))
+            sa.select(v.memory_id, v.passage, distance.label("distance"))
+            # Two texts, so that a plan which the server keeps for the one is not used for the other.
+            .prefix_with("/* exactly */" if exactly else "/* by the index */")
             .select_from(
                 sa.join(memory_index, memories, sa.and_(memories.c.agent == v.agent, memories.c.id == v.memory_id))
             )
@@ -278,14 +359,12 @@ class PostgresStore(SqlStore):
             .where(v.namespace == sa.literal_column(_literal(near.namespace)))
             .where(v.embedder == sa.literal_column(_literal(near.embedder)))
             .where(v.dim == sa.literal_column(str(int(dim))))
-            .where(v.agent == scope.agent, *conditions(scope, query.where))
+            .where(v.agent == scope.agent, *self._conditions(scope, query))
             .order_by(sa.text("distance"))
-            .limit(query.limit)
-            .offset(query.offset)
+            .limit(count)
         )
         rows = conn.execute(found).all()
-        conn.execute(sa.text("SET LOCAL enable_indexscan = on"))
-        matches = [Match(id, min(1.0, max(0.0, 1.0 - far))) for id, far in rows]
+        matches = [Match(vector_key(id, passage), min(1.0, max(0.0, 1.0 - far))) for id, passage, far in rows]
         return sorted(matches, key=lambda match: -match.score)
 
     def _vectors_came(self, rows: Sequence[Row]) -> None:
@@ -338,7 +417,20 @@ class PostgresStore(SqlStore):
         conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
 
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
-        return _translate(self._name, error)
+        if getattr(error.orig, "sqlstate", None) == "23505" and self._is_taken_id(error.orig):
+            return Conflict("a memory with this id exists; nothing was stored. Use a new id")
+        return _translate(self._name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
+
+    def _is_taken_id(self, error: Any) -> bool:
+        """Whether it is the key of `memories` that a row violates, or that of a partition, whatever its name."""
+        schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
+        if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
+            return bool(name == "memories_pkey")
+        try:
+            with self._engine.connect() as conn:
+                return conn.scalar(_TAKEN_ID, {"schema": schema, "table": table, "name": name}) is not None
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError):  # the write is tried again, and will find out
+            return False
 
 
 class _Sized(PgVector):
@@ -355,6 +447,10 @@ class _Sized(PgVector):
 
 class _TryAgain(StoreBusy):
     """The transaction did not go through, but may if it is tried again."""
+
+
+class _Lost(StoreAway):
+    """The server may be back in a moment; whether the transaction went through is for `_transact` to find out."""
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> PostgresStore:
@@ -378,14 +474,58 @@ def _parsed(location: str) -> sa.URL:
 
 def _take_on_role(connection: Any, record: object) -> None:
     """Work as a role that owns nothing, since whoever owns a table, or everything, passes the wall."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM pg_roles WHERE rolname = 'engram_app' AND pg_has_role(current_user, oid, 'MEMBER') "
-            "AND has_table_privilege(oid, to_regclass('memories'), 'INSERT')"
-        )
-        if cursor.fetchone():
-            cursor.execute("SET ROLE engram_app")
-    connection.commit()
+    connection.execute(
+        "SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = 'engram_app' "
+        "AND pg_has_role(current_user, oid, 'MEMBER') AND has_table_privilege(oid, to_regclass('memories'), 'INSERT')"
+    )
+
+
+def _begin(conn: sa.Connection) -> None:
+    conn.execute(_BEGIN)
+
+
+def _send(cursor: Any, statement: str, parameters: Any, context: Any, *, many: bool = False) -> bool:
+    """Run a statement together with those that were put off until now, and wait for the server once.
+
+    What is marked `LATER` is put off; whatever a transaction does first, its BEGIN and its scope travel along.
+    """
+    outbox = context.execution_options.get(OUTBOX)
+    if outbox is None:  # a connection that is not one of `_connection`
+        return False
+    outbox.append((statement, parameters, many))
+    if not LATER.keys() <= context.execution_options.keys():
+        waiting = outbox[:]
+        outbox.clear()
+        _pipeline(cursor, waiting, context.dialect.loaded_dbapi)
+    return True
+
+
+def _send_many(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
+    return _send(cursor, statement, parameters, context, many=True)
+
+
+def _pipeline(cursor: Any, statements: Sequence[tuple[str, Any, bool]], driver: Any) -> None:
+    """Run statements in order; the cursor is left with what the last one gave. Raises what the first one raised."""
+    first, last = None, len(statements) - 1
+    together = cursor.connection.pipeline if driver.Pipeline.is_supported() else nullcontext  # libpq before 14
+    try:
+        with together():
+            try:
+                for number, (statement, parameters, many) in enumerate(statements):
+                    one = cursor if number == last else cursor.connection.cursor()
+                    (one.executemany if many else one.execute)(statement, parameters)
+            except driver.Error as error:  # leaving the pipeline raises what came of it, and must not hide this
+                first = error
+    except driver.Error as error:
+        raise (first or error) from None
+    if first is not None:
+        raise first
+
+
+def _send_the_rest(conn: sa.Connection) -> None:
+    options = conn.get_execution_options()
+    if options.get(WRITE) and options.get(OUTBOX):
+        conn.execute(sa.text("SELECT 1"))
 
 
 def _went_through(conn: sa.Connection, transaction: str) -> bool:
@@ -453,21 +593,44 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _translate(name: str, error: sa.exc.DBAPIError) -> EngramError:
+_REFUSALS = {
+    r'password authentication failed for user "(.*)"': "refused the password of role {0}; check both in the URL",
+    r"no password supplied": "asks for a password; put it into the URL, or into ~/.pgpass",
+    r'database "(.*)" does not exist': "has no database {0}; create it, or check its name in the URL",
+    r'role "(.*)" does not exist': "has no role {0}; create it, or check its name in the URL",
+    r'role "(.*)" is not permitted to log in': "does not let role {0} log in; name another in the URL",
+    r'permission denied for database "(.*)"': "does not let this role into database {0}; GRANT CONNECT to it",
+    r"((no )?pg_hba\.conf (entry|rejects) .*)": "does not let us in ({0}); ask who runs it, or check the URL",
+}
+"""What a server says to whom it does not let in, for which the driver has no code, and what we say."""
+
+
+def _refused(where: str, said: str) -> EngramError | None:
+    if re.search(r"too many clients|too many connections|connection slots are reserved", said):
+        return _TryAgain(
+            f"{where} has no connection left; close some, use a smaller `pool_size`, or raise its max_connections"
+        )
+    for pattern, advice in _REFUSALS.items():
+        if found := re.search(pattern, said):
+            return StoreAway(f"{where} {advice.format(*found.groups())}")
+    return None
+
+
+def _translate(name: str, where: str, error: sa.exc.DBAPIError) -> EngramError:
     state = getattr(error.orig, "sqlstate", None) or ""
     said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
     if state == "23505":
-        if "memories_pkey" in str(error.orig):
-            return Conflict("a memory with this id exists; nothing was stored. Use a new id")
         return _TryAgain(f"somebody else stored the same thing at the same time ({said}); try again")
     if state in {"40001", "40P01", "55P03"}:
         return _TryAgain(f"other clients are in the way ({said}); try again")
     if isinstance(error, sa.exc.ProgrammingError) and not state:
         return InvalidInput(f"{name} cannot be opened like this: {said}; mend the options in its URL")
-    if state in {"57014", "53300"}:
+    if state == "57014":
         return StoreBusy(f"{name} took too long ({said}); try again, or raise `busy_seconds`")
+    if state in {"", "53300"} and (refused := _refused(where, said)):
+        return refused
     if error.connection_invalidated or state.startswith("08") or state in {"57P01", "57P02", "57P03"} or not state:
-        return _TryAgain(f"{name} does not answer ({said}); check that it is running, and try again")
+        return _Lost(f"{name} does not answer ({said}); check that it is running, and try again")
     if state.startswith("53"):
         return StoreFull(f"{name} has no room left ({said}); free some space and try again. Nothing was lost")
     if state in {"42501", "25006"}:

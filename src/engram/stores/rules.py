@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
+
+import numpy as np
 
 from engram.errors import InvalidInput
+from engram.ids import micros
 from engram.model import Memory, MemoryType, Receipt
-from engram.ports import Entry, Filter, Scope
+from engram.ports import Cells, Entry, Filter, Match, Matrix, Placed, Scope, Tally, Vector
+from engram.stores.rows import to_json
 from engram.words import digest, index_terms
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
+ENOUGH = 2  # how many times the wanted number is looked at before filters are applied exactly
+K1, B = 1.2, 0.75  # BM25: how soon one more occurrence adds nothing, and how much longer texts are held back
 
 
 def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
@@ -85,6 +93,82 @@ def merged(known: Memory, newcomer: Memory) -> Memory:
             "version": known.version + 1,
         }
     )
+
+
+def evidence(id: str, seq: int, memory: Memory) -> dict[str, Any]:
+    """What is kept of a memory that was merged into another one, the `id`."""
+    said = memory.model_dump(mode="json", include={"text", "tags", "metadata", "provenance", "importance"})
+    return {
+        "memory_id": id,
+        "seq": seq,
+        "happened_at": micros(memory.happened_at),
+        "said": memory.id,
+        "detail": to_json(said),
+    }
+
+
+def vector_key(id: str, passage: int) -> str:
+    """The name of a passage's vector where ids are all there is: the id of the memory, for all but the first a number.
+
+    No two are the same, whatever an id looks like.
+    """
+    return f"{id}#{passage}" if passage or "#" in id else id
+
+
+def owner(key: str) -> tuple[str, int]:
+    """The memory and the passage that a vector's name stands for."""
+    id, mark, passage = key.rpartition("#")
+    return (id, int(passage)) if mark else (key, 0)
+
+
+def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vector]]:
+    """The passages of one memory by namespace and embedder; the last of two vectors of one passage counts."""
+    places: dict[tuple[str, str], dict[int, Vector]] = {}
+    for placed in vectors:
+        places.setdefault((placed.namespace, placed.embedder), {})[placed.passage] = placed.vector
+    return places
+
+
+def stacked(vectors: Sequence[Vector]) -> Matrix:
+    """Vectors as one matrix. Raises `InvalidInput` if they differ in length."""
+    if len({len(vector) for vector in vectors}) > 1:
+        raise InvalidInput("the passages of one memory must have vectors of the same length")
+    return np.array(vectors, dtype=np.float32)
+
+
+def nearest(search: Callable[[int], list[Match]], wanted: int, reach: int) -> tuple[list[Match], bool]:
+    """The memories nearest to a vector, best first, and whether there are no others.
+
+    `search` gives so many vectors, best first; `reach` says how many to ask for at first. A memory counts once, with
+    its best passage: if fewer than `wanted` memories have these vectors, more are asked for.
+    """
+    while True:
+        found, best = search(reach), dict[str, Match]()
+        for match in found:
+            id, passage = owner(match.id)
+            best.setdefault(id, Match(id, match.score, passage))
+        if len(best) >= wanted or len(found) < reach:
+            return list(best.values()), len(found) < reach
+        reach *= 2
+
+
+def tally(rows: Iterable[Cells]) -> Tally:
+    """How many rows there are, and a checksum that does not depend on their order."""
+    count, total = 0, 0
+    for row in rows:
+        count += 1
+        total += int(digest(*(f"{name}={row[name]!r}" for name in sorted(row))), 16)
+    return Tally(count, f"{total % 2**128:032x}")
+
+
+def term_weight(total: int, holders: int) -> float:
+    """How much a term tells by BM25: the fewer of all memories have it, the more."""
+    return max(1e-6, math.log((total - holders + 0.5) / (holders + 0.5)))
+
+
+def term_score(weight: float, times: int, length: int, mean: float) -> float:
+    """What a term gives to a memory that has it some times, by BM25: less than its weight times K1 + 1."""
+    return weight * times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))
 
 
 def memory_terms(memory: Memory) -> list[str]:

@@ -1,7 +1,8 @@
 """The tables, for every SQL database. The scope (`agent`) leads every key.
 
 `seq` numbers writes in commit order: it breaks ties between equal times, and tells what is new.
-Times are microseconds since 1970, UTC.
+Times are microseconds since 1970, UTC. A tombstone keeps how many `passages` had a vector in one shelf, at most: so
+many keys a vector database may have of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest revision under `migrations/versions`, the schema this code reads and writes."""
 
 APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
@@ -90,11 +91,12 @@ memories = sa.Table(
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("merge_key", _Name),
     sa.Column("digest", _Name, nullable=False),
-    sa.Index("memories_by_seq", "seq"),
+    sa.Index("memories_by_seq", "agent", "seq"),
     sa.Index("memories_by_time", "agent", "happened_at", "seq"),
     sa.Index("memories_by_context", "agent", "kind", "context_key"),
     sa.Index("memories_by_session", "agent", "session", "seq"),
     sa.Index("memories_by_merge_key", "agent", "merge_key", unique=True),
+    sa.Index("memories_by_speaker", "agent", "speaker"),
 )
 
 
@@ -143,6 +145,8 @@ memory_stats = sa.Table(
     sa.Column("memory_id", _Name, primary_key=True),
     sa.Column("last_accessed", _Time),
     sa.Column("access_count", sa.Integer, nullable=False),
+    sa.Column("helped", sa.Float, nullable=False, server_default=sa.text("0")),
+    sa.Column("hindered", sa.Float, nullable=False, server_default=sa.text("0")),
     _belongs_to_memory(),
 )
 
@@ -153,6 +157,7 @@ memory_index = sa.Table(
     sa.Column("memory_id", _Name, primary_key=True),
     sa.Column("namespace", _Name, primary_key=True),
     sa.Column("embedder", _Name, primary_key=True),
+    sa.Column("passage", sa.Integer, primary_key=True, server_default=sa.text("0")),
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("dim", sa.Integer, nullable=False),
     sa.Column("vector", sa.LargeBinary().with_variant(PgVector(), "postgresql"), nullable=False),
@@ -167,8 +172,19 @@ tombstones = sa.Table(
     sa.Column("memory_id", _Name, primary_key=True),
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("at", _Time, nullable=False),
+    sa.Column("passages", sa.Integer, nullable=False, server_default=sa.text("1")),
     sa.Index("tombstones_by_seq", "agent", "seq"),
 )
 
-CANONICAL = ("settings", "agents", "memories", "memory_keys", "memory_evidence", "tombstones")
+recall_events = sa.Table(
+    "recall_events",
+    metadata,
+    sa.Column("agent", _Name, sa.ForeignKey("agents.agent"), primary_key=True),
+    sa.Column("id", _Name, primary_key=True),
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("detail", _Json, nullable=False),
+    sa.Index("recall_events_by_time", "agent", "at"),
+)
+
+CANONICAL = ("settings", "agents", "memories", "memory_keys", "memory_evidence", "tombstones", "recall_events")
 DERIVED = ("memory_tags", "memory_stats", "memory_index", "memory_words")

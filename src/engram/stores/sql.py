@@ -9,10 +9,12 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,28 +28,36 @@ from engram.ports import (
     Changes,
     Entry,
     Filter,
+    Glimpse,
     Match,
+    Matrix,
     MirrorMatch,
     Placed,
     Problem,
     Query,
     Scope,
     Shelf,
+    Spread,
     Tally,
     VectorStore,
-    is_unit,
+    units,
     unstorable,
 )
+from engram.stores import surveys
 from engram.stores.rows import Row, seal, to_json, to_memory, to_row
 from engram.stores.rules import (
+    ENOUGH,
     MERGED,
     annotated,
+    by_place,
     fingerprint,
     key_receipt,
     memory_terms,
     merged,
+    nearest,
     refuse_foreign,
     superseded,
+    vector_key,
 )
 from engram.stores.schema import (
     agents,
@@ -57,6 +67,7 @@ from engram.stores.schema import (
     memory_keys,
     memory_stats,
     memory_tags,
+    recall_events,
     settings,
     tombstones,
 )
@@ -67,9 +78,11 @@ _log = logging.getLogger("engram")
 
 MAX_PENDING_TOUCHES = 1000
 WRITE = "engram_write"
+LATER = {"engram_later": True}
+"""For statements whose answer nobody looks at: a distant server may be told together with the next statement."""
 COPYING = "copying"
 PUSHED = "pushed:"
-ENOUGH = 4  # how many times the wanted number of neighbours is looked at before filters are applied exactly
+SPACE = "vector_space"
 PAGE = 500
 COPIED = {
     table.name: table
@@ -83,6 +96,7 @@ COPIED = {
         memory_stats,
         memory_index,
         tombstones,
+        recall_events,
     )
 }
 
@@ -94,9 +108,10 @@ HYDRATE = sa.select(memories, memory_stats.c.last_accessed, memory_stats.c.acces
 )
 _ENROL = sa.text("INSERT INTO agents (agent, created_at) VALUES (:agent, :at) ON CONFLICT DO NOTHING")
 _BURY = sa.text(
-    "INSERT INTO tombstones (agent, memory_id, seq, at) VALUES (:agent, :id, :seq, :at) "
-    "ON CONFLICT (agent, memory_id) DO UPDATE SET seq = excluded.seq, at = excluded.at"
-)
+    "INSERT INTO tombstones (agent, memory_id, seq, at, passages) VALUES (:agent, :id, :seq, :at, :passages) "
+    "ON CONFLICT (agent, memory_id) DO UPDATE SET seq = excluded.seq, at = excluded.at, passages = CASE "
+    "WHEN tombstones.passages > excluded.passages THEN tombstones.passages ELSE excluded.passages END"
+).execution_options(**LATER)
 _TOUCH = sa.text(
     "INSERT INTO memory_stats (agent, memory_id, last_accessed, access_count) "
     "SELECT agent, id, :at, :n FROM memories WHERE agent = :agent AND id = :id "
@@ -104,10 +119,15 @@ _TOUCH = sa.text(
     "WHEN memory_stats.last_accessed > excluded.last_accessed THEN memory_stats.last_accessed "
     "ELSE excluded.last_accessed END, "
     "access_count = memory_stats.access_count + excluded.access_count"
-)
+).execution_options(**LATER)
 _SET = sa.text(
     "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+).execution_options(**LATER)
+_VECTOR_KEY = (memory_index.c.agent, memory_index.c.memory_id, memory_index.c.namespace, memory_index.c.embedder)
+_INCOMPLETE = (
+    sa.select(*_VECTOR_KEY).group_by(*_VECTOR_KEY).having(sa.func.count() <= sa.func.max(memory_index.c.passage))
 )
+_SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 
 
 @dataclass(slots=True)
@@ -132,6 +152,7 @@ class SqlStore(ABC):
         self._engine = engine
         self._sources = sources
         self._remote = remote
+        self._space = ""
         self._pushed: dict[Shelf, set[tuple[str, int]]] = {}
         self._touches: dict[tuple[str, str], tuple[int, int]] = {}
         self._touching = threading.Lock()
@@ -161,6 +182,16 @@ class SqlStore(ABC):
     @abstractmethod
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         """The rows of a scope nearest to a vector, best first."""
+
+    @abstractmethod
+    def _around(
+        self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
+    ) -> list[Glimpse]:
+        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+
+    @abstractmethod
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+        """How many rows a scope has, and how many of them hold each term."""
 
     @abstractmethod
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
@@ -209,33 +240,53 @@ class SqlStore(ABC):
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
         """One answer per id, in order; `None` for an id that is not in this scope."""
-        with self._read(scope) as conn:
-            found = {memory.id: memory for memory in self._fetch(conn, scope, ids)}
+        self._guard()
+        if not ids:
+            return []
+        found = self._look(scope, lambda conn: {memory.id: memory for memory in self._fetch(conn, scope, ids)})
         return [found.get(id) for id in ids]
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
         if query.words is None and query.near is not None and self._remote is not None:
             return self._by_remote(self._remote, scope, query.near, query)
-        with self._read(scope) as conn:
-            if query.words is not None:
-                terms = query_terms(query.words)
-                return self._by_words(conn, scope, terms, query) if terms else []
-            if query.near is not None:
-                return self._by_vector(conn, scope, query.near, query)
-            newest = (
-                sa.select(memories.c.id)
-                .where(*conditions(scope, query.where))
-                .order_by(memories.c.happened_at.desc(), memories.c.seq.desc())
-                .limit(query.limit)
-                .offset(query.offset)
-            )
-            return [Match(id, 0.0) for id in conn.scalars(newest)]
+        return self._look(scope, lambda conn: self._search(conn, scope, query))
+
+    def _search(self, conn: sa.Connection, scope: Scope, query: Query) -> list[Match]:
+        if query.words is not None:
+            terms = query_terms(query.words)
+            return self._by_words(conn, scope, terms, query) if terms else []
+        if query.near is not None:
+            return self._by_vector(conn, scope, query.near, query)
+        newest = (
+            sa.select(memories.c.id)
+            .where(*self._conditions(scope, query))
+            .order_by(memories.c.happened_at.desc(), memories.c.seq.desc())
+            .limit(query.limit)
+            .offset(query.offset)
+        )
+        return [Match(id, 0.0) for id in conn.scalars(newest)]
+
+    def _conditions(self, scope: Scope, query: Query) -> list[sa.ColumnElement[bool]]:
+        """The WHERE clause of a search."""
+        clauses = conditions(scope, query.where)
+        return clauses if query.among is None else [*clauses, self._one_of(memories.c.id, sorted(query.among))]
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """Whose words are remembered; the first few hundred, if there are more."""
+        return self._look(scope, lambda conn: surveys.speakers(conn, scope))
+
+    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        return self._look(scope, lambda conn: self._around(conn, scope, storable(ids), reach, terms)) if ids else []
+
+    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+        """How common the terms are."""
+        return self._look(scope, lambda conn: self._spread(conn, scope, terms))
 
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
-        with self._read(None) as conn:
-            return sorted(conn.scalars(sa.select(agents.c.agent)))
+        return self._look(None, lambda conn: sorted(conn.scalars(sa.select(agents.c.agent))))
 
     def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
         found = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
@@ -253,16 +304,21 @@ class SqlStore(ABC):
         return self._transact(scope, lambda conn: self._add(conn, scope, entries))
 
     def _add(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
-        seqs = self._number(conn, len(entries))
+        numbers = iter(self._enrol(conn, scope, len(entries) + sum(len(entry.vectors) for entry in entries)))
         keys = self._known_keys(conn, scope, entries)
         twins = self._known_twins(conn, scope, entries)
         plan = _Plan()
         receipts = [
-            self._decide(scope, entry, seq, keys, twins, plan) for seq, entry in zip(seqs, entries, strict=True)
+            self._decide(scope, entry, seq, keys, twins, plan)
+            for entry, seq in zip(entries, numbers, strict=False)  # the numbers of the vectors are left over
         ]
-        self._carry_out(conn, scope, plan)
+        self._carry_out(conn, scope, plan, numbers)
         return receipts
+
+    def _enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
+        """Make sure that the agent is known; so many write numbers."""
+        conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
+        return self._number(conn, count)
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
         table, keys = memory_keys.c, [entry.key for entry in entries if entry.key is not None]
@@ -280,7 +336,7 @@ class SqlStore(ABC):
         if not keys:
             return {}
         rows = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.merge_key, keys))
-        rows = rows.with_for_update(of=memories)
+        rows = rows.with_for_update(of=memories, key_share=True)  # what belongs to them may come meanwhile
         return {row["merge_key"]: (row["seq"], to_memory(row)) for row in conn.execute(rows).mappings()}
 
     def _decide(
@@ -309,7 +365,7 @@ class SqlStore(ABC):
             if memory.id in plan.fresh:
                 raise Conflict(f"the id {memory.id} is given twice; nothing was stored. Use a new id")
             plan.fresh[memory.id] = (seq, memory, entry.merge_key)
-            plan.vectors += [place | _vector(memory.id, placed) for placed in entry.vectors]
+            plan.vectors += [place | row for row in _vectors(memory.id, entry.vectors)]
             if entry.merge_key is not None:
                 twins[entry.merge_key] = (seq, memory)
             receipt = Receipt(id=memory.id, status="stored")
@@ -319,7 +375,8 @@ class SqlStore(ABC):
             plan.keys.append(place | key)
         return receipt
 
-    def _carry_out(self, conn: sa.Connection, scope: Scope, plan: _Plan) -> None:
+    def _carry_out(self, conn: sa.Connection, scope: Scope, plan: _Plan, numbers: Iterator[int]) -> None:
+        self._refuse_other_lengths(conn, plan.vectors)
         for seq, memory, merge_key in plan.changed.values():
             self._rewrite(conn, memory, seq, merge_key)
         fresh = plan.fresh.values()
@@ -328,20 +385,16 @@ class SqlStore(ABC):
         self._index_words(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
         insert(conn, memory_keys, plan.keys)
         insert(conn, memory_evidence, plan.evidence)
-        if plan.vectors:
-            self._refuse_other_lengths(conn, plan.vectors)
-            seqs = self._number(conn, len(plan.vectors))
-            insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, plan.vectors, strict=True)])
-            self._vectors_came(plan.vectors)
+        insert(conn, memory_index, [row | {"seq": next(numbers)} for row in plan.vectors])
+        self._vectors_came(plan.vectors)
 
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
         """Replace what surrounds a memory: its row, its tags, its terms."""
         row = to_row(memory, seq, merge_key)
         own = (memories.c.agent == memory.agent, memories.c.id == memory.id)
-        conn.execute(memories.update().where(*own).values(row))
-        conn.execute(
-            memory_tags.delete().where(memory_tags.c.agent == memory.agent, memory_tags.c.memory_id == memory.id)
-        )
+        tagged = (memory_tags.c.agent == memory.agent, memory_tags.c.memory_id == memory.id)
+        conn.execute(memories.update().where(*own).values(row), execution_options=LATER)
+        conn.execute(memory_tags.delete().where(*tagged), execution_options=LATER)
         insert(conn, memory_tags, _tags(memory))
         self._unindex_words(conn, memory.agent, [seq])
         self._index_words(conn, [(memory.agent, seq, memory_terms(memory))])
@@ -353,7 +406,8 @@ class SqlStore(ABC):
     def _annotate(
         self, conn: sa.Connection, scope: Scope, id: str, changes: Changes, expected_version: int | None
     ) -> Memory:
-        found = HYDRATE.where(memories.c.agent == scope.agent, memories.c.id == id).with_for_update(of=memories)
+        found = HYDRATE.where(memories.c.agent == scope.agent, memories.c.id == id)
+        found = found.with_for_update(of=memories, key_share=True)
         row = conn.execute(found).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
@@ -376,13 +430,14 @@ class SqlStore(ABC):
         own = (memories.c.agent == scope.agent, self._one_of(memories.c.id, ids))
         rows = conn.execute(sa.select(memories.c.id, memories.c.seq).where(*own).with_for_update())
         seqs = {row.id: row.seq for row in rows}
-        removed = self._count_belongings(conn, scope, list(seqs))
+        removed, passages = self._count_belongings(conn, scope, list(seqs)), self._passages(conn, scope, list(seqs))
         self._unindex_words(conn, scope.agent, list(seqs.values()))
         if seqs:
-            conn.execute(memories.delete().where(*own))
+            conn.execute(memories.delete().where(*own), execution_options=LATER)
             at = micros(self._sources.now())
             numbered = zip(seqs, self._number(conn, len(seqs)), strict=True)
-            conn.execute(_BURY, [{"agent": scope.agent, "id": id, "seq": seq, "at": at} for id, seq in numbered])
+            graves = [{"id": id, "seq": seq, "passages": passages.get(id, 1)} for id, seq in numbered]
+            conn.execute(_BURY, [{"agent": scope.agent, "at": at} | grave for grave in graves])
         return [ForgetReceipt(id=id, forgotten=id in removed, removed=removed.pop(id, {})) for id in ids]
 
     def _count_belongings(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -398,26 +453,40 @@ class SqlStore(ABC):
                 counts[id][name] = number
         return counts
 
+    def _passages(
+        self, conn: sa.Connection, scope: Scope, ids: Sequence[str], *where: sa.ColumnElement[bool]
+    ) -> dict[str, int]:
+        """How many passages have vectors, at most in one shelf; without those that have one."""
+        v = memory_index.c
+        several = (
+            sa.select(v.memory_id, (sa.func.max(v.passage) + 1).label("passages"))
+            .where(v.agent == scope.agent, self._one_of(v.memory_id, ids), v.passage > 0, *where)
+            .group_by(v.memory_id)
+        )
+        return {row.memory_id: row.passages for row in conn.execute(several)}
+
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; written with the next commit, or when it is much."""
         self._guard()
         moment = micros(at)
-        with self._touching:
-            for id in ids:
-                count, last = self._touches.get((scope.agent, id), (0, moment))
-                self._touches[scope.agent, id] = (count + 1, max(last, moment))
-            many = len(self._touches) > MAX_PENDING_TOUCHES
-        if many:
+        self._count({(scope.agent, id): (number, moment) for id, number in Counter(ids).items()})
+        if len(self._touches) > MAX_PENDING_TOUCHES:
             try:
                 self._flush()
             except StoreError as error:  # a statistic must not cost anybody the memories that were found
                 _log.warning("some access counts were not written: %s", error)
 
     def _flush(self) -> None:
-        with self._write(None):
-            pass  # every write transaction carries the pending touches along
+        self._transact(None, lambda conn: None)  # every write carries the pending touches along
 
-    def _write_touches(self, conn: sa.Connection) -> None:
+    def _count(self, touches: Mapping[tuple[str, str], tuple[int, int]]) -> None:
+        with self._touching:
+            for memory, (number, moment) in touches.items():
+                count, last = self._touches.get(memory, (0, moment))
+                self._touches[memory] = (count + number, max(last, moment))
+
+    def _write_touches(self, conn: sa.Connection) -> Mapping[tuple[str, str], tuple[int, int]]:
+        """Write what is pending; what that was, in case it is undone."""
         with self._touching:
             pending, self._touches = self._touches, {}
         if pending:
@@ -426,56 +495,67 @@ class SqlStore(ABC):
                 _TOUCH,
                 [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in sorted(pending.items())],
             )
+        return pending
 
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
         """The identity of the embedder this store was last embedded with, if any."""
-        with self._read(None) as conn:
-            return conn.scalar(sa.select(settings.c.value).where(settings.c.name == "embedder"))
+        named = sa.select(settings.c.value).where(settings.c.name == "embedder")
+        return self._look(None, lambda conn: conn.scalar(named))
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
-        with self._write(None) as conn:
-            conn.execute(_SET, {"name": "embedder", "value": identity})
+        self._set("embedder", identity)
+
+    def _set(self, name: str, value: str) -> None:
+        self._transact(None, lambda conn: conn.execute(_SET, {"name": name, "value": value}))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
-        with self._read(None) as conn:
-            missing = HYDRATE.where(_without_vector(namespace, embedder)).order_by(memories.c.seq).limit(limit)
-            return [to_memory(row) for row in conn.execute(missing).mappings()]
+        missing = HYDRATE.where(_without_vector(namespace, embedder)).order_by(memories.c.seq).limit(limit)
+        rows = self._look(None, lambda conn: conn.execute(missing).mappings().all())
+        return [to_memory(row) for row in rows]
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
         """How many memories have no vector of this embedder."""
         missing = sa.select(sa.func.count()).select_from(memories).where(_without_vector(namespace, embedder))
-        with self._read(None) as conn:
-            return conn.scalar(missing) or 0
+        return self._look(None, lambda conn: conn.scalar(missing)) or 0
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Add vectors to memories that still exist, in one transaction; how many were added."""
+        """Give vectors to memories that still exist, instead of those they had there; how many were added."""
         if not vectors:
             return 0
         return self._transact(None, lambda conn: self._place(conn, vectors))
 
     def _place(self, conn: sa.Connection, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        shelves: dict[tuple[str, str, str], dict[str, Row]] = {}
+        shelves: dict[Shelf, dict[str, list[Placed]]] = {}
         for scope, id, placed in vectors:
-            shelf = (scope.agent, placed.namespace, placed.embedder)
-            shelves.setdefault(shelf, {})[id] = {"agent": scope.agent} | _vector(id, placed)
-        added = 0
-        for shelf, rows in shelves.items():
-            (agent, namespace, embedder), m, v, ids = shelf, memories.c, memory_index.c, list(rows)
-            known = conn.scalars(sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update())
-            fresh = [rows[id] for id in known]
-            self._refuse_other_lengths(conn, fresh)
-            here = (v.agent == agent, v.namespace == namespace, v.embedder == embedder)
-            conn.execute(memory_index.delete().where(*here, self._one_of(v.memory_id, ids)))
-            seqs = self._number(conn, len(fresh))
-            insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
-            self._vectors_came(fresh)
-            living = {row["memory_id"] for row in fresh}
-            added += sum(id in living and (scope.agent, p.namespace, p.embedder) == shelf for scope, id, p in vectors)
-        return added
+            shelf = Shelf(scope, placed.namespace, placed.embedder)
+            shelves.setdefault(shelf, {}).setdefault(id, []).append(placed)
+        return sum(self._fill(conn, shelf, given) for shelf, given in shelves.items())
+
+    def _fill(self, conn: sa.Connection, shelf: Shelf, given: Mapping[str, Sequence[Placed]]) -> int:
+        m, v, agent, ids = memories.c, memory_index.c, shelf.scope.agent, list(given)
+        here = (v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        theirs = (v.agent == agent, *here, self._one_of(v.memory_id, ids))
+        known = list(
+            conn.scalars(
+                sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update(key_share=True)
+            )
+        )
+        fresh = [{"agent": agent} | row for id in known for row in _vectors(id, given[id])]
+        self._refuse_other_lengths(conn, fresh)
+        before = self._passages(conn, shelf.scope, known, *here)
+        conn.execute(memory_index.delete().where(*theirs), execution_options=LATER)
+        seqs = self._number(conn, len(fresh))
+        insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
+        self._vectors_came(fresh)
+        if any(number > 1 + max(placed.passage for placed in given[id]) for id, number in before.items()):
+            # No number tells which passages went, so that whoever keeps this shelf has to take it anew.
+            self._vectors_went(conn)
+            conn.execute(settings.delete().where(settings.c.name == _pushed_name(shelf)), execution_options=LATER)
+        return sum(len(given[id]) for id in known)
 
     def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
         """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
@@ -491,17 +571,24 @@ class SqlStore(ABC):
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
         stale = memory_index.delete().where(memory_index.c.namespace == namespace, memory_index.c.embedder != keep)
-        with self._write(None) as conn:
+
+        def discard(conn: sa.Connection) -> int:
             self._vectors_went(conn)
             return conn.execute(stale).rowcount
 
+        return self._transact(None, discard)
+
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Every vector of a memory, by namespace and embedder; none if it is not in this scope."""
+        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
         v = memory_index.c
-        places = sa.select(v.namespace, v.embedder, v.dim).where(v.agent == scope.agent, v.memory_id == id)
-        with self._read(scope) as conn:
-            rows = conn.execute(places.order_by(v.namespace, v.embedder)).all()
-        return [MemoryIndex(memory_id=id, namespace=ns, embedder=embedder, dim=dim) for ns, embedder, dim in rows]
+        places = (
+            sa.select(v.namespace, v.embedder, sa.func.max(v.dim).label("dim"), sa.func.count().label("passages"))
+            .where(v.agent == scope.agent, v.memory_id == id)
+            .group_by(v.namespace, v.embedder)
+            .order_by(v.namespace, v.embedder)
+        )
+        rows = self._look(scope, lambda conn: conn.execute(places).mappings().all())
+        return [MemoryIndex(memory_id=id, **row) for row in rows]
 
     # An outside vector database ----------------------------------------------------------------------
 
@@ -510,67 +597,96 @@ class SqlStore(ABC):
         shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
         try:
             self._push(remote, shelf)
-            found = remote.search(shelf, near.vector, wanted * ENOUGH)
+            search = partial(remote.search, self._place_of(shelf), near.vector)
+            found, everything = nearest(search, wanted, wanted * ENOUGH)
         except StoreError as error:
             _log.warning("the vector database is away, the local mirror answers: %s", error)
             return [MirrorMatch(*match) for match in self._by_mirror(scope, near, query)]
-        with self._read(scope) as conn:
-            allowed = self._allowed(conn, scope, query, [match.id for match in found])
+        allowed = self._look(scope, lambda conn: self._allowed(conn, scope, query, [match.id for match in found]))
         kept = [match for match in found if match.id in allowed]
-        if len(kept) < wanted and len(found) == wanted * ENOUGH:  # a filter that few pass: look at everything
+        if len(kept) < wanted and not everything:  # a filter that few pass: look at everything
             return self._by_mirror(scope, near, query)
         return kept[query.offset : wanted]
 
     def _by_mirror(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        with self._read(scope) as conn:
-            return self._by_vector(conn, scope, near, query)
+        return self._look(scope, lambda conn: self._by_vector(conn, scope, near, query))
 
     def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
         """The ids that pass the filter: of all, or of these."""
-        passing = sa.select(memories.c.id).where(*conditions(scope, query.where))
+        passing = sa.select(memories.c.id).where(*self._conditions(scope, query))
         if ids is not None:
             passing = passing.where(self._one_of(memories.c.id, ids))
         return frozenset(conn.scalars(passing))
 
+    def _passing_keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
+        """The names of all vectors of a shelf whose memories pass the filter."""
+        v = memory_index.c
+        passing = (
+            sa.select(v.memory_id, v.passage)
+            .join_from(memories, memory_index, sa.and_(v.agent == memories.c.agent, v.memory_id == memories.c.id))
+            .where(v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+            .where(*self._conditions(shelf.scope, query))
+        )
+        return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
+
     def _push(self, remote: VectorStore, shelf: Shelf, *, anew: bool = False) -> int:
         """Hand over what came and went since the last time; how many vectors."""
-        name = PUSHED + digest(shelf.scope.agent, shelf.namespace, shelf.embedder)
+        name = _pushed_name(shelf)
         v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
         here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
-        with self._read(shelf.scope) as conn:
+
+        def look(conn: sa.Connection) -> tuple[str, bool, int, Sequence[Any], Sequence[Any]]:
             epoch = self._epoch(conn)
-            said = conn.scalar(sa.select(settings.c.value).where(settings.c.name == name)) or ""
-            anew = anew or said.partition(":")[0] != epoch
-            last = 0 if anew else int(said.partition(":")[2])
-            done = set() if anew else self._pushed.setdefault(shelf, set())
+            said = conn.scalar(sa.select(settings.c.value).where(settings.c.name == name))
+            all_of_it = anew or said is None or said.partition(":")[0] != epoch
+            last = 0 if all_of_it else int(str(said).partition(":")[2])
             since = last - self._overlap
-            came = conn.execute(sa.select(v.memory_id, v.seq, v.dim, v.vector).where(*here, v.seq > since)).all()
-            went = conn.execute(sa.select(t.memory_id, t.seq).where(t.agent == agent, t.seq > since)).all()
-        came = [row for row in came if (row.memory_id, row.seq) not in done and sound(row.vector, row.dim)]
-        gone = {(row.memory_id, row.seq) for row in went} - done
-        if not came and not gone and not anew:
+            columns = (v.memory_id, v.passage, v.seq, v.dim, v.vector)
+            came = conn.execute(sa.select(*columns).where(*here, v.seq > since)).all()
+            graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > since)
+            went = conn.execute(graves).all()
+            return epoch, all_of_it, last, came, went
+
+        epoch, anew, last, came, went = self._look(shelf.scope, look)
+        done = set() if anew else self._pushed.setdefault(shelf, set())
+        came = [row for row in came if (row.memory_id, row.seq) not in done]
+        went = [row for row in went if (row.memory_id, row.seq) not in done]
+        if not came and not went and not anew:
             return 0
+        place = self._place_of(shelf)
         if anew:
-            remote.clear(shelf)
-        remote.remove(shelf, sorted(id for id, _ in gone))
+            remote.clear(place)
+        remote.remove(place, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
+        number = 0
         for first in range(0, len(came), PAGE):
             some = came[first : first + PAGE]
-            matrix = np.frombuffer(b"".join(row.vector for row in some), dtype="<f4").reshape(len(some), -1)
-            remote.add(shelf, [row.memory_id for row in some], matrix)
-        news = {(row.memory_id, row.seq) for row in came} | gone
+            for which, matrix in sound([row.dim for row in some], [row.vector for row in some]):
+                remote.add(place, [vector_key(some[n].memory_id, some[n].passage) for n in which], matrix)
+                number += len(which)
+        news = {(row.memory_id, row.seq) for row in (*came, *went)}
         newest = max([last, *(seq for _, seq in news)])
         self._pushed[shelf] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
-        with self._write(None) as conn:
-            conn.execute(_SET, {"name": name, "value": f"{epoch}:{newest}"})
-        return len(came)
+        self._set(name, f"{epoch}:{newest}")
+        return number
+
+    def _place_of(self, shelf: Shelf) -> Shelf:
+        """Where a shelf stands in the vector database: apart from those of other databases that use it too."""
+
+        def agree(conn: sa.Connection) -> str:
+            conn.execute(_SET_ONCE, {"name": SPACE, "value": self._sources.new_id()})
+            return conn.scalar(sa.select(settings.c.value).where(settings.c.name == SPACE)) or ""
+
+        if not self._space:
+            self._space = self._transact(None, agree)
+        return Shelf(shelf.scope, f"{self._space}/{shelf.namespace}", shelf.embedder)
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
         """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
         if self._remote is None:
             raise Unsupported("there is no vector database to fill; the setting `vectors` names one")
         v = memory_index.c
-        with self._read(None) as conn:
-            shelves = conn.execute(sa.select(v.agent, v.namespace, v.embedder).distinct()).all()
+        everywhere = sa.select(v.agent, v.namespace, v.embedder).distinct()
+        shelves = self._look(None, lambda conn: conn.execute(everywhere).all())
         total = 0
         for number, (agent, namespace, embedder) in enumerate(shelves, start=1):
             total += self._push(self._remote, Shelf(Scope(agent), namespace, embedder), anew=anew)
@@ -583,12 +699,10 @@ class SqlStore(ABC):
         if self._remote is None:
             return
         v = memory_index.c
-        with self._read(scope) as conn:
-            places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
-            shelves = [Shelf(scope, namespace, embedder) for namespace, embedder in conn.execute(places)]
-        for shelf in shelves:
+        places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
+        for namespace, embedder in self._look(scope, lambda conn: conn.execute(places).all()):
             try:
-                self._push(self._remote, shelf)
+                self._push(self._remote, Shelf(scope, namespace, embedder))
             except StoreError as error:
                 _log.warning("the vector database still has what was forgotten, until `engram upkeep sync`: %s", error)
 
@@ -597,15 +711,16 @@ class SqlStore(ABC):
     def info(self) -> Mapping[str, str | int | float | None]:
         """Facts about the database: where, how large, which schema, how many rows."""
         tables = (agents, memories, memory_evidence, memory_index, tombstones)
-        with self._read(None) as conn:
-            facts = dict(self._facts(conn))
-            counts = {t.name: conn.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables}
+
+        def count(conn: sa.Connection) -> dict[str, int | None]:
+            return {t.name: conn.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables}
+
+        facts, counts = self._look(None, lambda conn: (self._facts(conn), count(conn)))
         return {**facts, "embedder": self.embedder(), **counts}
 
     def check(self) -> list[Problem]:
         """Everything wrong with the rows and the derived indexes; empty when all is well."""
-        with self._read(None) as conn:
-            return self._check_rows(conn)
+        return self._look(None, self._check_rows)
 
     def _check_rows(self, conn: sa.Connection) -> list[Problem]:
         problems: list[Problem] = []
@@ -625,45 +740,53 @@ class SqlStore(ABC):
             elif words.pop(seq) not in (None, mark):
                 problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
         problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in words]
-        t, v = memory_tags.c, memory_index.c
+        t = memory_tags.c
         lost = tags - {(agent, id, tag) for agent, id, tag in conn.execute(sa.select(t.agent, t.memory_id, t.tag))}
         problems += [
             Problem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
         ]
-        for id, dim, vector in conn.execute(sa.select(v.memory_id, v.dim, v.vector)):
-            if not sound(vector, dim):
-                problems.append(Problem("memory_index", f"the vector of memory {id} is damaged"))
+        for damaged in self._unsound(conn):
+            which = f" (passage {damaged.passage})" if damaged.passage else ""
+            problems.append(Problem("memory_index", f"the vector of memory {damaged.memory_id} is damaged{which}"))
+        for lacking in conn.execute(_INCOMPLETE):
+            problems.append(Problem("memory_index", f"memory {lacking.memory_id} lacks the vector of a passage"))
         return problems
+
+    def _unsound(self, conn: sa.Connection) -> Iterator[sa.Row[Any]]:
+        """The rows whose vectors are not what was written, whoever they belong to."""
+        for page in conn.execute(sa.select(memory_index)).partitions(PAGE):
+            good = {n for which, _ in sound([row.dim for row in page], [row.vector for row in page]) for n in which}
+            yield from (row for n, row in enumerate(page) if n not in good)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
         """Make the word and tag indexes again from the canonical rows; how many rows went into each.
 
         Damaged vectors go, so that they count as missing.
         """
-        tell = progress or (lambda done, total: None)
-        with self._write(None) as conn:
-            total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
-            self._empty_words(conn)
-            conn.execute(memory_tags.delete())
-            self._drop_damaged_vectors(conn)
-            done, tags, last = 0, 0, 0
-            pages = HYDRATE.order_by(memories.c.seq).limit(1000)
-            while rows := conn.execute(pages.where(memories.c.seq > last)).mappings().all():
-                found = [(row["seq"], to_memory(row)) for row in rows]
-                self._index_words(conn, [(memory.agent, seq, memory_terms(memory)) for seq, memory in found])
-                labels = [label for _, memory in found for label in _tags(memory)]
-                insert(conn, memory_tags, labels)
-                done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
-                tell(done, total)
+        return self._transact(None, lambda conn: self._rebuild(conn, progress or (lambda done, total: None)))
+
+    def _rebuild(self, conn: sa.Connection, tell: Callable[[int, int], None]) -> Mapping[str, int]:
+        total = conn.scalar(sa.select(sa.func.count()).select_from(memories)) or 0
+        self._empty_words(conn)
+        conn.execute(memory_tags.delete())
+        self._drop_damaged_vectors(conn)
+        done, tags, last = 0, 0, 0
+        pages = HYDRATE.order_by(memories.c.seq).limit(1000)
+        while rows := conn.execute(pages.where(memories.c.seq > last)).mappings().all():
+            found = [(row["seq"], to_memory(row)) for row in rows]
+            self._index_words(conn, [(memory.agent, seq, memory_terms(memory)) for seq, memory in found])
+            labels = [label for _, memory in found for label in _tags(memory)]
+            insert(conn, memory_tags, labels)
+            done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
+            tell(done, total)
         return {"words": done, "tags": tags}
 
     def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
         v = memory_index.c
-        for row in conn.execute(sa.select(memory_index)).all():
-            if not sound(row.vector, row.dim):
-                where = (v.agent == row.agent, v.memory_id == row.memory_id)
-                place = (v.namespace == row.namespace, v.embedder == row.embedder)
-                conn.execute(memory_index.delete().where(*where, *place))
+        for row in [*self._unsound(conn), *conn.execute(_INCOMPLETE)]:
+            where = (v.agent == row.agent, v.memory_id == row.memory_id)
+            place = (v.namespace == row.namespace, v.embedder == row.embedder)
+            conn.execute(memory_index.delete().where(*where, *place))  # all passages, so that it counts as missing
         self._vectors_went(conn)
 
     # Copying -----------------------------------------------------------------------------------------
@@ -677,43 +800,48 @@ class SqlStore(ABC):
         columns = COPIED[table].primary_key.columns
         rows = sa.select(COPIED[table]).order_by(*columns).limit(limit)
         if table == settings.name:
-            rows = rows.where(settings.c.name != COPYING, ~settings.c.name.startswith(PUSHED))
+            rows = rows.where(settings.c.name.not_in([COPYING, SPACE]), ~settings.c.name.startswith(PUSHED))
         if after is not None:
             rows = rows.where(sa.tuple_(*columns) > sa.tuple_(*(after[column.name] for column in columns)))
-        with self._read(None) as conn:
-            return [dict(row) for row in conn.execute(rows).mappings()]
+        return self._look(None, lambda conn: [dict(row) for row in conn.execute(rows).mappings()])
 
     def begin_copy(self, source: str) -> None:
         """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
-        with self._write(None) as conn:
-            begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
-            if begun != source and conn.scalar(sa.select(agents.c.agent).limit(1)) is not None:
-                raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
-            conn.execute(_SET, {"name": COPYING, "value": source})
+        self._transact(None, lambda conn: self._begin_copy(conn, source))
+
+    def _begin_copy(self, conn: sa.Connection, source: str) -> None:
+        begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
+        if begun != source and conn.scalar(sa.select(agents.c.agent).limit(1)) is not None:
+            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+        conn.execute(_SET, {"name": COPYING, "value": source})
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:
         """Insert the rows that are not there yet, in one transaction."""
+        self._transact(None, lambda conn: self._take(conn, table, rows))
+
+    def _take(self, conn: sa.Connection, table: str, rows: Sequence[Cells]) -> None:
         columns = COPIED[table].primary_key.columns
         keys = [tuple(row[column.name] for column in columns) for row in rows]
         there = sa.select(*columns).where(sa.tuple_(*columns).in_(keys))
-        with self._write(None) as conn:
-            known = {tuple(row) for row in conn.execute(there)}
-            fresh: list[Row] = [dict(row) for key, row in zip(keys, rows, strict=True) if key not in known]
-            insert(conn, COPIED[table], fresh)
-            if table == memories.name:
-                found = [to_memory({**row, "last_accessed": None, "access_count": 0}) for row in fresh]
-                numbered = zip((row["seq"] for row in fresh), found, strict=True)
-                self._index_words(conn, [(m.agent, seq, memory_terms(m)) for seq, m in numbered])
-            if table == memory_index.name:
-                self._vectors_came(fresh)
+        known = {tuple(row) for row in conn.execute(there)}
+        fresh: list[Row] = [dict(row) for key, row in zip(keys, rows, strict=True) if key not in known]
+        insert(conn, COPIED[table], fresh)
+        if table == memories.name:
+            found = [to_memory({**row, "last_accessed": None, "access_count": 0}) for row in fresh]
+            numbered = zip((row["seq"] for row in fresh), found, strict=True)
+            self._index_words(conn, [(m.agent, seq, memory_terms(m)) for seq, m in numbered])
+        if table == memory_index.name:
+            self._vectors_came(fresh)
 
     def end_copy(self) -> None:
         """Go on from where the copied database was."""
         numbered = (memories, memory_evidence, memory_index, tombstones)
-        with self._write(None) as conn:
-            last = max(conn.scalar(sa.select(sa.func.max(table.c.seq))) or 0 for table in numbered)
-            self._go_on_from(conn, last)
-            conn.execute(settings.delete().where(settings.c.name == COPYING))
+        highest = [sa.select(sa.func.max(table.c.seq)) for table in numbered]
+        self._transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
+
+    def _end_copy(self, conn: sa.Connection, last: int) -> None:
+        self._go_on_from(conn, last)
+        conn.execute(settings.delete().where(settings.c.name == COPYING))
 
     def tally(self, table: str) -> Tally:
         """Count and sum up a table."""
@@ -748,6 +876,11 @@ class SqlStore(ABC):
             raise StoreBusy(
                 f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
             ) from error
+
+    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        """The result of some reading in one transaction; a store may try it again."""
+        with self._read(scope) as conn:
+            return work(conn)
 
     def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """The result of some work in one transaction; a store may try it again."""
@@ -799,8 +932,8 @@ class SqlStore(ABC):
         finally:
             self._closed = True
             self._engine.dispose()
-            if callable(let_go := getattr(self._remote, "close", None)):
-                let_go()
+            if self._remote is not None:
+                self._remote.close()
 
 
 def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
@@ -833,7 +966,7 @@ def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
 def insert(conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
     """Insert rows, if there are any."""
     if rows:
-        conn.execute(table.insert(), rows)
+        conn.execute(table.insert(), rows, execution_options=LATER)
 
 
 def storable(values: Sequence[str]) -> list[str]:
@@ -841,11 +974,18 @@ def storable(values: Sequence[str]) -> list[str]:
     return [value for value in values if isinstance(value, str) and unstorable(value) is None]
 
 
-def sound(vector: bytes, dim: int) -> bool:
-    """Whether the bytes are a vector of this many dimensions and of length 1."""
-    if len(vector) != 4 * dim:
-        return False
-    return is_unit(np.frombuffer(vector, dtype="<f4")[None, :])
+def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[int], Matrix]]:
+    """Which of these are vectors of length 1, of as many dimensions as they should be; for each dimension a matrix."""
+    for dim in set(dims):
+        which = [n for n, vector in enumerate(vectors) if dims[n] == dim and len(vector) == 4 * dim]
+        if not which:
+            continue
+        matrix = np.frombuffer(b"".join([vectors[n] for n in which]), dtype="<f4").reshape(len(which), -1)
+        fine = units(matrix)
+        if fine.all():
+            yield which, matrix
+        elif fine.any():
+            yield np.array(which)[fine].tolist(), matrix[fine]
 
 
 def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
@@ -862,15 +1002,24 @@ def _tags(memory: Memory) -> list[Row]:
     return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]
 
 
-def _vector(id: str, placed: Placed) -> Row:
-    vector = np.asarray(placed.vector, dtype="<f4")
-    return {
-        "memory_id": id,
-        "namespace": placed.namespace,
-        "embedder": placed.embedder,
-        "dim": len(vector),
-        "vector": vector.tobytes(),
-    }
+def _vectors(id: str, vectors: Sequence[Placed]) -> list[Row]:
+    return [
+        {
+            "memory_id": id,
+            "namespace": namespace,
+            "embedder": embedder,
+            "passage": passage,
+            "dim": len(vector),
+            "vector": np.asarray(vector, dtype="<f4").tobytes(),
+        }
+        for (namespace, embedder), passages in by_place(vectors).items()
+        for passage, vector in passages.items()
+    ]
+
+
+def _pushed_name(shelf: Shelf) -> str:
+    """The setting that says how much of a shelf the vector database has."""
+    return PUSHED + digest(shelf.scope.agent, shelf.namespace, shelf.embedder)
 
 
 def _evidence(id: str, seq: int, memory: Memory) -> Row:

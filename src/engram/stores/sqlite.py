@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import sqlalchemy as sa
 
 from engram.errors import (
@@ -31,10 +31,12 @@ from engram.errors import (
 )
 from engram.ids import Sources
 from engram.model import ForgetReceipt
-from engram.ports import Match, Placed, Problem, Query, Scope, Shelf, VectorStore, unstorable
-from engram.stores.schema import APPLICATION_ID, REVISION, memories, memory_index, tombstones
-from engram.stores.sql import ENOUGH, WRITE, SqlStore, conditions, sound, storable
-from engram.words import digest
+from engram.ports import Glimpse, Match, Placed, Problem, Query, Scope, Shelf, Spread, VectorStore, unstorable
+from engram.stores import surveys
+from engram.stores.fts import VOCABULARY, FtsWords, counter_of, scope_term
+from engram.stores.rules import ENOUGH, nearest, vector_key
+from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
+from engram.stores.sql import PAGE, WRITE, SqlStore, sound, storable
 
 _log = logging.getLogger("engram")
 
@@ -46,10 +48,9 @@ RESERVE_BYTES = 512 * 1024
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
-_words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
-_INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
-_UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
+_LISTED = "IN (SELECT value FROM json_each(:listed))"
+_GLANCES = surveys.glances(_LISTED, "w.words", "JOIN memory_words w ON w.rowid = m.seq")
 _EPOCH = sa.text("UPDATE counter SET epoch = :epoch")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
@@ -71,6 +72,7 @@ class SqliteStore(SqlStore):
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
         self.path = path
         self._vectors = vectors
+        self._words = FtsWords()
         self._durable, self._busy_seconds = durable, busy_seconds
         self._log_limit = CHECKPOINT_BYTES
         self._marks: dict[Shelf, tuple[str, int]] = {}
@@ -111,6 +113,7 @@ class SqliteStore(SqlStore):
         if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
             conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` does it instead
         conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
+        conn.execute(VOCABULARY)
         return conn
 
     def _prepare(self) -> None:
@@ -153,43 +156,47 @@ class SqliteStore(SqlStore):
         return list(range(last - count + 1, last + 1))
 
     def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        if rows:
-            conn.execute(
-                _INDEX,
-                [{"seq": seq, "scope": _scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
-            )
+        self._words.index(conn, rows)
 
     def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        if seqs:
-            conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
+        self._words.unindex(conn, seqs)
 
     def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        # The scope is an indexed term, which makes the search fast, and a condition, which makes it safe.
-        any_of = " OR ".join(f'"{term}"' for term in terms)
-        match = f'scope : "{_scope_term(scope.agent)}" AND words : ({any_of})'
-        score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
-        found = (
-            sa.select(memories.c.id, score.label("score"))
-            .select_from(sa.join(_words, memories, memories.c.seq == _words.c.rowid))
-            .where(sa.literal_column("memory_words").op("MATCH")(match), *conditions(scope, query.where))
-            .order_by(sa.desc("score"), memories.c.seq.desc())
-            .limit(query.limit)
-            .offset(query.offset)
-        )
-        return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
+        clauses = self._conditions(scope, query)
+        return self._words.search(conn, scope, terms, query, clauses, self._latest(conn))
+
+    def _around(
+        self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
+    ) -> list[Glimpse]:
+        near = surveys.neighbours(_LISTED, reach)
+        rows = conn.execute(near, {"agent": scope.agent, "listed": json.dumps(ids)})
+        seqs = sorted({seq for row in rows for seq in row if seq is not None})
+        seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": json.dumps(seqs)})
+        counts = counter_of(terms)
+        return [surveys.glimpse(row, counts) for row in seen]
+
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+        return self._words.spread(conn, scope, terms, self._latest(conn))
+
+    def _latest(self, conn: sa.Connection) -> int:
+        return int(conn.execute(sa.select(_counter.c.seq)).scalar_one())
 
     # Vectors -----------------------------------------------------------------------------------------
 
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         shelf = Shelf(scope, near.namespace, near.embedder)
         wanted = query.limit + query.offset
+        search = partial(self._vectors.search, shelf, near.vector)
+        kept, everything = list[Match](), False
         with self._syncing:
             self._sync(conn, shelf)
-            found = self._vectors.search(shelf, near.vector, wanted * ENOUGH)
-            allowed = self._allowed(conn, scope, query, [match.id for match in found])
-            kept = [match for match in found if match.id in allowed]
-            if len(kept) < wanted and len(found) == wanted * ENOUGH:
-                kept = self._vectors.search(shelf, near.vector, wanted, self._allowed(conn, scope, query, None))
+            if query.among is None:
+                found, everything = nearest(search, wanted, wanted * ENOUGH)
+                allowed = self._allowed(conn, scope, query, [match.id for match in found])
+                kept = [match for match in found if match.id in allowed]
+            if len(kept) < wanted and not everything:
+                keys = self._passing_keys(conn, shelf, query)
+                kept, _ = nearest(partial(search, among=keys), wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
 
     def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
@@ -202,15 +209,15 @@ class SqliteStore(SqlStore):
             self._vectors.clear(shelf)
             mark = (epoch, 0)
         v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
-        gone = sa.select(t.memory_id).where(t.agent == agent, t.seq > mark[1])
-        self._vectors.remove(shelf, list(conn.scalars(gone)))
-        new = sa.select(v.memory_id, v.dim, v.vector).where(
+        gone = sa.select(t.memory_id, t.passages).where(t.agent == agent, t.seq > mark[1])
+        self._vectors.remove(shelf, [vector_key(id, n) for id, passages in conn.execute(gone) for n in range(passages)])
+        new = sa.select(v.memory_id, v.passage, v.dim, v.vector).where(
             v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
         )
-        rows = [row for row in conn.execute(new) if sound(row.vector, row.dim)]
-        if rows:
-            matrix = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4").reshape(len(rows), -1)
-            self._vectors.add(shelf, [row.memory_id for row in rows], matrix)
+        for page in conn.execute(new).partitions(PAGE):
+            ids, passages, dims, vectors = zip(*page, strict=True)
+            for which, matrix in sound(dims, vectors):
+                self._vectors.add(shelf, [vector_key(ids[n], passages[n]) for n in which], matrix)
         self._marks[shelf] = (epoch, latest)
 
     # Keeping the file well ---------------------------------------------------------------------------
@@ -322,11 +329,10 @@ class SqliteStore(SqlStore):
         conn.exec_driver_sql(make)
 
     def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        rows = conn.execute(sa.text("SELECT rowid, scope, words FROM memory_words"))
-        return ((seq, (scope, words)) for seq, scope, words in rows)
+        return self._words.marks(conn)
 
     def _word_mark(self, agent: str, terms: list[str]) -> object:
-        return _scope_term(agent), " ".join(terms)
+        return scope_term(agent), " ".join(terms)
 
     def _epoch(self, conn: sa.Connection) -> str:
         return str(conn.scalar(sa.select(_counter.c.epoch)))
@@ -502,10 +508,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _scope_term(agent: str) -> str:
-    return "s" + digest(agent)
 
 
 def _translate(path: Path, error: BaseException | None) -> EngramError:

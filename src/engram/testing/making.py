@@ -110,6 +110,11 @@ def unit(*values: float) -> Vector:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def placed(*values: float, namespace: str = LONG_TERM, embedder: str = EMBEDDER) -> Placed:
+def placed(*values: float, namespace: str = LONG_TERM, embedder: str = EMBEDDER, passage: int = 0) -> Placed:
     """A vector of length 1 in this direction, and where it belongs."""
-    return Placed(namespace, embedder, unit(*values))
+    return Placed(namespace, embedder, unit(*values), passage)
+
+
+def passages(*directions: Sequence[float]) -> tuple[Placed, ...]:
+    """The vectors of a text that has so many passages."""
+    return tuple(placed(*values, passage=number) for number, values in enumerate(directions))

@@ -24,7 +24,7 @@ from engram.ports import (
     Query,
     Scope,
 )
-from engram.testing.making import EMBEDDER, START, Maker, placed
+from engram.testing.making import EMBEDDER, START, Maker, passages, placed
 from engram.words import normal_form
 
 Ability = TypeVar("Ability")
@@ -310,7 +310,7 @@ class MemoryStoreContract:
         for name, direction in directions.items():
             (memory,) = _store(store, [replace(make.event(name), vectors=(placed(*direction),))])
             ids[memory.id] = name
-        found = {ids[id]: score for id, score in store.search(ALICE, Query(near=placed(1, 0)))}
+        found = {ids[match.id]: match.score for match in store.search(ALICE, Query(near=placed(1, 0)))}
         assert found == pytest.approx({"same": 1, "half": 0.5, "right": 0, "opposite": 0}, abs=1e-5)
         assert all(0 <= score <= 1 for score in found.values())
 
@@ -433,9 +433,9 @@ class MemoryStoreContract:
         )
         assert set(_ids(store, Query(near=places[0]))) == {both.id, one.id}
         for place in places[1:]:
-            ((id, score),) = store.search(ALICE, Query(near=place))
-            assert id == both.id
-            assert score == pytest.approx(1, abs=1e-5)
+            (found,) = store.search(ALICE, Query(near=place))
+            assert found.id == both.id
+            assert found.score == pytest.approx(1, abs=1e-5)
         assert _ids(store, Query(near=placed(1, 0, namespace="nowhere"))) == []
         assert _ids(store, Query(near=placed(1, 0, embedder="nobody@1"))) == []
 
@@ -443,6 +443,81 @@ class MemoryStoreContract:
         store.add(ALICE, [replace(make.event(), vectors=(placed(1, 0),))])
         with pytest.raises(InvalidInput):
             store.search(ALICE, Query(near=placed(1, 0, 0)))
+
+    # Passages -------------------------------------------------------------------------------------------
+
+    def test_a_memory_is_found_once_by_the_best_of_its_passages(self, store: MemoryStore, make: Maker) -> None:
+        directions = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        long, short = _store(
+            store,
+            [
+                replace(make.event("long"), vectors=passages(*directions)),
+                replace(make.event("short"), vectors=(placed(1, 1, 1),)),
+            ],
+        )
+        for number, direction in enumerate(directions):
+            first, second = store.search(ALICE, Query(near=placed(*direction)))
+            assert (first.id, first.passage, second.id, second.passage) == (long.id, number, short.id, 0)
+            assert first.score == pytest.approx(1, abs=1e-5)
+            assert second.score == pytest.approx(3**-0.5, abs=1e-5)
+        assert {match.passage for way in ("newest", "words") for match in store.search(ALICE, WAYS[way])} <= {0}
+
+    def test_a_limit_counts_memories_and_not_passages(self, store: MemoryStore, make: Maker) -> None:
+        long = [replace(make.event(), vectors=passages(*((9, i, n) for n in range(30)))) for i in range(4)]
+        short = [replace(make.event(), vectors=(placed(1, 9, i),)) for i in range(20)]
+        memories = _store(store, [*short, *long])
+        whole = store.search(ALICE, Query(near=placed(1, 0, 0), limit=100))
+        assert {match.id for match in whole} == {memory.id for memory in memories}
+        assert {match.id for match in whole[:4]} == {entry.memory.id for entry in long}
+        assert [match.passage for match in whole] == [0] * 24
+        for limit, offset in ((1, 0), (3, 0), (3, 3), (10, 0), (5, 20), (5, 24)):
+            piece = store.search(ALICE, Query(near=placed(1, 0, 0), limit=limit, offset=offset))
+            assert piece == whole[offset : offset + limit], (limit, offset)
+
+    def test_passages_do_not_crowd_out_what_passes_a_filter(self, store: MemoryStore, make: Maker) -> None:
+        crowd = [replace(make.event(), vectors=passages(*((9, i, n) for n in range(20)))) for i in range(5)]
+        rare = [replace(make.event(tags=["x"]), vectors=passages((0, 1, i), (1, 9, i))) for i in range(1, 4)]
+        memories = _store(store, [*rare, *crowd])[:3]
+        query = Query(near=placed(1, 0, 0), where=Filter(tags=frozenset({"x"})), limit=2)
+        found = store.search(ALICE, query) + store.search(ALICE, replace(query, offset=2))
+        assert [match.id for match in found] == [memory.id for memory in memories]
+        assert [match.passage for match in found] == [1, 1, 1]
+
+    def test_forgetting_removes_the_vectors_of_all_passages(self, store: MemoryStore, make: Maker) -> None:
+        directions = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        entry = replace(make.event(), vectors=(*passages(*directions), placed(1, 0, namespace="working")))
+        _store(store, [entry])
+        assert _ids(store, Query(near=placed(0, 0, 1))) == [entry.memory.id]
+        assert store.forget(ALICE, [entry.memory.id])[0].removed["vectors"] == 4
+        for direction in directions:
+            assert _ids(store, Query(near=placed(*direction))) == []
+        store.add(ALICE, [replace(entry, vectors=entry.vectors[:1])])
+        (found,) = store.search(ALICE, Query(near=placed(0, 0, 1)))
+        assert (found.id, found.passage) == (entry.memory.id, 0)
+        assert found.score == pytest.approx(0, abs=1e-5)
+
+    def test_passages_that_are_placed_replace_all_that_were_there(self, store: MemoryStore, make: Maker) -> None:
+        mirror = _ability(store, MirrorsVectors)  # type: ignore[type-abstract]
+        memory, other = _store(store, [make.event(), replace(make.event(), vectors=(placed(-1, 0, 0),))])
+        for directions in (((1, 0, 0),), ((0, 1, 0), (0, 0, 1), (1, 1, 0)), ((0, 1, 0), (1, 0, 0)), ((0, 0, 1),)):
+            vectors = passages(*directions)
+            added = mirror.place([(ALICE, memory.id, each) for each in vectors])
+            assert added == len(vectors)
+            assert [place.passages for place in mirror.indexes(ALICE, memory.id)] == [len(vectors)]
+            for axis in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+                near = placed(*axis)
+                expected = max(float(near.vector @ each.vector) for each in vectors)
+                best = next(match for match in store.search(ALICE, Query(near=near)) if match.id == memory.id)
+                assert best.score == pytest.approx(expected, abs=1e-5)
+                assert best.score == pytest.approx(float(near.vector @ vectors[best.passage].vector), abs=1e-5)
+        assert mirror.count_unembedded(LONG_TERM, EMBEDDER) == 0
+        assert mirror.discard_vectors(LONG_TERM, "another@1") == 2
+        assert mirror.unembedded(LONG_TERM, EMBEDDER, 9) == [memory, other]
+
+    def test_passages_of_different_lengths_are_refused(self, store: MemoryStore, make: Maker) -> None:
+        with pytest.raises(InvalidInput):
+            store.add(ALICE, [replace(make.event(), vectors=passages((1, 0, 0), (1, 0)))])
+        assert _ids(store, Query()) == []
 
     # Forgetting -----------------------------------------------------------------------------------------
 
@@ -833,6 +908,21 @@ class DurableStoreContract:
         assert _ids(two, WAYS["vector"]) == [memory.id]
         mirror.discard_vectors(LONG_TERM, "another@1")
         assert _ids(two, WAYS["vector"]) == []
+
+    def test_passages_that_one_store_placed_or_forgot_are_so_for_the_other(
+        self, open_store: Callable[[], MemoryStore]
+    ) -> None:
+        one, two = open_store(), open_store()
+        mirror, make = _ability(one, MirrorsVectors), Maker("alice")  # type: ignore[type-abstract]
+        vectors = passages((0, 1, 0), (0, 0, 1), (1, 0, 0))
+        long, other = _store(one, [replace(make.event(), vectors=vectors), replace(make.event(), vectors=vectors)])
+        assert {match.passage for match in two.search(ALICE, WAYS["vector"])} == {2}
+        mirror.place([(ALICE, long.id, vector) for vector in vectors[:2]])
+        found = {match.id: match for match in two.search(ALICE, WAYS["vector"])}
+        assert found[long.id].score == pytest.approx(0, abs=1e-5)
+        assert found[other.id].score == pytest.approx(1, abs=1e-5)
+        one.forget(ALICE, [other.id])
+        assert _ids(two, WAYS["vector"]) == [long.id]
 
 
 def _findable(store: MemoryStore, make: Maker) -> list[Memory]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from engram.ports import Match, Matrix, Shelf, Vector
 class ExactVectors:
     """A `VectorStore` in this process: one growing matrix per shelf."""
 
-    def __init__(self) -> None:
-        self._shelves: dict[Shelf, _Rows] = {}
+    def __init__(self, rows: Callable[[int], Rows] | None = None) -> None:
+        self._make = rows or Rows
+        self._shelves: dict[Shelf, Rows] = {}
         self._lock = threading.Lock()
 
     def add(self, shelf: Shelf, ids: Sequence[str], vectors: Matrix) -> None:
@@ -24,8 +25,9 @@ class ExactVectors:
         if len(ids) == 0:
             return
         with self._lock:
-            rows = self._shelves.setdefault(shelf, _Rows(vectors.shape[1]))
-            rows.put(ids, vectors)
+            if shelf not in self._shelves:
+                self._shelves[shelf] = self._make(vectors.shape[1])
+            self._shelves[shelf].put(ids, vectors)
 
     def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
         """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
@@ -50,7 +52,7 @@ class ExactVectors:
             self._shelves.clear()
 
 
-class _Rows:
+class Rows:
     """The vectors of one shelf, packed without holes; a removed row is filled by the last one."""
 
     def __init__(self, dim: int) -> None:
@@ -59,16 +61,19 @@ class _Rows:
         self._position: dict[str, int] = {}
 
     def put(self, ids: Sequence[str], vectors: Matrix) -> None:
+        """Add or replace; the last of equal ids counts."""
         self._refuse_other_lengths(vectors.shape[1])
-        self._reserve(len(self._ids) + len(ids))
-        for id, vector in zip(ids, vectors, strict=True):
-            position = self._position.get(id)
-            if position is None:
-                position = self._position[id] = len(self._ids)
-                self._ids.append(id)
-            self._matrix[position] = vector
+        latest = {id: row for row, id in enumerate(ids)}
+        first, fresh = len(self._ids), [id for id in latest if id not in self._position]
+        self._reserve(first + len(fresh))
+        self._ids += fresh
+        self._position.update(zip(fresh, range(first, len(self._ids)), strict=True))
+        positions = np.array([self._position[id] for id in latest], dtype=np.intp)
+        self._matrix[positions] = vectors[list(latest.values())]
+        self._written(positions)
 
     def drop(self, ids: Sequence[str]) -> None:
+        """Take out what is there of these."""
         for id in ids:
             position = self._position.pop(id, None)
             if position is None:
@@ -78,20 +83,28 @@ class _Rows:
                 self._ids[position] = last
                 self._position[last] = position
                 self._matrix[position] = self._matrix[len(self._ids)]
+                self._written(np.array([position]))
 
     def nearest(self, vector: Vector, k: int, among: frozenset[str] | None) -> list[Match]:
+        """The k most similar, best first."""
         self._refuse_other_lengths(len(vector))
-        if among is None:
-            positions = None
-            similarity = self._matrix[: len(self._ids)] @ vector
-        else:
-            chosen = sorted(self._position[id] for id in among if id in self._position)
-            positions = np.array(chosen, dtype=np.intp)
-            similarity = self._matrix[positions] @ vector
+        positions = None if among is None else self._positions(among)
+        return self._compare(vector, k, positions)
+
+    def _positions(self, ids: Iterable[str]) -> NDArray[np.intp]:
+        return np.array(sorted(self._position[id] for id in ids if id in self._position), dtype=np.intp)
+
+    def _compare(self, vector: Vector, k: int, positions: NDArray[np.intp] | None) -> list[Match]:
+        """Compare with every row, or with these."""
+        matrix = self._matrix[: len(self._ids)] if positions is None else self._matrix[positions]
+        similarity = matrix @ vector
         order = _largest(similarity, k)
         picked = order if positions is None else positions[order]
         scores = np.clip(similarity[order], 0, 1)
-        return [Match(self._ids[p], float(s)) for p, s in zip(picked, scores, strict=True)]
+        return [Match(self._ids[p], s) for p, s in zip(picked.tolist(), scores.tolist(), strict=True)]
+
+    def _written(self, positions: NDArray[np.intp]) -> None:
+        """Called when rows changed."""
 
     def _refuse_other_lengths(self, dim: int) -> None:
         if dim != self._matrix.shape[1]:

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 
 from engram.errors import Conflict, InvalidInput, StoreClosed, StoreError
 from engram.model import ForgetReceipt, Memory, Receipt
-from engram.ports import Entry, Match, Placed, Query, Scope, Vector
+from engram.ports import Entry, Match, Placed, Query, Scope
 from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
 from engram.words import normal_form, query_terms
 
@@ -37,7 +37,7 @@ class _Room(NamedTuple):
             raise Conflict(f"there is a memory {entry.memory.id} already; nothing was stored. Use a new id")
         else:
             for placed in entry.vectors:
-                next(self.near(placed), None)  # refuses a vector that cannot be compared with the others
+                next(self.near(placed, [*self.entries.values(), entry]), None)  # refuses what cannot be compared
             self.entries[entry.memory.id] = entry
             if entry.merge_key is not None:
                 self.merges[entry.merge_key] = entry.memory.id
@@ -53,16 +53,16 @@ class _Room(NamedTuple):
         counts = {"evidence": entry.memory.evidence - 1, "keys": len(keys), "vectors": len(entry.vectors)}
         return ForgetReceipt(id=id, forgotten=True, removed={"memories": 1, "words": 1, **counts})
 
-    def near(self, place: Placed) -> Iterator[tuple[str, Vector]]:
-        """The vectors that were made by the same embedder for the same namespace."""
-        for id, held in ((id, held) for id, entry in self.entries.items() for held in entry.vectors):
+    def near(self, place: Placed, entries: Iterable[Entry]) -> Iterator[Match]:
+        """How similar the vectors are that the same embedder made for the same namespace, one for each passage."""
+        for id, held in ((entry.memory.id, held) for entry in entries for held in entry.vectors):
             if (held.namespace, held.embedder) == (place.namespace, place.embedder):
                 if held.vector.shape != place.vector.shape:
                     raise InvalidInput(f"vectors of {held.embedder} have another length here; use one model for all")
-                yield id, held.vector
+                yield Match(id, float(np.clip(held.vector @ place.vector, 0, 1)), held.passage)
 
     def search(self, query: Query) -> list[Match]:
-        """Every memory is looked at; among equals the one stored later comes first."""
+        """Every memory is looked at, by its best passage; among equals the one stored later comes first."""
         memories = (entry.memory for entry in reversed(self.entries.values()))
         passing = [memory for memory in memories if accepts(query.where, memory, normal_form(memory.context))]
         if query.words is not None:
@@ -70,8 +70,8 @@ class _Room(NamedTuple):
             shared = [Match(memory.id, len(terms.intersection(memory_terms(memory)))) for memory in passing]
             found = [match for match in shared if match.score]
         elif query.near is not None:
-            near, vector = dict(self.near(query.near)), query.near.vector
-            found = [Match(m.id, float(np.clip(near[m.id] @ vector, 0, 1))) for m in passing if m.id in near]
+            best = {m.id: m for m in sorted(self.near(query.near, self.entries.values()), key=lambda m: m.score)}
+            found = [best[memory.id] for memory in passing if memory.id in best]
         else:
             return [Match(m.id, 0.0) for m in sorted(passing, key=lambda m: m.happened_at, reverse=True)]
         return sorted(found, key=lambda match: match.score, reverse=True)
@@ -145,5 +145,5 @@ class JsonLinesStore:
 
 
 def _entry(memory: Any, key: Any, merge_key: Any, vectors: Any) -> Entry:
-    placed = tuple(Placed(space, name, np.array(row, np.float32)) for space, name, row in vectors)
+    placed = tuple(Placed(space, name, np.array(row, np.float32), number) for space, name, row, number in vectors)
     return Entry(Memory(**memory), key, merge_key, placed)

@@ -1,0 +1,172 @@
+"""Words in SQLite: an FTS5 table whose rows are numbered like the memories, searched best first.
+
+Scoring a row costs far more than finding it, and a word that every tenth memory holds says little. So the words that
+tell most choose the candidates, the index alone ranks them, and only the best are looked up in the tables. Whenever
+that gives fewer than there could be, the search is done again without shortcuts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from engram.ports import Match, Query, Scope, Spread
+from engram.stores.rules import ENOUGH
+from engram.stores.schema import memories
+from engram.words import digest
+
+MOST_SCORED = 2_500
+"""How many rows may be scored before frequent words are left out of the search."""
+
+MAJORITY = 0.5
+"""From this share of all rows on, naming the scope in the search costs more than it saves."""
+
+VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'memory_words', 'row')"
+"""For each connection: how many rows hold a term."""
+
+_words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
+_score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
+_INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
+_UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
+_KNOWN = sa.text("SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value")
+_HOLDERS = sa.text("SELECT count(*) FROM memory_words WHERE memory_words MATCH :match")
+_ROWS = sa.text("SELECT count(*) FROM memory_words_docsize")
+
+
+class FtsWords:
+    """The index of one database. What it knows about sizes is only used to choose the faster way."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Scope, tuple[int, int, int]] = {}
+
+    def index(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+        """Make rows (agent, seq, terms) findable by their terms."""
+        if rows:
+            conn.execute(
+                _INDEX,
+                [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
+            )
+
+    def unindex(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
+        """Make rows unfindable."""
+        if seqs:
+            conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
+
+    def search(
+        self,
+        conn: sa.Connection,
+        scope: Scope,
+        terms: list[str],
+        query: Query,
+        clauses: Sequence[sa.ColumnElement[bool]],
+        latest: int,
+    ) -> list[Match]:
+        """The rows that hold any of the terms and fulfil the clauses, best first; `latest` is the newest number."""
+        wanted, holders = query.limit + query.offset, self.holders(conn, terms)
+        known = [term for term in terms if term in holders]
+        if not known:
+            return []
+        telling = _telling(known, holders, wanted)
+        own, all_rows = self._size(conn, scope, latest)
+        match = _match(telling, None if own > MAJORITY * all_rows else scope)
+        found = self._shortcut(conn, match, query, clauses)
+        if found is None or (len(found) < wanted and len(telling) < len(known)):
+            found = self._thorough(conn, _match(known, scope), query, clauses)
+        return found[query.offset : wanted]
+
+    def holders(self, conn: sa.Connection, terms: Sequence[str]) -> Mapping[str, int]:
+        """How many rows of the file hold each term, without those that none holds."""
+        return {row.term: row.doc for row in conn.execute(_KNOWN, {"terms": json.dumps(list(terms))})}
+
+    def spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str], latest: int) -> Spread:
+        """How common the terms are in a scope; where others are the majority, only it is counted."""
+        own, all_rows = self._size(conn, scope, latest)
+        if own > MAJORITY * all_rows:
+            return Spread(own, {term: min(own, count) for term, count in self.holders(conn, terms).items()})
+        counts = {term: conn.execute(_HOLDERS, {"match": _match([term], scope)}).scalar_one() for term in terms}
+        return Spread(own, counts)
+
+    def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        """What the index has of each row."""
+        rows = conn.execute(sa.select(_words.c.rowid, _words.c.scope, _words.c.words))
+        return ((seq, (scope, words)) for seq, scope, words in rows)
+
+    def _shortcut(
+        self, conn: sa.Connection, match: str, query: Query, clauses: Sequence[sa.ColumnElement[bool]]
+    ) -> list[Match] | None:
+        """The best rows of the index that pass the filter; `None` if others could take the place of the rest."""
+        enough = (query.limit + query.offset) * ENOUGH
+        ranked = (
+            sa.select(_words.c.rowid, _score.label("score"))
+            .where(sa.literal_column("memory_words").op("MATCH")(match))
+            .order_by(sa.desc("score"), _words.c.rowid.desc())
+            .limit(enough)
+        )
+        best = [(seq, score) for seq, score in conn.execute(ranked)]
+        listed = sa.func.json_each(json.dumps([seq for seq, _ in best])).table_valued("value")
+        passing = sa.select(memories.c.seq, memories.c.id).where(
+            memories.c.seq.in_(sa.select(listed.c.value)), *clauses
+        )
+        ids = {row.seq: row.id for row in conn.execute(passing)}
+        found = [Match(ids[seq], max(0.0, score)) for seq, score in best if seq in ids]
+        return None if len(best) == enough and len(found) < query.limit + query.offset else found
+
+    def _thorough(
+        self, conn: sa.Connection, match: str, query: Query, clauses: Sequence[sa.ColumnElement[bool]]
+    ) -> list[Match]:
+        """Every row that the index finds, filtered before it is ranked."""
+        found = (
+            sa.select(memories.c.id, _score.label("score"))
+            .select_from(sa.join(_words, memories, memories.c.seq == _words.c.rowid))
+            .where(sa.literal_column("memory_words").op("MATCH")(match), *clauses)
+            .order_by(sa.desc("score"), memories.c.seq.desc())
+            .limit(query.limit + query.offset)
+        )
+        return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
+
+    def _size(self, conn: sa.Connection, scope: Scope, latest: int) -> tuple[int, int]:
+        """How many rows belong to this scope, and how many there are; counted anew after a tenth more writes."""
+        seen, own, all_rows = self._sizes.get(scope, (0, 0, 0))
+        if latest > 1.1 * seen:
+            own = self.holders(conn, [scope_term(scope.agent)]).get(scope_term(scope.agent), 0)
+            all_rows = int(conn.execute(_ROWS).scalar_one())
+            self._sizes[scope] = (latest, own, all_rows)
+        return own, all_rows
+
+
+def scope_term(agent: str) -> str:
+    """What stands for a scope in the index: a term that no text has."""
+    return "s" + digest(agent)
+
+
+def counter_of(terms: Sequence[str]) -> Callable[[str], tuple[int, list[int]]]:
+    """Counts terms: from a row's words to how many there are, and how often each of the terms is among them."""
+    place = {term: column for column, term in enumerate(terms)}
+
+    def counted(words: str) -> tuple[int, list[int]]:
+        held, counts = words.split(), [0] * len(place)
+        for term in held:
+            if term in place:
+                counts[place[term]] += 1
+        return len(held), counts
+
+    return counted
+
+
+def _match(terms: Sequence[str], scope: Scope | None) -> str:
+    """FTS5's words for "any of these"; the scope is an indexed term, too, which narrows the search."""
+    any_of = "words : (" + " OR ".join(f'"{term}"' for term in terms) + ")"
+    return any_of if scope is None else f'scope : "{scope_term(scope.agent)}" AND {any_of}'
+
+
+def _telling(terms: Sequence[str], holders: Mapping[str, int], wanted: int) -> list[str]:
+    """The rarest terms, as many as can be afforded, and enough of them to find what is wanted."""
+    kept, rows = [], 0
+    for term in sorted(terms, key=lambda term: holders[term]):
+        if rows >= wanted and rows + holders[term] > MOST_SCORED:
+            break
+        kept.append(term)
+        rows += holders[term]
+    return kept
