@@ -14,7 +14,7 @@ from engram.engine import Engram
 from engram.errors import Conflict, InvalidInput, ModelError, NotFound, StoreClosed
 from engram.ids import Sources
 from engram.model import Clean
-from engram.ports import Matrix, Purpose
+from engram.ports import Matrix, Purpose, Query, Scope
 from engram.privacy import SecretRedactor
 from engram.stores.memory import InMemoryStore
 from engram.upkeep import reembed
@@ -122,6 +122,23 @@ def test_a_memory_is_not_lost_to_a_model_and_upkeep_fills_the_vector_in() -> Non
     embedder.away = False
     assert reembed(brain) == 1
     assert alice.recall("cold cache")[0].why["found_by"] == "both"
+
+
+def test_a_long_text_is_embedded_in_passages_and_a_short_one_as_it_is(path: Path) -> None:
+    with engram.open(path, embedder="hashing") as brain:
+        alice = brain.agent("alice")
+        report = " ".join(f"Line {n} is about the weather in the mountains." for n in range(200))
+        receipts = alice.remember(["Snow is cold", report + " Marmots whistle.", "Rain is wet"], context="the journal")
+        counts = [alice.indexes(str(receipt.id))[0].passages for receipt in receipts]
+        assert counts[0] == counts[2] == 1
+        assert counts[1] > 5
+        near = brain.near(Clean("Marmots whistle."))
+        best = brain.store.search(Scope("alice"), Query(near=near, limit=9))
+        assert (best[0].id, best[0].passage) == (receipts[1].id, counts[1] - 1)
+        assert sorted(match.id for match in best) == sorted(str(receipt.id) for receipt in receipts)
+    with engram.open(path, embedder="hashing:64") as brain:
+        assert reembed(brain, drop_old=True) == 3
+        assert [brain.agent("alice").indexes(str(receipt.id))[0].passages for receipt in receipts] == counts
 
 
 def test_a_secret_reaches_neither_the_store_nor_the_file(path: Path) -> None:

@@ -28,8 +28,10 @@ from engram.model import (
     Receipt,
     Suggestion,
     joined,
+    pieces,
     quality,
 )
+from engram.passages import passages
 from engram.ports import (
     LONG_TERM,
     Annotates,
@@ -110,14 +112,19 @@ class Engram:
     def embed(self, entries: Sequence[Entry]) -> tuple[list[Entry], str | None]:
         """The entries with their vectors, or as they were and the reason why there are none."""
         try:
-            matrix = self._vectors([joined(e.memory.context, e.memory.text) for e in entries], "document")
-            name = self.embedder.identity
+            vectors = self.places([entry.memory for entry in entries])
         except Exception as error:  # noqa: BLE001 - a memory is never lost to a model, whatever the model does
             reason = f"stored without a vector, `engram upkeep reembed` will add it: {error}"
             self._say(reason)
             return list(entries), reason
-        pairs = zip(entries, matrix, strict=True)
-        return [replace(e, vectors=(Placed(LONG_TERM, name, vector),)) for e, vector in pairs], None
+        return [replace(entry, vectors=own) for entry, own in zip(entries, vectors, strict=True)], None
+
+    def places(self, memories: Sequence[Memory]) -> list[tuple[Placed, ...]]:
+        """The vectors of each memory, one for each passage of what it says. Raises `ModelError`."""
+        texts = [pieces(joined(memory.context, memory.text), passages) for memory in memories]
+        rows = iter(self._vectors([passage for several in texts for passage in several], "document"))
+        name = self.embedder.identity
+        return [tuple(Placed(LONG_TERM, name, next(rows), n) for n in range(len(several))) for several in texts]
 
     def near(self, query: Clean) -> Placed | None:
         """The place of a query among the vectors, or `None` when it cannot be embedded."""
@@ -237,6 +244,7 @@ class AgentHandle:
         since: When | None = None,
         until: When | None = None,
         as_of: When | None = None,
+        now: When | None = None,
         session: str | None = None,
         min_score: float = 0.0,
         shared: bool = True,
@@ -246,20 +254,22 @@ class AgentHandle:
         """The memories that answer a query, best first, with the parts of their scores.
 
         Only what is valid now, or was at `as_of`. `tags` must all be there; `since` is inclusive, `until` exclusive.
+        `now` is when the query was asked, if that was not just now: what "last week" in it is meant from.
         `group_by="session"` keeps the best hit of each session; `budget_tokens` limits the length of all texts.
         """
-        now = self._brain.sources.now()
+        at = self._brain.sources.now()
         clean = self._clean("query", query)
         where = self._filter(kinds, tags, since, until, as_of, session)
-        where = where if as_of is not None else replace(where, current=now)
+        where = where if as_of is not None else replace(where, current=at)
         if budget_tokens is not None:
             _count("budget_tokens", budget_tokens, MAX_BUDGET)
         if group_by not in {None, "session"}:
             raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
-        wanted = Wanted(_count("k", k), where, _share("min_score", min_score), group_by, budget_tokens)
-        hits = recall(self._store, self._scope, clean, self._brain.near(clean), wanted)
+        meant = _moment("now", now) or at
+        wanted = Wanted(meant, _count("k", k), where, _share("min_score", min_score), group_by, budget_tokens)
+        hits = recall(self._store, self._scope, clean, self._brain.near, wanted)
         if hits and isinstance(self._store, CountsAccess):
-            self._store.touch(self._scope, [hit.id for hit in hits], now)
+            self._store.touch(self._scope, [hit.id for hit in hits], at)
         return hits
 
     def suggest(self, *, context: str, actions: Sequence[str] | None = None, explore: bool = False) -> Suggestion:

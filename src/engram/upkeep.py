@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from engram.engine import Engram
 from engram.errors import Conflict, Unsupported
-from engram.model import joined
-from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Placed, Scope, SyncsVectors
+from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Scope, SyncsVectors
 
 BATCH = 64
 PAGE = 500
@@ -15,7 +14,7 @@ Progress = Callable[[int, int], None]
 
 
 def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool = False) -> int:
-    """Give every memory a vector of the embedder in use; how many were added.
+    """Give every memory its vectors of the embedder in use; how many memories got some.
 
     Each batch is committed, so it can be stopped and started again. The vectors of other embedders stay until
     all are done, and then only go when `drop_old` says so.
@@ -25,11 +24,9 @@ def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool =
     total = store.count_unembedded(LONG_TERM, embedder.identity)
     done = 0
     while batch := store.unembedded(LONG_TERM, embedder.identity, BATCH):
-        matrix = embedder.embed([joined(memory.context, memory.text) for memory in batch])
-        pairs = zip(batch, matrix, strict=True)
-        done += store.place(
-            [(Scope(m.agent), m.id, Placed(LONG_TERM, embedder.identity, vector)) for m, vector in pairs]
-        )
+        given = zip(batch, brain.places(batch), strict=True)
+        store.place([(Scope(memory.agent), memory.id, placed) for memory, own in given for placed in own])
+        done += len(batch)  # who was forgotten meanwhile lacks nothing
         if progress is not None:
             progress(done, max(total, done))
     store.set_embedder(embedder.identity)
@@ -62,9 +59,12 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
     """Copy everything from one database to another that is new; how many rows of each table.
 
     It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
-    up; raises `Conflict` if they differ, which they do when somebody wrote to the source meanwhile.
+    up; raises `Conflict` if they differ, which they do when somebody wrote to the source meanwhile, or something in
+    it expired.
     """
     giver, taker = _copied(source), _copied(target)
+    if lost := [table for table in giver.tables() if table not in taker.tables()]:
+        raise Unsupported(f"the target cannot keep {', '.join(lost)}; nothing was copied. Name another target")
     before = {table: giver.tally(table) for table in giver.tables()}
     total, done = sum(tally.rows for tally in before.values()), 0
     taker.begin_copy(name)
@@ -78,13 +78,16 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
     taker.end_copy()
     for table, tally in before.items():
         if taker.tally(table) != tally:
-            raise Conflict(f"the copy of {table} is not what the source was; nobody may write meanwhile. Copy it anew")
+            raise Conflict(
+                f"the copy of {table} is not what the source was; nobody may write meanwhile, and nothing may expire. "
+                "Copy it anew, to a new database"
+            )
     return {table: tally.rows for table, tally in before.items()}
 
 
 def _copied(store: MemoryStore) -> Copies:
     if not isinstance(store, Copies):
-        raise Unsupported("only SQLite and PostgreSQL databases can be copied; this store is neither")
+        raise Unsupported("this store cannot hand over all it keeps; SQLite, PostgreSQL and Redis can be copied")
     return store
 
 
