@@ -31,7 +31,7 @@ check: lint  ## run the checks and the fast tests
 
 .PHONY: backends
 backends: $(MODELS)/installed  ## run every test, and write down which back end keeps which contract
-	$(PYTEST) --backends-table docs/backends.md
+	$(PYTEST) tests --backends-table docs/backends.md
 
 .PHONY: lint
 lint: .venv/installed
@@ -44,6 +44,9 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/writes.py
 	$(BIN)/python benchmarks/redaction.py
 	$(BIN)/python benchmarks/backends.py
+	$(BIN)/python benchmarks/vectors.py
+	$(BIN)/python benchmarks/embedding.py
+	$(BIN)/engram bench latency --sizes 10000,100000
 
 nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
 	ENGRAM_LONG=1 $(PYTEST) -m slow

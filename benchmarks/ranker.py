@@ -84,7 +84,7 @@ def examples(data: DataSet, folder: Path) -> list[Example]:
             now = question.asked_at or brain.sources.now()
             (clean,) = brain.redactor.clean([question.text])
             asked, wanted = understand(clean.text, now, store.speakers(scope)), Wanted(now)
-            found = find(store, scope, asked, brain.near, wanted)
+            found = find(store, scope, asked, brain.near(asked.text), wanted)
             first = fuse([*found.words.values()], [*found.near.values()], Weights())
             seen = look(store, store, scope, asked, found, [one.id for one in first[:CANDIDATES]], wanted.where)
             if not seen.candidate.any():

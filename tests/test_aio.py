@@ -13,7 +13,7 @@ from engram.aio import AsyncAgent, AsyncEngram
 from engram.engine import AgentHandle, Engram
 
 PAIRS = [(Engram, AsyncEngram), (AgentHandle, AsyncAgent)]
-SYNC_ONLY = {"embed", "near", "embedder"}  # what the engine itself uses
+SYNC_ONLY = {"embed", "near", "embedder", "places"}  # what the engine itself uses
 
 
 @pytest.mark.parametrize(("sync", "aio"), PAIRS)

@@ -308,9 +308,45 @@ def test_search_takes_its_options(run: Run) -> None:
     assert run("memory search 'red apple' -n 2").stdout.startswith("Found 2 memories from default:\n  • red apple")
     assert len(value(run("memory search 'red apple' --json --group-by session --min-score 0.3"))) == 1
     assert len(value(run("memory search 'red apple' --json --budget-tokens 4"))) == 1
-    assert "words " in run("memory search 'red apple' --explain").stdout
     assert run("memory search zebra --min-score 1").stdout == "Found no memories.\n"
     assert run("memory search zebra --min-score 1 --json").stdout == "[]\n"
+
+
+def test_explain_prints_how_each_hit_was_found_and_what_its_score_is_made_of(run: Run) -> None:
+    run("memory add 'red apple pie' --session s --speaker Ann --tag fruit --importance 0.9")
+    run("memory add 'a car' --session s --speaker Bob --tag fruit")
+    plain = run("memory search 'red apple' --tag fruit -n 1").stdout
+    lines = run("memory search 'red apple' --tag fruit -n 1 --explain --min-score 0.01 --since 2d").stdout.splitlines()
+    head, limits, text, facts, found, parts = lines
+    assert [head, text, facts] == plain.splitlines()
+    assert limits.startswith("  only tag fruit, since 20")
+    assert limits.endswith(", valid now, min score 0.01")
+    assert found.startswith("    found by both, similarity 0.")
+    names, sizes = zip(*(part.rsplit(" ", 1) for part in parts.strip().split(", ")), strict=True)
+    assert {"similar", "words near", "importance"} <= set(names)
+    assert not {"found by", "similarity", "passage"} & set(names)
+    assert list(map(abs, map(float, sizes))) == sorted(map(abs, map(float, sizes)), reverse=True)
+    assert all(size[0] in "+-" for size in sizes)
+
+
+def test_explain_says_what_limited_a_search_that_found_nothing(run: Run) -> None:
+    run("memory add 'red apple pie'")
+    assert run("memory search apple --kind plan --as-of 2020-01-01 --session s --explain").stdout == (
+        "Found no memories.\n  only kind plan, as of 2020-01-01 00:00:00Z, session s\n"
+    )
+
+
+def test_explain_names_the_passage_of_a_long_text(run: Run) -> None:
+    long = " ".join(f"Line {n} is about the weather in the mountains." for n in range(200))
+    run(f"memory add '{long} Marmots whistle.'")
+    assert ", passage " in run("memory search 'Marmots whistle' --explain").stdout
+
+
+def test_explain_says_that_a_decision_is_of_the_same_context(run: Run) -> None:
+    run("memory record --context deploy-freeze --action wait --outcome success")
+    said = run("memory retrieve --context deploy-freeze --explain").stdout
+    assert "\n  only valid now\n" in said
+    assert "\n    found by same context\n" in said
 
 
 def test_the_token_budget_holds_for_all_agents_together(run: Run) -> None:

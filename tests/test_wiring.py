@@ -68,6 +68,6 @@ def test_the_embedder_is_chosen_at_first_need_and_remembered(path: Path) -> None
 
 
 def test_our_own_back_ends_come_through_the_same_door() -> None:
-    assert plugins.find("vectors", "exact")
+    assert plugins.find("vectors", "qdrant")
     assert plugins.find("stores", "sqlite")
     assert plugins.find("stores", "memory")

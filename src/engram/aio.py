@@ -43,6 +43,7 @@ class AsyncAgent:
 
     record_decision = _in_thread(AgentHandle.record_decision)
     recall = _in_thread(AgentHandle.recall)
+    credit = _in_thread(AgentHandle.credit)
     suggest = _in_thread(AgentHandle.suggest)
     decisions = _in_thread(AgentHandle.decisions)
     get = _in_thread(AgentHandle.get)

@@ -15,7 +15,8 @@ from typing import Any, Literal, overload
 
 from engram.errors import InvalidInput, ModelError, NotFound, Unsupported
 from engram.ids import Sources, aware
-from engram.learn import decisions
+from engram.learn import credits, decisions
+from engram.learn.tuning import Tuning
 from engram.memory.drafting import handle, prepare, refuse_list, rejected
 from engram.model import (
     Clean,
@@ -37,6 +38,8 @@ from engram.ports import (
     Annotates,
     Changes,
     CountsAccess,
+    Credit,
+    CreditsRecalls,
     Embedder,
     Entry,
     Filter,
@@ -49,11 +52,13 @@ from engram.ports import (
     Query,
     Redactor,
     Scope,
+    Surveys,
     is_unit,
     unstorable,
 )
+from engram.retrieve.rank import PARTS, Weights
 from engram.retrieve.search import Wanted, recall
-from engram.words import normal_form
+from engram.words import digest, normal_form
 
 MAX_K = 1000
 MAX_EPISODES = 10_000
@@ -80,6 +85,7 @@ class Engram:
         self.store = store
         self.redactor = redactor
         self.sources = sources
+        self.tuning = Tuning(store)
         self._say = say
         self._choose_embedder = embedder
         self._embedder: Embedder | None = None
@@ -266,11 +272,30 @@ class AgentHandle:
         if group_by not in {None, "session"}:
             raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
         meant = _moment("now", now) or at
-        wanted = Wanted(meant, _count("k", k), where, _share("min_score", min_score), group_by, budget_tokens)
+        weights = Weights(tuned=self._brain.tuning.multipliers(self._scope, at))
+        wanted = Wanted(meant, _count("k", k), where, _share("min_score", min_score), group_by, budget_tokens, weights)
         hits = recall(self._store, self._scope, clean, self._brain.near, wanted)
         if hits and isinstance(self._store, CountsAccess):
             self._store.touch(self._scope, [hit.id for hit in hits], at)
         return hits
+
+    def credit(self, hits: Sequence[Hit], helped: str | Hit | Iterable[str | Hit], *, key: str | None = None) -> bool:
+        """Tell what became of a recall: which of its hits helped, by id or as hits; an empty list, if none did.
+
+        Hits above the last that helped count as looked at in vain, and all do if none helped; about those below it
+        nothing is known. What helps more often ranks higher, and `engram upkeep tune` learns from it what matters to
+        this agent. With a `key` it counts once, however often it is told: `False` if it was known.
+        """
+        if not isinstance(self._store, CreditsRecalls):
+            raise Unsupported("this store does not keep what became of recalls; SQLite and PostgreSQL do")
+        shown = credits.shown(hits, self.name)
+        chosen = credits.chosen(helped, shown)
+        at = self._brain.sources.now()
+        id = self._brain.sources.new_id() if key is None else digest(self._handle("key", key))
+        names = PARTS if isinstance(self._store, Surveys) else ()
+        parts = credits.parts(shown, names, self._brain.tuning.multipliers(self._scope, at))
+        event = Credit(id, at, tuple(hit.id for hit in shown), chosen, parts)
+        return bool(shown) and self._store.credit(self._scope, event)
 
     def suggest(self, *, context: str, actions: Sequence[str] | None = None, explore: bool = False) -> Suggestion:
         """What to do in a context, from the outcomes of the same context: a recommendation or an abstention."""

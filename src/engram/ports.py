@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -156,6 +157,27 @@ class Spread(NamedTuple):
     holders: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What became of one recall: what it showed, best first, and which of that helped. Numbers and ids, no text."""
+
+    id: str
+    at: datetime
+    order: tuple[str, ...]
+    helped: frozenset[str]
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What each score was made of, before anything was learned from credits; a part that is not there is 0."""
+
+    @property
+    def hindered(self) -> frozenset[str]:
+        """Those that were looked at in vain: all above the last that helped, or all, if none did.
+
+        Nobody knows about those below it: who has found what he needs looks no further.
+        """
+        last = max((n for n, id in enumerate(self.order) if id in self.helped), default=len(self.order))
+        return frozenset(self.order[:last]) - self.helped
+
+
 class Match(NamedTuple):
     """An id and how well it matches: BM25 for words, similarity in [0, 1] for vectors, 0 for newest.
 
@@ -296,6 +318,35 @@ class CountsAccess(Protocol):
 
 
 @runtime_checkable
+class CreditsRecalls(Protocol):
+    """Keeps what became of recalls, and counts for each memory how often it helped."""
+
+    def credit(self, scope: Scope, credit: Credit) -> bool:
+        """Keep a credit and count it, in one transaction; `False`, and nothing is counted, if its id is known.
+
+        Memories that are gone are not counted. An agent who has stored nothing has nothing to credit: `False`.
+        """
+        ...
+
+    def credits(self, scope: Scope, limit: int) -> list[Credit]:
+        """The newest credits, the oldest of them first."""
+        ...
+
+
+@runtime_checkable
+class KeepsSettings(Protocol):
+    """Keeps what Engram itself has to remember about a database."""
+
+    def setting(self, name: str) -> str | None:
+        """The value of a setting, or `None`."""
+        ...
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keep a value, instead of the one that was there."""
+        ...
+
+
+@runtime_checkable
 class Surveys(Protocol):
     """Knows what surrounds its memories, which recall ranks by. Without it, words and vectors alone decide."""
 
@@ -309,6 +360,15 @@ class Surveys(Protocol):
 
     def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
         """How common the terms are."""
+        ...
+
+
+@runtime_checkable
+class Snapshots(Protocol):
+    """Can show one state of a scope to several calls, which spares each of them a transaction."""
+
+    def snapshot(self, scope: Scope) -> AbstractContextManager[None]:
+        """Within it, all that this thread reads of the scope is of one moment. No model may be asked meanwhile."""
         ...
 
 

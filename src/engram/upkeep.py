@@ -6,10 +6,23 @@ from collections.abc import Callable, Mapping
 
 from engram.engine import Engram
 from engram.errors import Conflict, Unsupported
-from engram.ports import LONG_TERM, Copies, Maintains, MemoryStore, MirrorsVectors, Scope, SyncsVectors
+from engram.learn.ranking import Outcome, decide
+from engram.ports import (
+    LONG_TERM,
+    Copies,
+    CreditsRecalls,
+    KeepsSettings,
+    Maintains,
+    MemoryStore,
+    MirrorsVectors,
+    Scope,
+    SyncsVectors,
+)
 
 BATCH = 64
 PAGE = 500
+CREDITS = 2000
+"""So many of an agent's newest credits are learned from."""
 Progress = Callable[[int, int], None]
 
 
@@ -53,6 +66,26 @@ def sync(brain: Engram, progress: Progress | None = None, *, anew: bool = False)
     if not isinstance(brain.store, SyncsVectors):
         raise Unsupported("this store has no vector database beside it; there is nothing to bring in step")
     return brain.store.sync(anew=anew, progress=progress)
+
+
+def tune(brain: Engram, *, dry_run: bool = False) -> Mapping[str, Outcome]:
+    """Learn from what agents have credited how to rank what they recall; what was decided, for each who has credited.
+
+    What is learned is used only if it proves to be better, and no longer when it ceases to be.
+    """
+    store = brain.store
+    if not isinstance(store, CreditsRecalls) or not isinstance(store, KeepsSettings):
+        raise Unsupported("this store does not keep what became of recalls; there is nothing to learn from")
+    outcomes: dict[str, Outcome] = {}
+    for agent in brain.agents():
+        scope = Scope(agent)
+        credits = store.credits(scope, CREDITS)
+        if not credits:
+            continue
+        outcomes[agent] = outcome = decide(credits, brain.tuning.read(scope))
+        if outcome.decision in {"adopted", "reverted"} and not dry_run:
+            brain.tuning.adopt(scope, brain.sources.now(), outcome.multipliers)
+    return outcomes
 
 
 def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress | None = None) -> Mapping[str, int]:

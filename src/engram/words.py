@@ -63,6 +63,11 @@ def _words(text: str) -> list[str]:
     return words
 
 
+def is_unspaced(character: str) -> bool:
+    """Whether a character belongs to a script that is written without spaces."""
+    return _PAIRED.match(character) is not None
+
+
 def index_terms(text: str) -> list[str]:
     """The terms a text is found by, in order, repeated as often as they occur."""
     return [_stem(word)[:MAX_TERM] for word in _words(text)]

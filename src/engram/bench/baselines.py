@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from engram.bench.data import Turn
+from engram.bench.rankings import LEVELS, Level
 from engram.ids import Sources
 from engram.ports import Embedder, Matrix, Redactor
 from engram.vectors.remote import load
@@ -33,6 +34,7 @@ class Baseline:
 
     name: str
     over: Callable[[Sequence[Turn]], Search]
+    levels: tuple[Level, ...] = LEVELS
 
 
 def text_of(turn: Turn) -> str:
@@ -62,6 +64,19 @@ def bm25(turns: Sequence[Turn]) -> Search:
         return [(place, score) for place, score in _best(scores) if score > 0]
 
     return search
+
+
+def bm25_of_sessions(turns: Sequence[Turn]) -> Search:
+    """BM25 over whole sessions; a session stands at the place of its first turn."""
+    sessions: dict[str, list[Turn]] = {}
+    first: list[int] = []
+    for place, turn in enumerate(turns):
+        if turn.session not in sessions:
+            first.append(place)
+        sessions.setdefault(turn.session, []).append(turn)
+    whole = [replace(some[0], text="\n".join(map(text_of, some)), speaker=None) for some in sessions.values()]
+    search = bm25(whole)
+    return lambda query: [(first[place], score) for place, score in search(query)]
 
 
 def by_vector(embedder: Embedder, redactor: Redactor) -> Callable[[Sequence[Turn]], Search]:

@@ -112,7 +112,9 @@ def compare(data: DataSet, systems: Sequence[Baseline], tell: Tell = unheard) ->
             search = system.over(conversation.turns) if conversation.turns else lambda _: []
             for question in questions:
                 hits = search(question.text)
-                found += [_ranking(question, level, system.name, _ids(conversation, hits, level)) for level in LEVELS]
+                found += [
+                    _ranking(question, level, system.name, _ids(conversation, hits, level)) for level in system.levels
+                ]
                 done += 1
                 tell(done, total, system.name)
     return found
@@ -123,6 +125,7 @@ def others(brain: Engram, minilm: Callable[[], Embedder], tell: Tell = unheard) 
     redactor, skipped = brain.redactor, list[str]()
     systems = [
         Baseline("BM25", baselines.bm25),
+        Baseline("BM25, whole sessions", baselines.bm25_of_sessions, ("session",)),
         Baseline("vectors", baselines.by_vector(Cached(brain.embedder, tell), redactor)),
     ]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ from engram.ids import Sources
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
     from engram.model import Hit, Memory
+
+FACTS = ("found_by", "similarity", "passage", "vectors")
+"""What `why` tells besides the parts of a score."""
 
 
 @click.group("memory", cls=Group)
@@ -76,7 +80,7 @@ def list_(state: State, /, agent: str | None, limit: int, **where: Any) -> None:
 @click.option(
     "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into so many tokens."
 )
-@click.option("--explain", is_flag=True, help="Print the parts of each score.")
+@click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
 @click.pass_obj
 def search(
     state: State, /, query: str, agent: str | None, limit: int, explain: bool, budget_tokens: int | None, **wanted: Any
@@ -92,7 +96,7 @@ def search(
     found = _best(found)[:limit]
     if budget_tokens is not None:
         found = within_budget(found, budget_tokens)
-    _print_hits(state, found, explain)
+    _print_hits(state, found, explain, wanted | {"budget_tokens": budget_tokens})
 
 
 @command.command("retrieve")
@@ -100,7 +104,7 @@ def search(
 @reader_option
 @limit_option(10)
 @click.option("--min-score", type=share, metavar="0..1", default=0.0, help="Only with at least this score.")
-@click.option("--explain", is_flag=True, help="Print the parts of each score.")
+@click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
 @click.pass_obj
 def retrieve(state: State, context: str, agent: str | None, limit: int, min_score: float, explain: bool) -> None:
     """Show what was done in a context.
@@ -117,7 +121,7 @@ def retrieve(state: State, context: str, agent: str | None, limit: int, min_scor
     known = {memory.id for memory in same}
     found = [Hit(id=memory.id, memory=memory, score=1.0, why={"found_by": "same context"}) for memory in same]
     found += [hit for hit in _best(similar) if hit.id not in known]
-    _print_hits(state, found[:limit], explain)
+    _print_hits(state, found[:limit], explain, {"min_score": min_score})
 
 
 @command.command("show")
@@ -246,15 +250,14 @@ def _rate(memory: Memory) -> str:
     return f" ({memory.success_rate:.0%} success rate)"
 
 
-def _print_hits(state: State, hits: list[Hit], explain: bool) -> None:
+def _print_hits(state: State, hits: list[Hit], explain: bool, wanted: Mapping[str, Any]) -> None:
     if state.json:
         print_json(dump(hits))
         return
-    if not hits:
-        click.echo("Found no memories.")
-        return
     names = ", ".join(inline(name) for name in dict.fromkeys(hit.memory.agent for hit in hits))
-    click.echo(f"Found {many(len(hits), 'memory')} from {names}:")
+    click.echo(f"Found {many(len(hits), 'memory')} from {names}:" if hits else "Found no memories.")
+    if explain:
+        click.echo(f"  only {inline(', '.join(_limits(wanted)))}")
     for hit in hits:
         memory = hit.memory
         click.echo(f"  • {glance(_said(memory))}{_rate(memory)}")
@@ -266,10 +269,34 @@ def _print_hits(state: State, hits: list[Hit], explain: bool) -> None:
             *map(inline, memory.tags),
         ]
         click.echo(f"    {' · '.join([f'score {hit.score:.2f}', *facts])}")
-        if explain:
-            parts = [f"{name} {value:.3f}" for name, value in hit.why.items() if isinstance(value, float)]
-            parts += [f"{name.replace('_', ' ')} {value}" for name, value in hit.why.items() if isinstance(value, str)]
-            click.echo(f"    {inline(', '.join(parts))}")
+        for line in _explained(hit.why) if explain else ():
+            click.echo(f"    {inline(line)}")
+
+
+def _limits(wanted: Mapping[str, Any]) -> Iterator[str]:
+    """What a search was limited to, in words."""
+    for name in ("kinds", "tags"):
+        yield from (f"{name[:-1]} {value}" for value in wanted.get(name, ()))
+    for name in ("since", "until", "as_of"):
+        if (at := wanted.get(name)) is not None:
+            yield f"{name.replace('_', ' ')} {moment(at)}"
+    if wanted.get("as_of") is None:
+        yield "valid now"
+    for name in ("session", "group_by", "budget_tokens", "min_score"):
+        if wanted.get(name):
+            yield f"{name.replace('_', ' ')} {wanted[name]}"
+
+
+def _explained(why: Mapping[str, float | str]) -> Iterator[str]:
+    """How a hit was found, and the parts of its score, the largest first."""
+    facts = [(name, why[name]) for name in FACTS if name in why]
+    yield ", ".join(
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}" for name, value in facts
+    )
+    parts = {name: float(value) for name, value in why.items() if name not in FACTS}
+    if parts:
+        ranked = sorted(parts, key=lambda name: -abs(parts[name]))
+        yield ", ".join(f"{name.replace('_', ' ')} {parts[name]:+.3f}" for name in ranked)
 
 
 def _print_memory(memory: Memory) -> None:

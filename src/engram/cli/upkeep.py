@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
 from engram.cli.options import Group
 from engram.cli.render import print_facts, print_json, progress
 from engram.cli.state import State
-from engram.cli.text import many
+from engram.cli.text import inline, many
+
+if TYPE_CHECKING:
+    from engram.learn.ranking import Outcome
 
 
 @click.group("upkeep", cls=Group)
 def command() -> None:
-    """Fill in vectors, and rebuild what is derived."""
+    """Fill in vectors, learn how to rank, and rebuild what is derived."""
 
 
 @command.command("reembed")
@@ -59,6 +65,25 @@ def sync(state: State, anew: bool) -> None:
         click.echo(f"Handed over {many(number, 'vector')}.")
 
 
+@command.command("tune")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.pass_obj
+def tune(state: State, dry_run: bool) -> None:
+    """Learn from what agents said had helped them how to rank what they recall.
+
+    What is learned is used only if it is better on the newest recalls, and given up when it no longer is.
+    """
+    from engram import upkeep
+
+    with state.brain() as brain:
+        outcomes = upkeep.tune(brain, dry_run=dry_run)
+    if state.json:
+        print_json([{"agent": agent, **asdict(outcome)} for agent, outcome in outcomes.items()])
+    else:
+        lines = [f"{inline(agent)}: {_verdict(outcome, dry_run)}" for agent, outcome in outcomes.items()]
+        click.echo("\n".join(lines) or "Nobody has said yet what helped.")
+
+
 @command.command("rebuild")
 @click.pass_obj
 def rebuild(state: State) -> None:
@@ -72,6 +97,19 @@ def rebuild(state: State) -> None:
     else:
         click.echo("Rebuilt:")
         print_facts(rebuilt)
+
+
+def _verdict(outcome: Outcome, dry_run: bool) -> str:
+    """What was decided about one agent's ranking, on one line."""
+    counts = ", ".join(f"{name} ×{value:g}" for name, value in outcome.multipliers.items())
+    said = {
+        "defaults": "the defaults stay",
+        "kept": f"kept: {counts}",
+        "adopted": f"{'would be ' if dry_run else ''}adopted: {counts}",
+        "reverted": f"{'would go ' if dry_run else ''}back to the defaults",
+    }[outcome.decision]
+    quality = "" if outcome.after is None else f", MRR {outcome.before:.3f} → {outcome.after:.3f}"
+    return f"{said} ({many(outcome.events, 'credit')}{quality}; {outcome.reason})"
 
 
 def _best(state: State) -> str | None:

@@ -71,7 +71,7 @@ class OnnxEmbedder:
 
     def __init__(self, model: Path, tokenizer: Path, *, identity: str, recipe: Recipe, dim: int | None = None) -> None:
         require()
-        self._model, self._tokenizer = model, tokenizer
+        self.model, self.tokenizer = model, tokenizer
         self._identity, self._recipe, self._dim = identity, recipe, dim
         # By process: another thread may have held a lock, ours or the library's, at the moment of a fork.
         # The child makes its own, and lets what it inherited lie.
@@ -104,8 +104,12 @@ class OnnxEmbedder:
         # would depend on its neighbours (cosine down to 0.95); and several threads are as fast as batches.
         if len(texts) == 1 or _WORKERS == 1:
             return np.stack([one(text) for text in texts])
+        longest_first = sorted(
+            range(len(texts)), key=lambda place: -len(texts[place])
+        )  # so that all threads end together
         with ThreadPoolExecutor(min(_WORKERS, len(texts)), "engram-embed") as pool:
-            return np.stack(list(pool.map(one, texts)))
+            vectors = list(pool.map(one, (texts[place] for place in longest_first)))
+        return np.stack(vectors)[np.argsort(longest_first)]
 
     def _ready(self) -> _Runtime:
         process = os.getpid()
@@ -116,10 +120,10 @@ class OnnxEmbedder:
         return self._runtimes[process]
 
     def _load(self) -> _Runtime:
-        for path in (self._model, self._tokenizer):
+        for path in (self.model, self.tokenizer):
             if not path.is_file():
                 raise ModelUnavailable(f"there is no model file {path}; run `engram model list` to see what is")
-        with _translated(f"{self._model.parent} could not be loaded"):
+        with _translated(f"{self.model.parent} could not be loaded"):
             # Newer releases report to their maker, from a thread that starts at import and keeps a forked child
             # from exiting. Engram talks to nobody: the variable stops it before, the call if it is running.
             os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -133,8 +137,8 @@ class OnnxEmbedder:
             # texts lose nothing, and `embed` runs several texts at once. No spinning, if there ever are some.
             options.intra_op_num_threads = 1
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            session = onnxruntime.InferenceSession(str(self._model), options, providers=["CPUExecutionProvider"])
-            tokenizer = Tokenizer.from_file(str(self._tokenizer))
+            session = onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
+            tokenizer = Tokenizer.from_file(str(self.tokenizer))
             tokenizer.no_padding()
             tokenizer.enable_truncation(max_length=self._recipe.max_length)
             inputs = {

@@ -186,7 +186,7 @@ class Hit(Frozen):
     id: str
     memory: Memory
     score: Share
-    why: Mapping[str, float | str] = Field(default_factory=dict)
+    why: Mapping[str, int | float | str] = Field(default_factory=dict)
     session: Clean | None = None
 
 

@@ -40,6 +40,12 @@ class Weights:
     words: float = 0.2
     vector: float = 0.8
     """For the choice of candidates, and for stores that know nothing of what surrounds a memory."""
+    tuned: Mapping[str, float] = field(default_factory=dict)
+    """What each part of a score is multiplied by in the end, 1 if nothing is said: what an agent's credits taught."""
+
+    def tune(self, name: str, part: Numbers) -> Numbers:
+        """A part of the scores, counted as much as the agent's credits say."""
+        return self.tuned.get(name, 1.0) * part
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,10 @@ class Ranked:
         return {name: value for name, value in own.items() if value}
 
 
+PARTS = frozenset(WEIGHTS) | set("session learned importance trust usefulness recency repetition".split())
+"""The names of all parts that `rank` makes a score of."""
+
+
 @cache
 def shipped() -> Trees | None:
     """The ranker that comes with Engram, or `None` if it was left out."""
@@ -73,9 +83,10 @@ def rank(
     parts["session"] = weights.session * found["session"]
     parts |= corrections(seen, _sum(parts), found, weights.learned, ranker)
     parts |= circumstances(seen, weights)
+    parts = {name: weights.tune(name, part) for name, part in parts.items()}
     total = _sum(parts)
     rows = _ordered(seen, total, np.flatnonzero(seen.candidate).tolist())
-    parts["repetition"] = -weights.repetition * _repeats(seen, rows)
+    parts["repetition"] = weights.tune("repetition", -weights.repetition * _repeats(seen, rows))
     total += parts["repetition"]
     rows = _ordered(seen, total, rows)
     best = total[rows[0]] if rows else 0.0

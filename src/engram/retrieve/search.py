@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
 from engram.model import Clean, Hit
-from engram.ports import Filter, Glimpse, Match, MemoryStore, MirrorMatch, Placed, Query, Scope, Surveys
+from engram.ports import Filter, Glimpse, Match, MemoryStore, MirrorMatch, Placed, Query, Scope, Snapshots, Surveys
 from engram.retrieve.confidence import confidence
 from engram.retrieve.features import Scene, features, scene
 from engram.retrieve.pack import best_per_session, within_budget
@@ -63,7 +64,13 @@ class Found:
 def recall(store: MemoryStore, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> list[Hit]:
     """The memories of a scope that answer a query, best first; by words alone when there is no vector."""
     asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, Surveys) else ())
-    found = find(store, scope, asked, near, wanted)
+    placed = near(asked.text)
+    with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
+        return _recall(store, scope, asked, placed, wanted)
+
+
+def _recall(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> list[Hit]:
+    found = find(store, scope, asked, placed, wanted)
     ranked = [one for one in order(store, scope, asked, found, wanted) if one.score >= wanted.min_score]
     if wanted.group_by is None and wanted.budget_tokens is None:
         ranked = ranked[: wanted.k]
@@ -80,10 +87,9 @@ def recall(store: MemoryStore, scope: Scope, query: Clean, near: Near, wanted: W
     return hits[: wanted.k]
 
 
-def find(store: MemoryStore, scope: Scope, asked: Asked, near: Near, wanted: Wanted) -> Found:
+def find(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Found:
     """What the two indexes know about a query."""
     pool = Query(where=wanted.where, limit=max(POOL, 2 * wanted.k))
-    placed = near(asked.text)
     words = store.search(scope, replace(pool, words=asked.text))
     vectors = store.search(scope, replace(pool, near=placed)) if placed is not None else []
     return Found({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
@@ -115,14 +121,14 @@ def look(
     """The candidates among their neighbours, each compared with the query."""
     glimpses = surveys.around(scope, ids, SEEN, asked.terms)
     similar = {id: match.score for id, match in found.near.items()}
-    unknown = frozenset(glimpse.id for glimpse in glimpses) - similar.keys()
+    chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
+    unknown = (chosen | beside(glimpses, chosen)) - similar.keys()
     passing = Query(near=found.placed, where=where, among=unknown, limit=len(unknown))
     others = store.search(scope, passing) if unknown else []
     if found.placed is not None:
         similar |= {match.id: match.score for match in others}
-    chosen = frozenset(ids)
     allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
-    candidates = (chosen | (beside(glimpses, chosen) & allowed)) & {glimpse.id for glimpse in glimpses}
+    candidates = chosen | (beside(glimpses, chosen) & allowed)
     return scene(glimpses, candidates, similar, asked, surveys.spread(scope, asked.terms))
 
 

@@ -15,6 +15,7 @@ from engram.ids import Sources
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Changes,
+    Credit,
     Entry,
     Filter,
     Glimpse,
@@ -42,6 +43,7 @@ from engram.stores.rules import (
     superseded,
     term_score,
     term_weight,
+    usefulness,
     vector_key,
 )
 from engram.words import normal_form, query_terms
@@ -59,6 +61,8 @@ class Row:
     merge_key: str | None
     placed: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
     """Where it has vectors: how long they are, and the keys of its passages."""
+    helped: int = 0
+    hindered: int = 0
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class Room:
     rows: dict[str, Row] = field(default_factory=dict)
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
     merges: dict[str, str] = field(default_factory=dict)
+    credits: dict[str, Credit] = field(default_factory=dict)
 
 
 class InMemoryStore:
@@ -80,6 +85,7 @@ class InMemoryStore:
         self._lock = threading.RLock()
         self._seq = 0
         self._embedder: str | None = None
+        self._settings: dict[str, str] = {}
         self._closed = False
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
@@ -231,6 +237,25 @@ class InMemoryStore:
                 count, last = row.memory.access_count + 1, max(at, row.memory.last_accessed or at)
                 row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": last})
 
+    def credit(self, scope: Scope, credit: Credit) -> bool:
+        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        with self._lock:
+            room = self._room(scope)
+            if credit.id in room.credits or scope.agent not in self._agents:
+                return False
+            room.credits[credit.id] = credit
+            for row in (room.rows[id] for id in credit.helped if id in room.rows):
+                row.helped += 1
+            for row in (room.rows[id] for id in credit.hindered if id in room.rows):
+                row.hindered += 1
+            return True
+
+    def credits(self, scope: Scope, limit: int) -> list[Credit]:
+        """The newest credits, the oldest of them first."""
+        with self._lock:
+            newest = sorted(self._room(scope).credits.values(), key=lambda credit: (credit.at, credit.id), reverse=True)
+            return newest[:limit][::-1]
+
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
         self._guard()
@@ -246,6 +271,16 @@ class InMemoryStore:
         """Remember the embedder in use."""
         self._guard()
         self._embedder = identity
+
+    def setting(self, name: str) -> str | None:
+        """The value of a setting, or `None`."""
+        self._guard()
+        return self._settings.get(name)
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keep a value, instead of the one that was there."""
+        self._guard()
+        self._settings[name] = value
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
@@ -363,7 +398,7 @@ def _glimpse(row: Row, terms: Sequence[str]) -> Glimpse:
         [row.terms.get(term, 0) for term in terms],
         memory.importance,
         memory.trust,
-        0.5,
+        usefulness(row.helped, row.hindered),
     )
 
 

@@ -99,10 +99,10 @@ FROM hits JOIN rarity USING (lexeme), everything GROUP BY hits.seq
 ).columns(sa.column("seq", sa.BigInteger), sa.column("score", sa.Float))
 
 
-_SIZE = sa.text("SELECT count(*) FROM memory_words WHERE agent = :agent")
 _HOLDERS = sa.text(
-    "SELECT term, (SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) "
-    "AS holders FROM unnest(CAST(:terms AS text[]), CAST(:queries AS text[])) AS asked(term, query)"
+    "SELECT (SELECT count(*) FROM memory_words WHERE agent = :agent) AS rows, term, "
+    "(SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) AS holders "
+    "FROM unnest(CAST(:terms AS text[]), CAST(:queries AS text[])) AS asked(term, query)"
 )
 _GLANCES = surveys.glances(
     "= ANY(:listed)",
@@ -313,8 +313,8 @@ class PostgresStore(SqlStore):
 
     def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
         asked = {"agent": scope.agent, "terms": list(terms), "queries": [_quoted(term) for term in terms]}
-        rows = conn.scalar(_SIZE, {"agent": scope.agent}) or 0
-        return Spread(rows, {row.term: row.holders for row in conn.execute(_HOLDERS, asked)})
+        rows = conn.execute(_HOLDERS, asked).all()
+        return Spread(rows[0].rows if rows else 0, {row.term: row.holders for row in rows})
 
     # Vectors -----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from engram.errors import StoreCorrupt
 from engram.ids import from_micros, micros
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
+from engram.ports import Credit, Scope
 from engram.words import digest, normal_form
 
 Row = dict[str, Any]
@@ -101,6 +102,20 @@ def to_memory(row: Mapping[Any, Any]) -> Memory:
         evidence=row["evidence"],
         version=row["version"],
     )
+
+
+def to_event(scope: Scope, credit: Credit) -> Row:
+    """The row that keeps what became of a recall."""
+    shown = [id for id in credit.order if id in credit.helped]
+    detail = {"order": credit.order, "helped": shown, "parts": {id: dict(own) for id, own in credit.parts.items()}}
+    return {"agent": scope.agent, "id": credit.id, "at": micros(credit.at), "detail": to_json(detail)}
+
+
+def to_credit(row: Mapping[Any, Any]) -> Credit:
+    """What a row of recalls keeps; one that another version wrote may say less."""
+    detail = json.loads(row["detail"])
+    order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
+    return Credit(row["id"], from_micros(row["at"]), order, helped, detail.get("parts", {}))
 
 
 def to_json(value: object) -> str:

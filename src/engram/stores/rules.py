@@ -152,6 +152,11 @@ def nearest(search: Callable[[int], list[Match]], wanted: int, reach: int) -> tu
         reach *= 2
 
 
+def usefulness(helped: float, hindered: float) -> float:
+    """How often a memory helps when it is recalled, as a posterior mean; a half if nobody has said."""
+    return (helped + 1) / (helped + hindered + 2)
+
+
 def tally(rows: Iterable[Cells]) -> Tally:
     """How many rows there are, and a checksum that does not depend on their order."""
     count, total = 0, 0

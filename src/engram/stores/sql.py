@@ -26,6 +26,7 @@ from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Cells,
     Changes,
+    Credit,
     Entry,
     Filter,
     Glimpse,
@@ -44,7 +45,7 @@ from engram.ports import (
     unstorable,
 )
 from engram.stores import surveys
-from engram.stores.rows import Row, seal, to_json, to_memory, to_row
+from engram.stores.rows import Row, seal, to_credit, to_event, to_json, to_memory, to_row
 from engram.stores.rules import (
     ENOUGH,
     MERGED,
@@ -119,6 +120,16 @@ _TOUCH = sa.text(
     "WHEN memory_stats.last_accessed > excluded.last_accessed THEN memory_stats.last_accessed "
     "ELSE excluded.last_accessed END, "
     "access_count = memory_stats.access_count + excluded.access_count"
+).execution_options(**LATER)
+_CREDIT = sa.text(
+    "INSERT INTO recall_events (agent, id, at, detail) "
+    "SELECT agent, :id, :at, :detail FROM agents WHERE agent = :agent ON CONFLICT DO NOTHING"
+)
+_COUNT = sa.text(
+    "INSERT INTO memory_stats (agent, memory_id, access_count, helped, hindered) "
+    "SELECT agent, id, 0, :helped, :hindered FROM memories WHERE agent = :agent AND id = :id "
+    "ON CONFLICT (agent, memory_id) DO UPDATE SET helped = memory_stats.helped + excluded.helped, "
+    "hindered = memory_stats.hindered + excluded.hindered"
 ).execution_options(**LATER)
 _SET = sa.text(
     "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -497,18 +508,43 @@ class SqlStore(ABC):
             )
         return pending
 
+    def credit(self, scope: Scope, credit: Credit) -> bool:
+        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        return self._transact(scope, lambda conn: self._credit(conn, scope, credit))
+
+    def _credit(self, conn: sa.Connection, scope: Scope, credit: Credit) -> bool:
+        if not conn.execute(_CREDIT, to_event(scope, credit)).rowcount:
+            return False
+        counts = dict.fromkeys(credit.helped, (1.0, 0.0)) | dict.fromkeys(credit.hindered, (0.0, 1.0))
+        if counts:  # in one order for all, so that nobody waits in a circle
+            rows = [{"id": id, "helped": good, "hindered": bad} for id, (good, bad) in sorted(counts.items())]
+            conn.execute(_COUNT, [{"agent": scope.agent} | row for row in rows])
+        return True
+
+    def credits(self, scope: Scope, limit: int) -> list[Credit]:
+        """The newest credits, the oldest of them first."""
+        e = recall_events.c
+        newest = sa.select(recall_events).where(e.agent == scope.agent).order_by(e.at.desc(), e.id.desc()).limit(limit)
+        rows = self._look(scope, lambda conn: conn.execute(newest).mappings().all())
+        return [to_credit(row) for row in reversed(rows)]
+
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
         """The identity of the embedder this store was last embedded with, if any."""
-        named = sa.select(settings.c.value).where(settings.c.name == "embedder")
-        return self._look(None, lambda conn: conn.scalar(named))
+        return self.setting("embedder")
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
-        self._set("embedder", identity)
+        self.set_setting("embedder", identity)
 
-    def _set(self, name: str, value: str) -> None:
+    def setting(self, name: str) -> str | None:
+        """The value of a setting, or `None`."""
+        named = sa.select(settings.c.value).where(settings.c.name == name)
+        return self._look(None, lambda conn: conn.scalar(named))
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keep a value, instead of the one that was there."""
         self._transact(None, lambda conn: conn.execute(_SET, {"name": name, "value": value}))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
@@ -666,7 +702,7 @@ class SqlStore(ABC):
         news = {(row.memory_id, row.seq) for row in (*came, *went)}
         newest = max([last, *(seq for _, seq in news)])
         self._pushed[shelf] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
-        self._set(name, f"{epoch}:{newest}")
+        self.set_setting(name, f"{epoch}:{newest}")
         return number
 
     def _place_of(self, shelf: Shelf) -> Shelf:
@@ -770,6 +806,7 @@ class SqlStore(ABC):
         self._empty_words(conn)
         conn.execute(memory_tags.delete())
         self._drop_damaged_vectors(conn)
+        self._recount(conn)
         done, tags, last = 0, 0, 0
         pages = HYDRATE.order_by(memories.c.seq).limit(1000)
         while rows := conn.execute(pages.where(memories.c.seq > last)).mappings().all():
@@ -780,6 +817,18 @@ class SqlStore(ABC):
             done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
             tell(done, total)
         return {"words": done, "tags": tags}
+
+    def _recount(self, conn: sa.Connection) -> None:
+        """Count anew what helped and what hindered, from the log of recalls."""
+        conn.execute(memory_stats.update().values(helped=0, hindered=0))
+        helped, hindered = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for row in conn.execute(sa.select(recall_events)).mappings():
+            credit = to_credit(row)
+            helped.update((row["agent"], id) for id in credit.helped)
+            hindered.update((row["agent"], id) for id in credit.hindered)
+        if known := sorted({*helped, *hindered}):
+            counts = [(key, float(helped[key]), float(hindered[key])) for key in known]
+            conn.execute(_COUNT, [{"agent": a, "id": id, "helped": g, "hindered": b} for (a, id), g, b in counts])
 
     def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
         v = memory_index.c

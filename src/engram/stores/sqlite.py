@@ -8,11 +8,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -38,6 +38,7 @@ from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import PAGE, WRITE, SqlStore, sound, storable
 
+R = TypeVar("R")
 _log = logging.getLogger("engram")
 
 MAGIC = b"SQLite format 3\x00"
@@ -45,6 +46,7 @@ OLDEST_SQLITE = (3, 35, 0)
 WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
+CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
@@ -77,6 +79,7 @@ class SqliteStore(SqlStore):
         self._log_limit = CHECKPOINT_BYTES
         self._marks: dict[Shelf, tuple[str, int]] = {}
         self._syncing = threading.Lock()
+        self._held = threading.local()
         fresh = _inspect(path)
         self._read_only = not fresh and not _writable(path)
         super().__init__(self._make_engine(), sources, remote)
@@ -113,6 +116,7 @@ class SqliteStore(SqlStore):
         if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
             conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` does it instead
         conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
+        conn.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         conn.execute(VOCABULARY)
         return conn
 
@@ -144,6 +148,20 @@ class SqliteStore(SqlStore):
 
     def _wrapped(self) -> _Wrapped:
         return _Wrapped(self)
+
+    @contextmanager
+    def snapshot(self, scope: Scope) -> Iterator[None]:
+        """Within it, all that this thread reads of the scope is of one moment."""
+        with self._read(scope) as conn:
+            self._held.reading = (scope, conn)
+            try:
+                yield
+            finally:
+                self._held.reading = None
+
+    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        held = getattr(self._held, "reading", None)
+        return work(held[1]) if held is not None and held[0] == scope else super()._look(scope, work)
 
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from engram.ids import from_micros
 from engram.ports import Glimpse, Scope
+from engram.stores.rules import usefulness
 
 MOST_SPEAKERS = 300
 Counts = Callable[[Any], tuple[int, list[int]]]
@@ -59,5 +60,5 @@ def glances(listed: str, words: str, join: str) -> sa.TextClause:
 def glimpse(row: Any, counts: Counts) -> Glimpse:
     """One row of `glances`."""
     id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
-    useful = (helped + 1) / (helped + hindered + 2)
+    useful = usefulness(helped, hindered)
     return Glimpse(id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful)

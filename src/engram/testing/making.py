@@ -62,6 +62,8 @@ class Maker:
         tags: Sequence[str] = (),
         at: datetime | None = None,
         session: str | None = None,
+        speaker: str | None = None,
+        role: str | None = None,
         context: str = "",
         content: Mapping[str, JsonValue] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
@@ -84,7 +86,11 @@ class Maker:
             tags=tuple(Clean(tag) for tag in tags),
             metadata=metadata or {},
             provenance=Provenance(
-                author=Clean(self.agent), session=None if session is None else Clean(session), origin=Origin.SELF
+                author=Clean(self.agent),
+                session=None if session is None else Clean(session),
+                role=None if role is None else Clean(role),
+                speaker=None if speaker is None else Clean(speaker),
+                origin=Origin.SELF,
             ),
             importance=importance,
             created_at=now,

@@ -16,16 +16,20 @@ from engram.ports import (
     Annotates,
     Changes,
     CountsAccess,
+    Credit,
+    CreditsRecalls,
     Entry,
     Filter,
+    KeepsSettings,
     ListsAgents,
     MemoryStore,
     MirrorsVectors,
     Query,
     Scope,
+    Surveys,
 )
 from engram.testing.making import EMBEDDER, START, Maker, passages, placed
-from engram.words import normal_form
+from engram.words import index_terms, normal_form
 
 Ability = TypeVar("Ability")
 
@@ -519,6 +523,202 @@ class MemoryStoreContract:
             store.add(ALICE, [replace(make.event(), vectors=passages((1, 0, 0), (1, 0)))])
         assert _ids(store, Query()) == []
 
+    # Searching among some -------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+    def test_a_search_among_some_finds_no_others(self, store: MemoryStore, make: Maker, way: Query) -> None:
+        ids = [memory.id for memory in _findable(store, make)]
+        whole = _ids(store, way)
+        assert set(whole) == set(ids)
+        for some in ([ids[1]], ids[1:4], ids, [ids[0], "nobody", "'"], ["nobody"], []):
+            found = _ids(store, replace(way, among=frozenset(some)))
+            assert found == [id for id in whole if id in some], some
+
+    @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+    def test_a_search_among_some_is_filtered_and_cut_like_any_other(
+        self, store: MemoryStore, make: Maker, way: Query
+    ) -> None:
+        ids = [memory.id for memory in _findable(store, make)]
+        among = replace(way, among=frozenset(ids[1:5]))
+        order = _ids(store, among)
+        assert set(_ids(store, replace(among, where=Filter(session="s1")))) == {ids[3], ids[4]}
+        assert (
+            _ids(store, replace(among, where=Filter(tags=frozenset({"x"}), kinds=frozenset({MemoryType.PLAN})))) == []
+        )
+        for limit, offset in ((1, 0), (2, 1), (9, 3), (0, 0), (9, 4)):
+            assert _ids(store, replace(among, limit=limit, offset=offset)) == order[offset : offset + limit]
+
+    @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+    def test_those_searched_among_are_found_however_many_are_better(
+        self, store: MemoryStore, make: Maker, way: Query
+    ) -> None:
+        few = [replace(make.event("deploy and more " * 9), vectors=passages((0, 1, i), (1, 9, i))) for i in (1, 2)]
+        crowd = [replace(make.event("deploy", session="s"), vectors=(placed(1, 0, 0),)) for _ in range(80)]
+        wanted = {memory.id for memory in _store(store, [*few, *crowd])[:2]}
+        assert set(_ids(store, replace(way, among=frozenset(wanted), limit=2))) == wanted
+        assert len(_ids(store, replace(way, among=frozenset(wanted), limit=1))) == 1
+
+    def test_an_id_of_another_scope_among_some_finds_nothing(self, store: MemoryStore, make: Maker) -> None:
+        ids = frozenset(memory.id for memory in _findable(store, make))
+        for way in WAYS.values():
+            assert store.search(BOB, replace(way, among=ids)) == []
+
+    # Surroundings ---------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize(
+        ("asked", "reach", "names"),
+        [
+            ("c", 0, "c"),
+            ("c", 1, "bcd"),
+            ("c", 2, "abcde"),
+            ("c", 9, "abcdef"),
+            ("a", 1, "ab"),
+            ("f", 2, "def"),
+            ("ad", 1, "abcde"),
+            ("bc", 1, "abcd"),
+            ("cc", 0, "c"),
+            ("x", 2, "xy"),
+            ("n", 2, "n"),
+            ("nm", 1, "mn"),
+            ("ax", 1, "abxy"),
+            ("", 2, ""),
+        ],
+    )
+    def test_around_a_memory_are_those_before_and_after_it_in_its_session(
+        self, store: MemoryStore, make: Maker, asked: str, reach: int, names: str
+    ) -> None:
+        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
+        found = surveys.around(ALICE, [ids[name] for name in asked], reach, ())
+        assert sorted(glimpse.id for glimpse in found) == sorted(ids[name] for name in names)
+
+    def test_those_around_come_in_the_order_they_were_stored_by_their_number(
+        self, store: MemoryStore, make: Maker
+    ) -> None:
+        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
+        found = sorted(surveys.around(ALICE, [ids["c"]], 9, ()), key=lambda glimpse: glimpse.seq)
+        assert [glimpse.id for glimpse in found] == [ids[name] for name in "abcdef"]
+
+    def test_nothing_is_around_an_id_that_is_not_there(self, store: MemoryStore, make: Maker) -> None:
+        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
+        assert surveys.around(ALICE, ["nobody", "'", "%"], 2, ["deploy"]) == []
+        (only,) = surveys.around(ALICE, ["nobody", ids["n"], "'"], 2, ())
+        assert only.id == ids["n"]
+        assert surveys.around(BOB, list(ids.values()), 2, ()) == []
+
+    def test_what_is_forgotten_is_around_nothing_and_others_close_up(self, store: MemoryStore, make: Maker) -> None:
+        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
+        store.forget(ALICE, [ids["b"]])
+        assert surveys.around(ALICE, [ids["b"]], 2, ()) == []
+        assert {g.id for g in surveys.around(ALICE, [ids["c"]], 1, ())} == {ids[name] for name in "acd"}
+
+    def test_what_is_around_never_is_of_another_scope_or_a_session_of_another_name(self, store: MemoryStore) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        pairs = [*LOOK_ALIKES.values()]
+        makers = {name: Maker(name) for pair in pairs for name in pair}
+        owners: dict[tuple[str, str], list[str]] = {}
+        for _ in range(2):  # in turns, so that the next in number is of another scope
+            for agent, maker in makers.items():
+                for session in ("s", "S", "s "):
+                    (memory,) = _store(store, [maker.event("deploy", session=session, speaker=agent)])
+                    owners.setdefault((agent, session), []).append(memory.id)
+        for (agent, _), ids in owners.items():
+            assert sorted(g.id for g in surveys.around(Scope(agent), ids[:1], 5, ())) == sorted(ids)
+        for agent in makers:
+            assert surveys.speakers(Scope(agent)) == [agent]
+            assert surveys.spread(Scope(agent), ["deploy"]).holders["deploy"] >= 6
+
+    def test_a_glimpse_shows_what_ranking_needs(self, store: MemoryStore, make: Maker) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        at = START - timedelta(days=99, microseconds=7)
+        entry = make.event("A café", at=at, session="s", speaker="Ann", role="user", importance=0.123456789)
+        plain = make.event("nothing else")
+        store.add(ALICE, [entry, plain])
+        if isinstance(store, Annotates):
+            store.annotate(ALICE, entry.memory.id, Changes(trust=0.25), None)
+        (seen,) = surveys.around(ALICE, [entry.memory.id], 0, ())
+        trust = 0.25 if isinstance(store, Annotates) else 1.0
+        assert seen[2:7] == ("s", "Ann", "user", at, "A café")
+        assert [seen.importance, seen.trust, seen.usefulness] == pytest.approx([0.123456789, trust, 0.5])
+        (other,) = surveys.around(ALICE, [plain.memory.id], 1, ())
+        assert other[2:5] == (None, None, None)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Zebra, zebra, ZEBRAS and a giraffe",
+            "getUserName renamed the zebra_crossing",
+            "预发布环境使用数据库 zebra",
+            "Café zebra café, قاعدة البيانات",
+            "🚀 ... '",
+            "zebra " * 200 + "giraffe",
+        ],
+    )
+    def test_words_are_counted_as_they_are_indexed(self, store: MemoryStore, make: Maker, text: str) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        store.add(ALICE, [make.event("another zebra", session="s")])
+        (memory,) = _store(store, [make.event(text, session="s", context="at the zoo", tags=["zebra", "big cat"])])
+        held = index_terms("\n".join((text, "at the zoo", "zebra", "big cat")))
+        terms = list(dict.fromkeys(["nobody", *held, "'", "unheard"]))
+        found = {glimpse.id: glimpse for glimpse in surveys.around(ALICE, [memory.id], 1, terms)}
+        assert found[memory.id].length == len(held)
+        assert list(found[memory.id].counts) == [held.count(term) for term in terms]
+        assert len(found) == 2
+        backwards = {glimpse.id: glimpse for glimpse in surveys.around(ALICE, [memory.id], 1, terms[::-1])}
+        assert list(backwards[memory.id].counts) == [held.count(term) for term in reversed(terms)]
+
+    def test_counts_follow_an_annotation(self, store: MemoryStore, make: Maker) -> None:
+        surveys, annotates = _ability(store, Surveys), _ability(store, Annotates)  # type: ignore[type-abstract]
+        (memory,) = _store(store, [make.event("text", tags=["zebra"])])
+        annotates.annotate(ALICE, memory.id, Changes(tags=(Clean("big"), Clean("giraffe"))), None)
+        (seen,) = surveys.around(ALICE, [memory.id], 0, index_terms("zebra giraffe"))
+        assert (seen.length, list(seen.counts)) == (3, [0, 1])
+
+    def test_the_spread_counts_memories_and_those_that_hold_a_term(self, store: MemoryStore, make: Maker) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        empty = surveys.spread(ALICE, ["zebra"])
+        assert (empty.rows, empty.holders.get("zebra", 0)) == (0, 0)
+        texts = ["a zebra", "zebra and zebra", "a lion", "a lion and a zebra", "nothing"]
+        memories = _store(store, [make.event(text) for text in texts])
+        terms = [*index_terms("zebra lion"), "unheard", "'"]
+        spread = surveys.spread(ALICE, terms)
+        assert spread.rows == 5
+        assert [spread.holders.get(term, 0) for term in terms] == [3, 2, 0, 0]
+        assert surveys.spread(ALICE, []).holders == {}
+        store.forget(ALICE, [memories[0].id])
+        assert surveys.spread(ALICE, terms).holders["lion"] == 2
+        assert surveys.spread(ALICE, terms).holders["zebra"] <= 3
+
+    def test_the_spread_is_that_of_the_scope(self, store: MemoryStore, make: Maker) -> None:
+        surveys, term = _ability(store, Surveys), index_terms("zebra")[0]  # type: ignore[type-abstract]
+        theirs = Maker("bob", make.sources)
+        store.add(ALICE, [make.event("a zebra"), make.event("a lion")])
+        store.add(BOB, [theirs.event("a zebra") for _ in range(20)])
+        assert surveys.spread(ALICE, [term]) == (2, {term: 1})
+        spread = surveys.spread(BOB, [term])
+        assert (spread.rows, spread.holders[term]) == (20, 20)
+        stranger = surveys.spread(Scope("carol"), [term])
+        assert (stranger.rows, stranger.holders.get(term, 0)) == (0, 0)
+
+    def test_speakers_are_named_once_and_only_those_of_the_scope(self, store: MemoryStore, make: Maker) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        assert surveys.speakers(ALICE) == []
+        names = ["Ann", "ann", "Ann ", "Anna", "An%", "Änn", "A\u0308nn", "小明", "Иван", "'; --", "z" * 200]
+        store.add(ALICE, [make.event(speaker=name) for name in names for _ in range(3)])
+        store.add(ALICE, [make.event(), make.event(role="user")])
+        store.add(BOB, [Maker("bob", make.sources).event(speaker="Bob")])
+        assert sorted(surveys.speakers(ALICE)) == sorted(names)
+        assert surveys.speakers(BOB) == ["Bob"]
+        store.forget(BOB, [match.id for match in store.search(BOB, Query())])
+        assert surveys.speakers(BOB) == []
+
+    def test_a_crowd_of_speakers_is_named_in_part(self, store: MemoryStore, make: Maker) -> None:
+        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        names = [f"speaker {n}" for n in range(700)]
+        store.add(ALICE, [make.event(speaker=name) for name in names])
+        found = surveys.speakers(ALICE)
+        assert len(found) == len(set(found)) >= 200
+        assert set(found) <= set(names)
+
     # Forgetting -----------------------------------------------------------------------------------------
 
     def test_a_forgotten_memory_is_gone_from_every_answer(self, store: MemoryStore, make: Maker) -> None:
@@ -651,6 +851,86 @@ class MemoryStoreContract:
         counts.touch(ALICE, [memory.id], START)
         store.add(ALICE, [make.event("the next write")])
         assert store.get(ALICE, [memory.id]) == [None]
+
+    # Crediting recalls ----------------------------------------------------------------------------------
+
+    def test_what_helped_and_what_was_looked_at_in_vain_is_counted(self, store: MemoryStore, make: Maker) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        a, b, c, d = (memory.id for memory in _store(store, [make.event(f"event {i}") for i in range(4)]))
+        assert _usefulness(store, ALICE, [a, b, c, d]) == [0.5, 0.5, 0.5, 0.5]
+        assert ledger.credit(ALICE, _credit("1", [a, b, c, d], {c}))
+        assert _usefulness(store, ALICE, [a, b, c, d]) == pytest.approx([1 / 3, 1 / 3, 2 / 3, 0.5])
+        assert ledger.credit(ALICE, _credit("2", [c, a], {c, a}))
+        assert _usefulness(store, ALICE, [a, b, c, d]) == pytest.approx([1 / 2, 1 / 3, 3 / 4, 0.5])
+        assert ledger.credit(ALICE, _credit("3", [d, c], set()))
+        assert _usefulness(store, ALICE, [a, b, c, d]) == pytest.approx([1 / 2, 1 / 3, 3 / 5, 1 / 3])
+
+    def test_counting_what_helped_changes_nothing_else(self, store: MemoryStore, make: Maker) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        (memory,) = _store(store, [make.event()])
+        ledger.credit(ALICE, _credit("1", [memory.id], {memory.id}))
+        assert store.get(ALICE, [memory.id]) == [memory]
+        if isinstance(store, CountsAccess):
+            store.touch(ALICE, [memory.id], START)
+            store.add(ALICE, [make.event("the next write")])
+            assert _get(store, memory.id).access_count == 1
+            assert _usefulness(store, ALICE, [memory.id]) == pytest.approx([2 / 3])
+
+    def test_the_same_credit_again_counts_once(self, store: MemoryStore, make: Maker) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        one, two = (memory.id for memory in _store(store, [make.event("one"), make.event("two")]))
+        first = _credit("1", [one, two], {two})
+        assert [ledger.credit(ALICE, first) for _ in range(3)] == [True, False, False]
+        assert not ledger.credit(ALICE, _credit("1", [two, one], {one}))
+        assert _usefulness(store, ALICE, [one, two]) == pytest.approx([1 / 3, 2 / 3])
+        assert ledger.credits(ALICE, 9) == [first]
+
+    def test_credits_come_back_as_they_were_the_newest_of_them_oldest_first(
+        self, store: MemoryStore, make: Maker
+    ) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        (memory,) = _store(store, [make.event()])
+        credits = [_credit(str(day), [memory.id, "gone"], {"gone"}, day) for day in (3, 1, 4, 2)]
+        assert all(ledger.credit(ALICE, credit) for credit in credits)
+        assert ledger.credits(ALICE, 9) == sorted(credits, key=lambda credit: credit.at)
+        assert [credit.id for credit in ledger.credits(ALICE, 2)] == ["3", "4"]
+
+    def test_a_credit_counts_in_its_own_scope_only(self, store: MemoryStore) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        (mine,) = _store(store, [Maker("alice").event()])
+        (yours,) = _store(store, [Maker("bob").event()])
+        assert mine.id == yours.id
+        assert ledger.credit(ALICE, _credit("1", [mine.id], {mine.id}))
+        assert (ledger.credits(BOB, 9), _usefulness(store, BOB, [yours.id])) == ([], [0.5])
+        assert ledger.credit(BOB, _credit("1", [yours.id], set()))
+        assert _usefulness(store, ALICE, [mine.id]) == pytest.approx([2 / 3])
+        assert _usefulness(store, BOB, [yours.id]) == pytest.approx([1 / 3])
+
+    def test_who_has_stored_nothing_has_nothing_to_credit(self, store: MemoryStore) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        assert not ledger.credit(BOB, _credit("1", ["nobody"], {"nobody"}))
+        assert ledger.credits(BOB, 9) == []
+        if isinstance(store, ListsAgents):
+            assert store.agents() == []
+
+    def test_forgetting_removes_what_was_counted(self, store: MemoryStore, make: Maker) -> None:
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        entry = make.event()
+        _store(store, [entry])
+        credit = _credit("1", [entry.memory.id], {entry.memory.id})
+        ledger.credit(ALICE, credit)
+        store.forget(ALICE, [entry.memory.id])
+        store.add(ALICE, [entry])
+        assert _usefulness(store, ALICE, [entry.memory.id]) == [0.5]
+        assert ledger.credits(ALICE, 9) == [credit]
+
+    def test_a_setting_is_what_it_was_last_set_to(self, store: MemoryStore) -> None:
+        settings = _ability(store, KeepsSettings)  # type: ignore[type-abstract]
+        assert settings.setting("ranking:a") is None
+        for value in ("{}", '{"é": 1}', ""):
+            settings.set_setting("ranking:a", value)
+            assert settings.setting("ranking:a") == value
+        assert settings.setting("ranking:A") is None
 
     # Agents ---------------------------------------------------------------------------------------------
 
@@ -828,8 +1108,20 @@ class MemoryStoreContract:
             calls.append(lambda: store.annotate(ALICE, memory.id, Changes(), None))
         if isinstance(store, CountsAccess):
             calls.append(lambda: store.touch(ALICE, [memory.id], START))
+        if isinstance(store, CreditsRecalls):
+            calls.append(lambda: store.credit(ALICE, _credit("1", [memory.id], set())))
+            calls.append(lambda: store.credits(ALICE, 1))
+        if isinstance(store, KeepsSettings):
+            calls.append(lambda: store.setting("name"))
+            calls.append(lambda: store.set_setting("name", "value"))
         if isinstance(store, ListsAgents):
             calls.append(store.agents)
+        if isinstance(store, Surveys):
+            calls += [
+                lambda: store.speakers(ALICE),
+                lambda: store.around(ALICE, [memory.id], 1, ["deploy"]),
+                lambda: store.spread(ALICE, ["deploy"]),
+            ]
         if isinstance(store, MirrorsVectors):
             calls += [
                 store.embedder,
@@ -871,6 +1163,25 @@ class DurableStoreContract:
         counts.touch(ALICE, [memory.id], START)
         store.close()
         assert _get(open_store(), memory.id).access_count == 1
+
+    def test_credits_and_settings_are_there_after_reopening_and_for_others(
+        self, open_store: Callable[[], MemoryStore]
+    ) -> None:
+        store = open_store()
+        ledger = _ability(store, CreditsRecalls)  # type: ignore[type-abstract]
+        (memory,) = _store(store, [Maker("alice").event()])
+        other, credit = open_store(), _credit("1", [memory.id], {memory.id})
+        ledger.credit(ALICE, credit)
+        assert _usefulness(other, ALICE, [memory.id]) == pytest.approx([2 / 3])
+        if isinstance(store, KeepsSettings) and isinstance(other, KeepsSettings):
+            store.set_setting("ranking:a", "1")
+            assert other.setting("ranking:a") == "1"
+        store.close()
+        again = open_store()
+        assert _usefulness(again, ALICE, [memory.id]) == pytest.approx([2 / 3])
+        assert isinstance(again, CreditsRecalls)
+        assert again.credits(ALICE, 9) == [credit]
+        assert not again.credit(ALICE, credit)
 
     def test_two_open_stores_see_each_others_writes_at_the_next_search(
         self, open_store: Callable[[], MemoryStore]
@@ -942,6 +1253,20 @@ def _findable(store: MemoryStore, make: Maker) -> list[Memory]:
     return _store(store, entries)
 
 
+def _sessions(store: MemoryStore, make: Maker) -> dict[str, str]:
+    """Memories a to f of one session, x and y of another, m and n of none, stored in turns; their ids by name."""
+    sessions = {"abcdef": "s1", "xy": "s2", "mn": None}
+    order = "amxbcynde"
+    days = {name: -n for n, name in enumerate(order)}  # what is stored later happened earlier
+    ids = {}
+    for name in order + "f":
+        session = next(session for names, session in sessions.items() if name in names)
+        entry = make.event(f"deploy {name}", session=session, at=START + timedelta(days=days.get(name, 9)))
+        (memory,) = _store(store, [entry])
+        ids[name] = memory.id
+    return ids
+
+
 def _store(store: MemoryStore, entries: Sequence[Entry]) -> list[Memory]:
     """Add entries of one agent and give back their memories."""
     receipts = store.add(Scope(entries[0].memory.agent), entries)
@@ -957,6 +1282,16 @@ def _get(store: MemoryStore, id: str) -> Memory:
     (memory,) = store.get(ALICE, [id])
     assert memory is not None
     return memory
+
+
+def _credit(id: str, order: Sequence[str], helped: set[str], day: int = 0) -> Credit:
+    parts = {shown: {"similar": 0.5, "recency": -0.125 * n} for n, shown in enumerate(order)}
+    return Credit(id, START + timedelta(days=day), tuple(order), frozenset(helped), parts)
+
+
+def _usefulness(store: MemoryStore, scope: Scope, ids: Sequence[str]) -> list[float]:
+    found = {seen.id: seen.usefulness for seen in _ability(store, Surveys).around(scope, ids, 0, [])}  # type: ignore[type-abstract]
+    return [found[id] for id in ids]
 
 
 def _ability(store: object, ability: type[Ability]) -> Ability:

@@ -63,7 +63,7 @@ class _Room(NamedTuple):
 
     def search(self, query: Query) -> list[Match]:
         """Every memory is looked at, by its best passage; among equals the one stored later comes first."""
-        memories = (entry.memory for entry in reversed(self.entries.values()))
+        memories = (e.memory for id, e in reversed(self.entries.items()) if query.among is None or id in query.among)
         passing = [memory for memory in memories if accepts(query.where, memory, normal_form(memory.context))]
         if query.words is not None:
             terms = set(query_terms(query.words))
