@@ -153,14 +153,14 @@ def test_baselines_run_on_the_same_questions_and_what_cannot_be_had_is_said(
         run, found = retrieval.run(locomo(LOCOMO), brain, minilm=absent, say=said.append)
         assert said == list(run.skipped)
         assert "engram model install minilm" in said[0]
-        assert {r.system for r in found} == {"engram", "BM25", "vectors"}
+        assert {r.system for r in found} == {"engram", "BM25", "BM25, whole sessions", "vectors"}
         monkeypatch.setattr("engram.bench.baselines.chroma", nothing)
         systems, skipped = retrieval.others(brain, HashingEmbedder)
-        assert [system.name for system in systems] == ["BM25", "vectors", "RRF BM25 + MiniLM"]
+        assert [system.name for system in systems] == ["BM25", "BM25, whole sessions", "vectors", "RRF BM25 + MiniLM"]
         assert skipped == ["Chroma is left out: chroma needs chromadb"]
     results = report(run, found)
     asked = {(row["system"], row["questions"]) for row in results["results"] if row["type"] == "all"}
-    assert asked == {("engram", 3), ("BM25", 3), ("vectors", 3)}
+    assert asked == {("engram", 3), ("BM25", 3), ("BM25, whole sessions", 3), ("vectors", 3)}
 
 
 def test_a_session_ranks_as_its_best_turn() -> None:

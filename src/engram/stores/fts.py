@@ -32,6 +32,7 @@ _INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :
 _UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
 _KNOWN = sa.text("SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value")
 _HOLDERS = sa.text("SELECT count(*) FROM memory_words WHERE memory_words MATCH :match")
+_NEWEST = sa.text("SELECT rowid FROM memory_words WHERE memory_words MATCH :match ORDER BY rowid DESC LIMIT :most")
 _ROWS = sa.text("SELECT count(*) FROM memory_words_docsize")
 
 
@@ -68,11 +69,13 @@ class FtsWords:
         known = [term for term in terms if term in holders]
         if not known:
             return []
-        telling = _telling(known, holders, wanted)
+        telling = _telling(known, holders)
         own, all_rows = self._size(conn, scope, latest)
-        match = _match(telling, None if own > MAJORITY * all_rows else scope)
-        found = self._shortcut(conn, match, query, clauses)
-        if found is None or (len(found) < wanted and len(telling) < len(known)):
+        within = None if own > MAJORITY * all_rows else scope
+        found = self._shortcut(conn, _match(telling, within), query, clauses)
+        if found is not None and len(found) < wanted and len(telling) < len(known):
+            found = self._filled(conn, found, _match(known, within), query, clauses)
+        if found is None:
             found = self._thorough(conn, _match(known, scope), query, clauses)
         return found[query.offset : wanted]
 
@@ -105,13 +108,25 @@ class FtsWords:
             .limit(enough)
         )
         best = [(seq, score) for seq, score in conn.execute(ranked)]
-        listed = sa.func.json_each(json.dumps([seq for seq, _ in best])).table_valued("value")
-        passing = sa.select(memories.c.seq, memories.c.id).where(
-            memories.c.seq.in_(sa.select(listed.c.value)), *clauses
-        )
-        ids = {row.seq: row.id for row in conn.execute(passing)}
+        ids = _passing(conn, [seq for seq, _ in best], clauses)
         found = [Match(ids[seq], max(0.0, score)) for seq, score in best if seq in ids]
         return None if len(best) == enough and len(found) < query.limit + query.offset else found
+
+    def _filled(
+        self,
+        conn: sa.Connection,
+        found: list[Match],
+        match: str,
+        query: Query,
+        clauses: Sequence[sa.ColumnElement[bool]],
+    ) -> list[Match] | None:
+        """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
+        enough = (query.limit + query.offset) * ENOUGH
+        seqs = list(conn.scalars(_NEWEST, {"match": match, "most": enough}))
+        known, ids = {one.id for one in found}, _passing(conn, seqs, clauses)
+        more = [Match(ids[seq], 0.0) for seq in seqs if seq in ids and ids[seq] not in known]
+        full = len(found) + len(more) >= query.limit + query.offset
+        return [*found, *more] if full or len(seqs) < enough else None
 
     def _thorough(
         self, conn: sa.Connection, match: str, query: Query, clauses: Sequence[sa.ColumnElement[bool]]
@@ -134,6 +149,13 @@ class FtsWords:
             all_rows = int(conn.execute(_ROWS).scalar_one())
             self._sizes[scope] = (latest, own, all_rows)
         return own, all_rows
+
+
+def _passing(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.ColumnElement[bool]]) -> dict[int, str]:
+    """The ids of those rows that fulfil the clauses."""
+    listed = sa.func.json_each(json.dumps(list(seqs))).table_valued("value")
+    rows = sa.select(memories.c.seq, memories.c.id).where(memories.c.seq.in_(sa.select(listed.c.value)), *clauses)
+    return {row.seq: row.id for row in conn.execute(rows)}
 
 
 def scope_term(agent: str) -> str:
@@ -161,11 +183,12 @@ def _match(terms: Sequence[str], scope: Scope | None) -> str:
     return any_of if scope is None else f'scope : "{scope_term(scope.agent)}" AND {any_of}'
 
 
-def _telling(terms: Sequence[str], holders: Mapping[str, int], wanted: int) -> list[str]:
-    """The rarest terms, as many as can be afforded, and enough of them to find what is wanted."""
-    kept, rows = [], 0
+def _telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
+    """The rarest terms, as many as can be afforded, and at least one."""
+    kept: list[str] = []
+    rows = 0
     for term in sorted(terms, key=lambda term: holders[term]):
-        if rows >= wanted and rows + holders[term] > MOST_SCORED:
+        if kept and rows + holders[term] > MOST_SCORED:
             break
         kept.append(term)
         rows += holders[term]
