@@ -122,13 +122,14 @@ def look(
     glimpses = surveys.around(scope, ids, SEEN, asked.terms)
     similar = {id: match.score for id, match in found.near.items()}
     chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
-    unknown = (chosen | beside(glimpses, chosen)) - similar.keys()
+    close = chosen | beside(glimpses, chosen)
+    unknown = close - similar.keys()
     passing = Query(near=found.placed, where=where, among=unknown, limit=len(unknown))
     others = store.search(scope, passing) if unknown else []
     if found.placed is not None:
         similar |= {match.id: match.score for match in others}
     allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
-    candidates = chosen | (beside(glimpses, chosen) & allowed)
+    candidates = chosen | (close & allowed)
     return scene(glimpses, candidates, similar, asked, surveys.spread(scope, asked.terms))
 
 

@@ -36,6 +36,10 @@ _NEWEST = sa.text("SELECT rowid FROM memory_words WHERE memory_words MATCH :matc
 _ROWS = sa.text("SELECT count(*) FROM memory_words_docsize")
 
 
+Passing = Callable[[Sequence[int]], Mapping[int, str]]
+"""The ids of those rows, by number, that pass the filter."""
+
+
 class FtsWords:
     """The index of one database. What it knows about sizes is only used to choose the faster way."""
 
@@ -62,6 +66,7 @@ class FtsWords:
         terms: list[str],
         query: Query,
         clauses: Sequence[sa.ColumnElement[bool]],
+        passing: Passing,
         latest: int,
     ) -> list[Match]:
         """The rows that hold any of the terms and fulfil the clauses, best first; `latest` is the newest number."""
@@ -72,9 +77,9 @@ class FtsWords:
         telling = _telling(known, holders)
         own, all_rows = self._size(conn, scope, latest)
         within = None if own > MAJORITY * all_rows else scope
-        found = self._shortcut(conn, _match(telling, within), query, clauses)
+        found = self._shortcut(conn, _match(telling, within), query, passing)
         if found is not None and len(found) < wanted and len(telling) < len(known):
-            found = self._filled(conn, found, _match(known, within), query, clauses)
+            found = self._filled(conn, found, _match(known, within), query, passing)
         if found is None:
             found = self._thorough(conn, _match(known, scope), query, clauses)
         return found[query.offset : wanted]
@@ -96,9 +101,7 @@ class FtsWords:
         rows = conn.execute(sa.select(_words.c.rowid, _words.c.scope, _words.c.words))
         return ((seq, (scope, words)) for seq, scope, words in rows)
 
-    def _shortcut(
-        self, conn: sa.Connection, match: str, query: Query, clauses: Sequence[sa.ColumnElement[bool]]
-    ) -> list[Match] | None:
+    def _shortcut(self, conn: sa.Connection, match: str, query: Query, passing: Passing) -> list[Match] | None:
         """The best rows of the index that pass the filter; `None` if others could take the place of the rest."""
         enough = (query.limit + query.offset) * ENOUGH
         ranked = (
@@ -108,7 +111,7 @@ class FtsWords:
             .limit(enough)
         )
         best = [(seq, score) for seq, score in conn.execute(ranked)]
-        ids = _passing(conn, [seq for seq, _ in best], clauses)
+        ids = passing([seq for seq, _ in best])
         found = [Match(ids[seq], max(0.0, score)) for seq, score in best if seq in ids]
         return None if len(best) == enough and len(found) < query.limit + query.offset else found
 
@@ -118,12 +121,12 @@ class FtsWords:
         found: list[Match],
         match: str,
         query: Query,
-        clauses: Sequence[sa.ColumnElement[bool]],
+        passing: Passing,
     ) -> list[Match] | None:
         """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
         enough = (query.limit + query.offset) * ENOUGH
         seqs = list(conn.scalars(_NEWEST, {"match": match, "most": enough}))
-        known, ids = {one.id for one in found}, _passing(conn, seqs, clauses)
+        known, ids = {one.id for one in found}, passing(seqs)
         more = [Match(ids[seq], 0.0) for seq in seqs if seq in ids and ids[seq] not in known]
         full = len(found) + len(more) >= query.limit + query.offset
         return [*found, *more] if full or len(seqs) < enough else None
@@ -151,7 +154,7 @@ class FtsWords:
         return own, all_rows
 
 
-def _passing(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.ColumnElement[bool]]) -> dict[int, str]:
+def passing_rows(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.ColumnElement[bool]]) -> dict[int, str]:
     """The ids of those rows that fulfil the clauses."""
     listed = sa.func.json_each(json.dumps(list(seqs))).table_valued("value")
     rows = sa.select(memories.c.seq, memories.c.id).where(memories.c.seq.in_(sa.select(listed.c.value)), *clauses)

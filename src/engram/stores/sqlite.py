@@ -29,11 +29,11 @@ from engram.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from engram.ids import Sources
+from engram.ids import Sources, micros
 from engram.model import ForgetReceipt
-from engram.ports import Glimpse, Match, Placed, Problem, Query, Scope, Shelf, Spread, VectorStore, unstorable
+from engram.ports import Filter, Glimpse, Match, Placed, Problem, Query, Scope, Shelf, Spread, VectorStore, unstorable
 from engram.stores import surveys
-from engram.stores.fts import VOCABULARY, FtsWords, counter_of, scope_term
+from engram.stores.fts import VOCABULARY, FtsWords, counter_of, passing_rows, scope_term
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import PAGE, WRITE, SqlStore, sound, storable
@@ -53,6 +53,13 @@ _inherited: list[object] = []  # a forked child must neither use nor close its p
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
 _LISTED = "IN (SELECT value FROM json_each(:listed))"
 _GLANCES = surveys.glances(_LISTED, "w.words", "JOIN memory_words w ON w.rowid = m.seq")
+_CURRENT = (  # what `conditions` says about `current`, written out because every recall asks it
+    "(m.valid_from <= :now OR m.valid_from <= m.created_at) AND (m.valid_until IS NULL OR m.valid_until > :now)"
+)
+_ALLOWED = sa.text(" ".join(["SELECT m.id FROM memories m WHERE m.agent = :agent AND m.id", _LISTED, "AND", _CURRENT]))
+_PASSING = sa.text(
+    " ".join(["SELECT m.seq, m.id FROM memories m WHERE m.agent = :agent AND m.seq", _LISTED, "AND", _CURRENT])
+)
 _EPOCH = sa.text("UPDATE counter SET epoch = :epoch")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
@@ -78,6 +85,7 @@ class SqliteStore(SqlStore):
         self._durable, self._busy_seconds = durable, busy_seconds
         self._log_limit = CHECKPOINT_BYTES
         self._marks: dict[Shelf, tuple[str, int]] = {}
+        self._long: dict[Shelf, dict[str, int]] = {}  # the last passage of each memory that has more than one
         self._syncing = threading.Lock()
         self._held = threading.local()
         fresh = _inspect(path)
@@ -181,7 +189,15 @@ class SqliteStore(SqlStore):
 
     def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
         clauses = self._conditions(scope, query)
-        return self._words.search(conn, scope, terms, query, clauses, self._latest(conn))
+
+        def passing(seqs: Sequence[int]) -> dict[int, str]:
+            if query.where.current is None or query.among is not None or not _is_plain(query.where):
+                return passing_rows(conn, seqs, clauses)
+            now = micros(query.where.current)
+            asked = {"agent": scope.agent, "listed": json.dumps(list(seqs)), "now": now}
+            return {seq: id for seq, id in conn.execute(_PASSING, asked)}  # noqa: C416 - rows are no pairs
+
+        return self._words.search(conn, scope, terms, query, clauses, passing, self._latest(conn))
 
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
@@ -213,9 +229,24 @@ class SqliteStore(SqlStore):
                 allowed = self._allowed(conn, scope, query, [match.id for match in found])
                 kept = [match for match in found if match.id in allowed]
             if len(kept) < wanted and not everything:
-                keys = self._passing_keys(conn, shelf, query)
+                keys = self._keys(conn, shelf, query)
                 kept, _ = nearest(partial(search, among=keys), wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
+
+    def _keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
+        """The names of the vectors whose memories pass the filter; of few memories, without a look at the mirror."""
+        if query.among is None or not _is_plain(query.where):
+            return self._passing_keys(conn, shelf, query)
+        long = self._long.get(shelf, {})
+        allowed = self._allowed(conn, shelf.scope, query, list(query.among))
+        return frozenset(vector_key(id, n) for id in allowed for n in range(1 + long.get(id, 0)))
+
+    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        if ids is None or query.where.current is None or not _is_plain(query.where):
+            return super()._allowed(conn, scope, query, ids)
+        now = micros(query.where.current)
+        asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)), "now": now}
+        return frozenset(id for (id,) in conn.execute(_ALLOWED, asked))
 
     def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
         """Take over what this and other processes wrote since the shelf was last looked at."""
@@ -225,6 +256,7 @@ class SqliteStore(SqlStore):
             return
         if mark[0] != epoch or mark[1] == 0:
             self._vectors.clear(shelf)
+            self._long.pop(shelf, None)
             mark = (epoch, 0)
         v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
         gone = sa.select(t.memory_id, t.passages).where(t.agent == agent, t.seq > mark[1])
@@ -236,6 +268,10 @@ class SqliteStore(SqlStore):
             ids, passages, dims, vectors = zip(*page, strict=True)
             for which, matrix in sound(dims, vectors):
                 self._vectors.add(shelf, [vector_key(ids[n], passages[n]) for n in which], matrix)
+            long = self._long.setdefault(shelf, {})
+            for id, passage in zip(ids, passages, strict=True):
+                if passage:
+                    long[id] = max(passage, long.get(id, 0))
         self._marks[shelf] = (epoch, latest)
 
     # Keeping the file well ---------------------------------------------------------------------------
@@ -441,6 +477,11 @@ def _replace(new: sqlite3.Connection, renewed: Path, target: Path) -> None:
 def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, int], None] | None:
     """SQLite's progress report (status, remaining, total) as ours (done, total)."""
     return None if progress is None else lambda _, left, total: progress(total - left, total)
+
+
+def _is_plain(where: Filter) -> bool:
+    """Whether a filter asks for nothing but what is valid now."""
+    return where == Filter(current=where.current)
 
 
 def _begin(conn: sa.Connection) -> None:

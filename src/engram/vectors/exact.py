@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from engram.errors import InvalidInput
 from engram.ports import Match, Matrix, Shelf, Vector
 
+FEW = 8_192
+"""Rows that one thread multiplies faster than several."""
+
 
 class ExactVectors:
     """A `VectorStore` in this process: one growing matrix per shelf."""
@@ -97,7 +100,7 @@ class Rows:
     def _compare(self, vector: Vector, k: int, positions: NDArray[np.intp] | None) -> list[Match]:
         """Compare with every row, or with these."""
         matrix = self._matrix[: len(self._ids)] if positions is None else self._matrix[positions]
-        similarity = matrix @ vector
+        similarity = product(matrix, vector)
         order = _largest(similarity, k)
         picked = order if positions is None else positions[order]
         scores = np.clip(similarity[order], 0, 1)
@@ -115,6 +118,11 @@ class Rows:
             grown = np.empty((max(count, 2 * len(self._matrix)), self._matrix.shape[1]), dtype=np.float32)
             grown[: len(self._ids)] = self._matrix[: len(self._ids)]
             self._matrix = grown
+
+
+def product(matrix: Matrix, vector: Vector) -> NDArray[np.float32]:
+    """A matrix times a vector. For a small one, waking the threads of the library takes longer than the work."""
+    return np.einsum("ij,j->i", matrix, vector) if len(matrix) <= FEW else np.asarray(matrix @ vector)
 
 
 def _largest(values: NDArray[np.float32], k: int) -> NDArray[np.intp]:

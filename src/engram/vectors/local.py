@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import Match, Matrix, Vector
-from engram.vectors.exact import ExactVectors, Rows
+from engram.vectors.exact import ExactVectors, Rows, product
 
 MANY = 32_768
 """Up to so many rows are compared one by one."""
@@ -93,7 +93,9 @@ class CodedRows(Rows):
     def _encode(self, vectors: Matrix) -> Codes:
         """Codes of rows, one column each: a bit for each dimension as it is, and for each of another set of axes."""
         centred = vectors - self._centre
-        bits = np.concatenate([centred, centred @ _turn(vectors.shape[1])], axis=1) > 0
+        turn = _turn(vectors.shape[1])
+        turned = product(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
+        bits = np.concatenate([centred, turned], axis=1) > 0
         packed = np.packbits(bits, axis=1)
         padding = -packed.shape[1] % 8
         return np.pad(packed, ((0, 0), (0, padding))).view(np.uint64).T
