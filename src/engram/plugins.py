@@ -8,13 +8,15 @@ from typing import Any
 
 from engram.errors import InvalidInput, MissingExtra
 
+_CALLED = {"stores": "store", "vectors": "vector database", "embedders": "embedder"}
+
 
 def find(group: str, name: str, also: Iterable[str] = ()) -> Any:
     """What a package registered as `name` in the entry-point group `engram.<group>`; `also` are other good names."""
     found = {point.name: point for point in entry_points(group=f"engram.{group}")}
     if name not in found:
         known = ", ".join([*also, *sorted(found)]) or "none (is engram-learning installed?)"
-        raise InvalidInput(f"there is no {group.removesuffix('s')} called {name!r}; there are: {known}")
+        raise InvalidInput(f"there is no {_CALLED[group]} called {name!r}; there are: {known}")
     return _load(found[name])
 
 

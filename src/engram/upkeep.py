@@ -127,7 +127,9 @@ def _copied(store: MemoryStore) -> Copies:
 def maintained(brain: Engram) -> Maintains:
     """The store, if it is a database that can be looked after."""
     if not isinstance(brain.store, Maintains):
-        raise Unsupported("this store has nothing to maintain; it lives in this process only")
+        raise Unsupported(
+            "this store has nothing to maintain here; a server has its own tools, or `engram db copy` it into a file"
+        )
     return brain.store
 
 

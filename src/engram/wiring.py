@@ -15,7 +15,7 @@ from engram.embed.known import KNOWN
 from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
 from engram.ids import Sources
-from engram.ports import Embedder, MemoryStore, MirrorsVectors, VectorStore
+from engram.ports import Embedder, MemoryStore, MirrorsVectors, SyncsVectors, VectorStore
 from engram.privacy import SecretRedactor
 from engram.vectors.local import LocalVectors
 
@@ -38,6 +38,8 @@ def open(
         config.default_db().parent.mkdir(parents=True, exist_ok=True)
     sources = sources or Sources()
     store = open_store(chosen, sources)
+    if chosen.vectors and not isinstance(store, SyncsVectors):
+        (say or _log.warning)("this store searches its vectors itself; the setting `vectors` is not used")
     return Engram(
         store,
         embedder=lambda: choose_embedder(chosen, store, say or _log.info),

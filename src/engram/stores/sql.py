@@ -630,6 +630,8 @@ class SqlStore(ABC):
 
     def _by_remote(self, remote: VectorStore, scope: Scope, near: Placed, query: Query) -> list[Match]:
         """Ask the vector database; when it is away, the mirror answers and says so."""
+        if query.among is not None:  # a few memories that are at hand
+            return self._by_mirror(scope, near, query)
         shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
         try:
             self._push(remote, shelf)
@@ -638,6 +640,9 @@ class SqlStore(ABC):
         except StoreError as error:
             _log.warning("the vector database is away, the local mirror answers: %s", error)
             return [MirrorMatch(*match) for match in self._by_mirror(scope, near, query)]
+        if not found and (mirrored := self._by_mirror(scope, near, query)):
+            _log.warning("the vector database lost what it had, the local mirror answers; run `engram upkeep sync`")
+            return [MirrorMatch(*match) for match in mirrored]
         allowed = self._look(scope, lambda conn: self._allowed(conn, scope, query, [match.id for match in found]))
         kept = [match for match in found if match.id in allowed]
         if len(kept) < wanted and not everything:  # a filter that few pass: look at everything
@@ -705,6 +710,16 @@ class SqlStore(ABC):
         self.set_setting(name, f"{epoch}:{newest}")
         return number
 
+    def _is_there(self, remote: VectorStore, shelf: Shelf) -> bool:
+        """Whether the vector database finds the vector that was handed over first."""
+        v = memory_index.c
+        here = (v.agent == shelf.scope.agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        oldest = sa.select(v.dim, v.vector).where(*here).order_by(v.seq).limit(1)
+        row = self._look(shelf.scope, lambda conn: conn.execute(oldest).first())
+        if row is None or not (whole := list(sound([row.dim], [row.vector]))):
+            return True
+        return any(match.score > 0.99 for match in remote.search(self._place_of(shelf), whole[0][1][0], 1))
+
     def _place_of(self, shelf: Shelf) -> Shelf:
         """Where a shelf stands in the vector database: apart from those of other databases that use it too."""
 
@@ -725,7 +740,11 @@ class SqlStore(ABC):
         shelves = self._look(None, lambda conn: conn.execute(everywhere).all())
         total = 0
         for number, (agent, namespace, embedder) in enumerate(shelves, start=1):
-            total += self._push(self._remote, Shelf(Scope(agent), namespace, embedder), anew=anew)
+            shelf = Shelf(Scope(agent), namespace, embedder)
+            handed_over = self._push(self._remote, shelf, anew=anew)
+            if not anew and not self._is_there(self._remote, shelf):  # it was emptied, lost or exchanged
+                handed_over = self._push(self._remote, shelf, anew=True)
+            total += handed_over
             if progress is not None:
                 progress(number, len(shelves))
         return total
