@@ -13,7 +13,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -129,11 +129,10 @@ def _ends(process: subprocess.Popen[bytes], within: float, tick: Callable[[], No
 
 def _weight(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip removed it between the two calls
-            continue
+    for place, _, names in os.walk(folder):  # which passes over folders that pip removes meanwhile
+        for name in names:
+            with suppress(OSError):  # and files
+                total += Path(place, name).stat().st_size
     return total
 
 
