@@ -27,6 +27,7 @@ STOP_WORDS = frozenset(
     yourselves""".split()
 )
 
+K1, B = 1.2, 0.75  # BM25: how soon one more occurrence adds nothing, and how much longer texts are held back
 MAX_TERM = 64
 MAX_QUERY_TERMS = 64
 

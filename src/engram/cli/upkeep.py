@@ -50,7 +50,7 @@ def reembed(state: State, embedder: str | None, drop_old: bool) -> None:
 
 
 @command.command("sync")
-@click.option("--anew", is_flag=True, help="Empty it first and hand over everything: after it lost something.")
+@click.option("--anew", is_flag=True, help="Empty it first and hand over everything, whatever it has.")
 @click.pass_obj
 def sync(state: State, anew: bool) -> None:
     """Bring the vector database (the setting `vectors`) in step with the mirrored vectors."""

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from engram.ports import Glimpse, Spread
 from engram.retrieve.understand import Asked
 from engram.when import Interval
+from engram.words import K1, B
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
-K1, B = 1.2, 0.75
 OFFSETS = (-2, -1, 1, 2)
 NEAR_WORDS = {-1: 0.7, 1: 0.55, -2: 0.5}
 """What a word is worth that a neighbour has, by how far away that is: an answer stands beside its question."""
@@ -64,11 +64,16 @@ class Scene:
         return np.where(same, within, -1)
 
 
+def in_order(glimpses: Sequence[Glimpse]) -> list[Glimpse]:
+    """Session by session, as they were written."""
+    return sorted(glimpses, key=lambda glimpse: (glimpse.session or "", glimpse.seq))
+
+
 def scene(
     glimpses: Sequence[Glimpse], candidates: frozenset[str], similar: Mapping[str, float], asked: Asked, spread: Spread
 ) -> Scene:
     """Put glimpses into the order of their sessions."""
-    rows = sorted(glimpses, key=lambda glimpse: (glimpse.session or "", glimpse.seq))
+    rows = in_order(glimpses)
     numbers: dict[str, int] = {}
     sessions = [-1 if row.session is None else numbers.setdefault(row.session, len(numbers)) for row in rows]
     held = np.array([spread.holders.get(term, 0) for term in asked.terms], dtype=np.float64)

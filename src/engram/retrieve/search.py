@@ -12,7 +12,7 @@ from typing import Literal
 from engram.model import Clean, Hit
 from engram.ports import Filter, Glimpse, Match, MemoryStore, MirrorMatch, Placed, Query, Scope, Snapshots, Surveys
 from engram.retrieve.confidence import confidence
-from engram.retrieve.features import Scene, features, scene
+from engram.retrieve.features import Scene, features, in_order, scene
 from engram.retrieve.pack import best_per_session, within_budget
 from engram.retrieve.rank import Ranked, Weights, fuse, rank, shipped
 from engram.retrieve.trees import Trees
@@ -135,10 +135,9 @@ def look(
 
 def beside(glimpses: Sequence[Glimpse], ids: frozenset[str]) -> frozenset[str]:
     """Those next to one of the ids in the same session."""
-    rows = sorted(glimpses, key=lambda glimpse: (glimpse.session or "", glimpse.seq))
     return frozenset(
         other.id
-        for first, second in pairwise(rows)
+        for first, second in pairwise(in_order(glimpses))
         if first.session is not None and first.session == second.session
         for one, other in ((first, second), (second, first))
         if one.id in ids

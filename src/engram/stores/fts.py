@@ -1,8 +1,9 @@
 """Words in SQLite: an FTS5 table whose rows are numbered like the memories, searched best first.
 
 Scoring a row costs far more than finding it, and a word that every tenth memory holds says little. So the words that
-tell most choose the candidates, the index alone ranks them, and only the best are looked up in the tables. Whenever
-that gives fewer than there could be, the search is done again without shortcuts.
+tell most choose the candidates, the index alone ranks them, and only the best are looked up in the tables. If these
+are too few, the newest rows that hold the common words follow; and if a filter lets too few through, the search is
+done again without shortcuts.
 """
 
 from __future__ import annotations

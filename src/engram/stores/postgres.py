@@ -34,10 +34,10 @@ from engram.ports import Glimpse, Match, Placed, Query, Scope, Spread, VectorSto
 from engram.stores import surveys
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
-from engram.stores.rules import ENOUGH, K1, B, nearest, vector_key
+from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index
 from engram.stores.sql import LATER, WRITE, SqlStore, storable
-from engram.words import digest
+from engram.words import K1, B, digest
 
 R = TypeVar("R")
 _log = logging.getLogger("engram")

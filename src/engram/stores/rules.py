@@ -15,12 +15,11 @@ from engram.ids import micros
 from engram.model import Memory, MemoryType, Receipt
 from engram.ports import Cells, Entry, Filter, Match, Matrix, Placed, Scope, Tally, Vector
 from engram.stores.rows import to_json
-from engram.words import digest, index_terms
+from engram.words import K1, B, digest, index_terms
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
 ENOUGH = 2  # how many times the wanted number is looked at before filters are applied exactly
-K1, B = 1.2, 0.75  # BM25: how soon one more occurrence adds nothing, and how much longer texts are held back
 
 
 def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:

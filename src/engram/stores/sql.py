@@ -45,12 +45,13 @@ from engram.ports import (
     unstorable,
 )
 from engram.stores import surveys
-from engram.stores.rows import Row, seal, to_credit, to_event, to_json, to_memory, to_row
+from engram.stores.rows import Row, seal, to_credit, to_event, to_memory, to_row
 from engram.stores.rules import (
     ENOUGH,
     MERGED,
     annotated,
     by_place,
+    evidence,
     fingerprint,
     key_receipt,
     memory_terms,
@@ -58,6 +59,7 @@ from engram.stores.rules import (
     nearest,
     refuse_foreign,
     superseded,
+    tally,
     vector_key,
 )
 from engram.stores.schema import (
@@ -370,7 +372,7 @@ class SqlStore(ABC):
             memory = merged(known, memory)
             plan.of(known.id)[known.id] = (known_seq, memory, entry.merge_key)
             twins[entry.merge_key] = (known_seq, memory)
-            plan.evidence.append(place | _evidence(known.id, seq, entry.memory))
+            plan.evidence.append(place | evidence(known.id, seq, entry.memory))
             receipt = Receipt(id=known.id, status="merged", reason=MERGED)
         else:
             if memory.id in plan.fresh:
@@ -913,11 +915,13 @@ class SqlStore(ABC):
 
     def tally(self, table: str) -> Tally:
         """Count and sum up a table."""
-        count, total, last = 0, 0, None
+        return tally(self._all_rows(table))
+
+    def _all_rows(self, table: str) -> Iterator[Cells]:
+        last = None
         while rows := self.page(table, last, PAGE):
-            count, last = count + len(rows), rows[-1]
-            total += sum(int(digest(*(f"{name}={row[name]!r}" for name in sorted(row))), 16) for row in rows)
-        return Tally(count, f"{total % 2**128:032x}")
+            yield from rows
+            last = rows[-1]
 
     # Connections -------------------------------------------------------------------------------------
 
@@ -1088,14 +1092,3 @@ def _vectors(id: str, vectors: Sequence[Placed]) -> list[Row]:
 def _pushed_name(shelf: Shelf) -> str:
     """The setting that says how much of a shelf the vector database has."""
     return PUSHED + digest(shelf.scope.agent, shelf.namespace, shelf.embedder)
-
-
-def _evidence(id: str, seq: int, memory: Memory) -> Row:
-    said = memory.model_dump(mode="json", include={"text", "tags", "metadata", "provenance", "importance"})
-    return {
-        "memory_id": id,
-        "seq": seq,
-        "said": memory.id,
-        "happened_at": micros(memory.happened_at),
-        "detail": to_json(said),
-    }

@@ -191,9 +191,9 @@ class SqliteStore(SqlStore):
         clauses = self._conditions(scope, query)
 
         def passing(seqs: Sequence[int]) -> dict[int, str]:
-            if query.where.current is None or query.among is not None or not _is_plain(query.where):
+            now = _now(query.where)
+            if now is None or query.among is not None:
                 return passing_rows(conn, seqs, clauses)
-            now = micros(query.where.current)
             asked = {"agent": scope.agent, "listed": json.dumps(list(seqs)), "now": now}
             return {seq: id for seq, id in conn.execute(_PASSING, asked)}  # noqa: C416 - rows are no pairs
 
@@ -235,16 +235,16 @@ class SqliteStore(SqlStore):
 
     def _keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
         """The names of the vectors whose memories pass the filter; of few memories, without a look at the mirror."""
-        if query.among is None or not _is_plain(query.where):
+        if query.among is None or _now(query.where) is None:
             return self._passing_keys(conn, shelf, query)
         long = self._long.get(shelf, {})
         allowed = self._allowed(conn, shelf.scope, query, list(query.among))
         return frozenset(vector_key(id, n) for id in allowed for n in range(1 + long.get(id, 0)))
 
     def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
-        if ids is None or query.where.current is None or not _is_plain(query.where):
+        now = _now(query.where)
+        if ids is None or now is None:
             return super()._allowed(conn, scope, query, ids)
-        now = micros(query.where.current)
         asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)), "now": now}
         return frozenset(id for (id,) in conn.execute(_ALLOWED, asked))
 
@@ -479,9 +479,11 @@ def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, i
     return None if progress is None else lambda _, left, total: progress(total - left, total)
 
 
-def _is_plain(where: Filter) -> bool:
-    """Whether a filter asks for nothing but what is valid now."""
-    return where == Filter(current=where.current)
+def _now(where: Filter) -> int | None:
+    """The moment a filter asks about, if it asks for nothing but what is valid then, as most recalls do."""
+    if where.current is None or where != Filter(current=where.current):
+        return None
+    return micros(where.current)
 
 
 def _begin(conn: sa.Connection) -> None:

@@ -18,8 +18,8 @@ from engram.stores.redis.batch import State
 from engram.stores.redis.layout import ID_AT, Card, Keys, Posting, groups, moment
 from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Locks, Transactions
-from engram.stores.rules import ENOUGH, K1, nearest, owner, term_score, term_weight
-from engram.words import query_terms
+from engram.stores.rules import ENOUGH, nearest, owner, term_score, term_weight
+from engram.words import K1, query_terms
 
 
 class Finder:
