@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,8 @@ from engram.vectors.remote import (
 )
 
 _EXTRA = "chroma"
+_Turn = Callable[[], AbstractContextManager[None]]
+
 _OPENING = threading.Lock()  # clients of one path share their insides, which two threads must not make at once
 
 
@@ -35,8 +39,10 @@ def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
     path = "" if address.transport else str(folder(address, "chroma", "chroma:vectors"))
     require("chromadb", _EXTRA)
     if address.transport:
-        return RemoteVectors(lambda: _Chroma(_server, address), address)
-    return RemoteVectors(lambda: _Chroma(lambda chromadb, _: _embedded(chromadb, path), address), address)
+        return RemoteVectors(lambda: _Chroma(_server, address, nullcontext), address)
+    return RemoteVectors(
+        lambda: _Chroma(lambda chromadb, _: _embedded(chromadb, path), address, lambda: _turn(path)), address
+    )
 
 
 class _Chroma:
@@ -47,45 +53,51 @@ class _Chroma:
     small = 256
     """So many candidates are compared one by one."""
 
-    def __init__(self, connect: Callable[[Any, Address], Any], address: Address) -> None:
+    def __init__(self, connect: Callable[[Any, Address], Any], address: Address, turn: _Turn) -> None:
         chromadb = load("chromadb", _EXTRA)
         self._missing: type[Exception] = load("chromadb.errors", _EXTRA).NotFoundError
-        self._client = connect(chromadb, address)
+        self._turn = turn
+        with turn():
+            self._client = connect(chromadb, address)
         self._collections: dict[str, Any] = {}
 
     def dimension(self, name: str) -> int | None:
         try:
-            found = self._client.get_collection(name, embedding_function=None)
+            with self._turn():
+                found = self._client.get_collection(name, embedding_function=None)
         except self._missing:
             return None
         self._collections[name] = found
         return int(found.metadata["dim"])
 
     def create(self, name: str, dim: int) -> None:
-        self._client.get_or_create_collection(
-            name,
-            metadata={"dim": dim},
-            configuration={"hnsw": {"space": "cosine"}},
-            embedding_function=None,
-        )
+        with self._turn():
+            self._client.get_or_create_collection(
+                name,
+                metadata={"dim": dim},
+                configuration={"hnsw": {"space": "cosine"}},
+                embedding_function=None,
+            )
 
     def put(self, name: str, scope: str, points: Sequence[Point]) -> None:
-        self._collections[name].upsert(
-            ids=[point.key for point in points],
-            embeddings=[point.vector for point in points],
-            metadatas=[{"scope": scope, "memory": point.id} for point in points],
-        )
+        with self._turn():
+            self._collections[name].upsert(
+                ids=[point.key for point in points],
+                embeddings=[point.vector for point in points],
+                metadatas=[{"scope": scope, "memory": point.id} for point in points],
+            )
 
     def nearest(self, name: str, scope: str, vector: list[float], k: int, keys: list[str] | None) -> list[Match]:
         """Exact for few candidates: after updates, Chroma's graph no longer reaches every point it holds."""
         wanted = max(k, self.small)
         if keys is None:
-            answer = self._collections[name].query(
-                query_embeddings=[vector],
-                n_results=wanted,
-                where={"scope": scope},
-                include=["metadatas", "distances"],
-            )
+            with self._turn():
+                answer = self._collections[name].query(
+                    query_embeddings=[vector],
+                    n_results=wanted,
+                    where={"scope": scope},
+                    include=["metadatas", "distances"],
+                )
             hits = zip(answer["metadatas"][0], answer["distances"][0], strict=True)
             found = [Match(str(metadata["memory"]), 1 - float(distance)) for metadata, distance in hits]
             if len(found) == wanted:
@@ -93,9 +105,10 @@ class _Chroma:
         return self._exactly(name, scope, vector, keys)
 
     def _exactly(self, name: str, scope: str, vector: list[float], keys: list[str] | None) -> list[Match]:
-        held = self._collections[name].get(
-            ids=keys, where={"scope": scope}, limit=self.most, include=["metadatas", "embeddings"]
-        )
+        with self._turn():
+            held = self._collections[name].get(
+                ids=keys, where={"scope": scope}, limit=self.most, include=["metadatas", "embeddings"]
+            )
         if len(held["ids"]) == 0:
             return []
         rows, to = np.asarray(held["embeddings"], dtype=np.float64), np.asarray(vector, dtype=np.float64)
@@ -106,10 +119,12 @@ class _Chroma:
         ]
 
     def drop(self, name: str, scope: str, keys: list[str]) -> None:
-        self._collections[name].delete(ids=keys, where={"scope": scope})
+        with self._turn():
+            self._collections[name].delete(ids=keys, where={"scope": scope})
 
     def clear(self, name: str, scope: str) -> None:
-        self._collections[name].delete(where={"scope": scope})
+        with self._turn():
+            self._collections[name].delete(where={"scope": scope})
 
     def close(self) -> None:
         sessions = _sessions(self._client)
@@ -128,6 +143,18 @@ def _sessions(client: Any) -> list[Any]:
     parts = (client, getattr(client, "_admin_client", None))
     found = (getattr(getattr(part, "_server", None), "_session", None) for part in parts)
     return [session for session in found if session is not None]
+
+
+@contextmanager
+def _turn(path: str) -> Iterator[None]:
+    """One process at a time: those that open or write at once meet half-made tables and locks nobody waits for.
+
+    An empty SQLite file beside the folder is the lock, because every system can lock one and lets go of it when a
+    process dies.
+    """
+    with closing(sqlite3.connect(f"{path}.lock", timeout=TIMEOUT, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
 
 
 def _embedded(chromadb: Any, path: str) -> Any:
