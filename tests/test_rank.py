@@ -18,6 +18,7 @@ from engram.retrieve.features import NAMES, Scene, features, scene
 from engram.retrieve.rank import Ranked, Weights, circumstances, corrections, fuse, rank
 from engram.retrieve.trees import Trees, grown
 from engram.retrieve.understand import Asked
+from engram.words import normal_form
 
 ids = st.sampled_from("abcdefgh")
 words = st.lists(st.builds(Match, ids, st.floats(0, 50)), unique_by=lambda m: m.id)
@@ -215,3 +216,12 @@ def test_a_ranker_adds_to_the_sum_and_its_share_can_be_none() -> None:
 def test_one_candidate_alone_is_as_good_as_one_is_sure() -> None:
     (only,) = order(seen([glimpse("a")]), ranker=a_ranker("similar"), sure=0.3)
     assert only.score == pytest.approx(0.3)
+
+
+said = st.text(st.sampled_from("aAäÄ .\t\n\u00a0\x1c"), max_size=6)
+
+
+@given(said, said)
+def test_what_repeats_is_what_has_the_same_normal_form(one: str, other: str) -> None:
+    ranked = order(seen([glimpse("a", seq=1, text=Clean(one)), glimpse("b", seq=2, text=Clean(other))]))
+    assert any("repetition" in each.why for each in ranked) == (normal_form(one) == normal_form(other))

@@ -29,7 +29,7 @@ from engram.errors import (
 )
 from engram.ids import Sources
 from engram.model import Clean
-from engram.ports import LONG_TERM, Entry, Query, Scope
+from engram.ports import LONG_TERM, Changes, Entry, Filter, Query, Scope
 from engram.privacy import SecretRedactor
 from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore, open_store, restore
@@ -770,3 +770,65 @@ def test_after_closing_there_is_one_file_with_everything_in_it(path: Path, tmp_p
     assert not [p.name for p in tmp_path.iterdir() if p.name.endswith(("-wal", "-shm"))]
     shutil.copyfile(path, tmp_path / "moved.db")
     assert len(open_at(tmp_path / "moved.db").search(ALICE, NEAR)) == 5
+
+
+def test_what_a_snapshot_has_shown_is_asked_anew_for_another_moment(open_at: Open) -> None:
+    store, make = open_at(), Maker()
+    entry = replace(
+        make.event("deploy", session="s", valid_until=START + timedelta(days=2)), vectors=(placed(1, 0, 0),)
+    )
+    store.add(ALICE, [entry])
+    queries = (DEPLOY, NEAR, replace(NEAR, among=frozenset({entry.memory.id})))
+    with store.snapshot(ALICE):
+        for _ in range(2):
+            for days, there in ((1, True), (2, False), (3, False)):
+                where = Filter(current=START + timedelta(days=days))
+                for query in queries:
+                    assert [match.id for match in store.search(ALICE, replace(query, where=where))] == (
+                        [entry.memory.id] if there else []
+                    )
+            assert [seen.id for seen in store.around(ALICE, [entry.memory.id], 2, ["deploy"])] == [entry.memory.id]
+
+
+def test_a_snapshot_is_of_one_moment_and_the_next_shows_what_others_changed(open_at: Open) -> None:
+    mine, other, make = open_at(), open_at(), Maker()
+    entries = [replace(make.event("deploy"), vectors=(placed(1, 0, 0),)) for _ in range(3)]
+    mine.add(ALICE, entries)
+    ids = [entry.memory.id for entry in entries]
+    current = Filter(current=START + timedelta(days=9))
+
+    def found() -> list[set[str]]:
+        with mine.snapshot(ALICE):
+            before = [{m.id for m in mine.search(ALICE, replace(query, where=current))} for query in (DEPLOY, NEAR)]
+            if len(before[0]) == 3:
+                other.forget(ALICE, ids[:1])
+                other.annotate(ALICE, ids[1], Changes(valid_until=START + timedelta(days=5)), None)
+            again = [{m.id for m in mine.search(ALICE, replace(query, where=current))} for query in (DEPLOY, NEAR)]
+            assert again == before
+        return before
+
+    assert found() == [set(ids)] * 2
+    assert found() == [{ids[2]}] * 2
+
+
+def test_the_best_that_ended_make_room_for_the_next(open_at: Open) -> None:
+    store, make = open_at(), Maker()
+    ended = START + timedelta(days=1)
+    past = [replace(make.event("deploy", valid_until=ended), vectors=(placed(1, 0, 0),)) for _ in range(9)]
+    kept = [replace(make.event("deploy the other one"), vectors=(placed(1, 0.1, 0),)) for _ in range(3)]
+    store.add(ALICE, [*past, *kept])
+    where = Filter(current=START + timedelta(days=2))
+    for query in (DEPLOY, NEAR):
+        for limit in (1, 2, 3, 6, 9, 20):
+            found = store.search(ALICE, replace(query, where=where, limit=limit))
+            assert len(found) == min(limit, 3)
+            assert {match.id for match in found} <= {entry.memory.id for entry in kept}
+
+
+def test_an_error_of_the_driver_is_told_in_our_words(path: Path, open_at: Open) -> None:
+    store = open_at()
+    store.add(ALICE, [Maker().event("deploy")])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("DROP TABLE memory_words")
+    with pytest.raises(StoreError, match="could not be used"):
+        store.search(ALICE, DEPLOY)

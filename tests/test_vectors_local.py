@@ -38,9 +38,9 @@ def ids(matches: list[Match]) -> set[str]:
     return {match.id for match in matches}
 
 
-@pytest.fixture
-def pair() -> tuple[LocalVectors, ExactVectors]:
-    local, exact = LocalVectors(many=100, compared=400), ExactVectors()
+@pytest.fixture(params=[10**6, 1000], ids=["all bits at once", "half of the bits first"])
+def pair(request: pytest.FixtureRequest) -> tuple[LocalVectors, ExactVectors]:
+    local, exact = LocalVectors(many=100, compared=400, very_many=request.param), ExactVectors()
     for vectors in (local, exact):
         vectors.add(SHELF, names(4000), topics(4000, 1))
     return local, exact

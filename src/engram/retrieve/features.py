@@ -103,8 +103,8 @@ def features(seen: Scene, asked: Asked) -> dict[str, Numbers]:
         "similar": standard(seen.similarity, among),
         "cover": (worth > 0) @ seen.telling / total,
         "cover_near": (near > 0) @ seen.telling / total,
-        "about": np.array([asked.about(glimpse.speaker, glimpse.role) for glimpse in seen.glimpses]),
-        "time": np.array([timely(asked.times, glimpse.at) for glimpse in seen.glimpses]),
+        "about": about(seen, asked),
+        "time": np.array([timely(asked.times, glimpse.at) if asked.times else 0.0 for glimpse in seen.glimpses]),
     }
     for name in ("words", "similar"):
         least = float(found[name][among].min())
@@ -118,6 +118,13 @@ def features(seen: Scene, asked: Asked) -> dict[str, Numbers]:
     return found
 
 
+def about(seen: Scene, asked: Asked) -> Numbers:
+    """1 for words of whom the query asks about, -1 for those of somebody else, 0 if one cannot tell."""
+    speaking = [(glimpse.speaker, glimpse.role) for glimpse in seen.glimpses]
+    known = {one: asked.about(*one) for one in set(speaking)}
+    return np.array([known[one] for one in speaking])
+
+
 def saturated(counts: Numbers, lengths: Numbers) -> Numbers:
     """BM25's worth of each count without the term's own; the average length is that of these rows."""
     average = max(float(lengths.mean()), 1e-9)
@@ -127,7 +134,9 @@ def saturated(counts: Numbers, lengths: Numbers) -> Numbers:
 def standard(values: Numbers, among: Flags) -> Numbers:
     """In standard deviations from the mean of the candidates."""
     chosen = values[among]
-    return np.asarray((values - chosen.mean()) / max(float(chosen.std()), 1e-6))
+    mean = float(chosen.sum()) / len(chosen)
+    off = chosen - mean
+    return np.asarray((values - mean) / max(math.sqrt(float(off @ off) / len(off)), 1e-6))
 
 
 def places(values: Numbers, among: Flags) -> Numbers:
@@ -153,12 +162,14 @@ def _nearness(time: Interval, at: datetime) -> float:
 
 def in_sessions(values: Numbers, seen: Scene) -> tuple[Numbers, Numbers]:
     """The best of the other candidates in the same session, and the mean of its best three; the least, if none."""
-    least = float(values[seen.candidate].min())
-    best, top = np.full(len(values), least), np.full(len(values), least)
-    for number in np.unique(seen.session[seen.candidate]):
-        if number >= 0:
-            rows = np.flatnonzero((seen.session == number) & seen.candidate)
-            ranked = [*np.sort(values[rows])[::-1].tolist(), least, least, least]
-            best[rows] = np.where(values[rows] == ranked[0], ranked[1], ranked[0])
-            top[rows] = sum(ranked[:3]) / 3
-    return best, top
+    least, value = float(values[seen.candidate].min()), values.tolist()
+    best, top = [least] * len(value), [least] * len(value)
+    members: dict[int, list[int]] = {}
+    for row in np.flatnonzero(seen.candidate & (seen.session >= 0)).tolist():
+        members.setdefault(int(seen.session[row]), []).append(row)
+    for rows in members.values():  # few in each: quicker without arrays
+        first, second, third, *_ = [*sorted((value[row] for row in rows), reverse=True), least, least, least]
+        for row in rows:
+            best[row] = second if value[row] == first else first
+            top[row] = (first + second + third) / 3
+    return np.array(best), np.array(top)

@@ -35,10 +35,9 @@ class Trees:
         """One score for each row of features."""
         if len(rows) == 0:
             return np.zeros(0)
-        yes = rows[:, self.feature] <= self.threshold
-        staying = np.bitwise_and.reduce(np.where(yes, np.uint8(255), self.left), axis=2)
-        leaf = _FIRST[staying]
-        return np.asarray(self.value[np.arange(len(self.value)), leaf].sum(axis=1))
+        yes = rows.T[self.feature] <= self.threshold[:, :, None]  # (trees, nodes, rows): long runs of one feature
+        staying = np.bitwise_and.reduce(np.where(yes, np.uint8(255), self.left[:, :, None]), axis=1)
+        return np.asarray(np.take_along_axis(self.value, _FIRST[staying], axis=1).sum(axis=0))
 
     def to_json(self) -> dict[str, Any]:
         """As plain numbers, short enough to be shipped."""

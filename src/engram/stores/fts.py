@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -31,14 +32,26 @@ _words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.col
 _score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
 _INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
 _UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
-_KNOWN = sa.text("SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value")
-_HOLDERS = sa.text("SELECT count(*) FROM memory_words WHERE memory_words MATCH :match")
-_NEWEST = sa.text("SELECT rowid FROM memory_words WHERE memory_words MATCH :match ORDER BY rowid DESC LIMIT :most")
-_ROWS = sa.text("SELECT count(*) FROM memory_words_docsize")
+_KNOWN = "SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value"
+_HOLDERS = "SELECT count(*) FROM memory_words WHERE memory_words MATCH :match"
+_BEST = (
+    "SELECT rowid, -bm25(memory_words, 0.0, 1.0) AS score FROM memory_words WHERE memory_words MATCH :match "
+    "ORDER BY score DESC, rowid DESC LIMIT :most"
+)
+_NEWEST = "SELECT rowid FROM memory_words WHERE memory_words MATCH :match ORDER BY rowid DESC LIMIT :most"
+_ROWS = "SELECT count(*) FROM memory_words_docsize"
 
 
 Passing = Callable[[Sequence[int]], Mapping[int, str]]
 """The ids of those rows, by number, that pass the filter."""
+Clauses = Callable[[], Sequence[sa.ColumnElement[bool]]]
+"""The filter itself, made when it is needed."""
+
+
+def fetch(conn: sa.Connection, statement: str, asked: Mapping[str, object]) -> list[Any]:
+    """All rows of a statement that every recall asks, straight from the driver, whose errors it raises."""
+    rows: list[Any] = conn.connection.driver_connection.execute(statement, asked).fetchall()  # type: ignore[union-attr]
+    return rows
 
 
 class FtsWords:
@@ -66,12 +79,16 @@ class FtsWords:
         scope: Scope,
         terms: list[str],
         query: Query,
-        clauses: Sequence[sa.ColumnElement[bool]],
+        clauses: Clauses,
         passing: Passing,
+        holders: Mapping[str, int],
         latest: int,
     ) -> list[Match]:
-        """The rows that hold any of the terms and fulfil the clauses, best first; `latest` is the newest number."""
-        wanted, holders = query.limit + query.offset, self.holders(conn, terms)
+        """The rows that hold any of the terms and fulfil the clauses, best first; `latest` is the newest number.
+
+        `holders` is what the method of that name says about the terms.
+        """
+        wanted = query.limit + query.offset
         known = [term for term in terms if term in holders]
         if not known:
             return []
@@ -82,19 +99,21 @@ class FtsWords:
         if found is not None and len(found) < wanted and len(telling) < len(known):
             found = self._filled(conn, found, _match(known, within), query, passing)
         if found is None:
-            found = self._thorough(conn, _match(known, scope), query, clauses)
+            found = self._thorough(conn, _match(known, scope), query, clauses())
         return found[query.offset : wanted]
 
     def holders(self, conn: sa.Connection, terms: Sequence[str]) -> Mapping[str, int]:
         """How many rows of the file hold each term, without those that none holds."""
-        return {row.term: row.doc for row in conn.execute(_KNOWN, {"terms": json.dumps(list(terms))})}
+        return dict(fetch(conn, _KNOWN, {"terms": json.dumps(list(terms))}))
 
-    def spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str], latest: int) -> Spread:
+    def spread(
+        self, conn: sa.Connection, scope: Scope, terms: Sequence[str], holders: Mapping[str, int], latest: int
+    ) -> Spread:
         """How common the terms are in a scope; where others are the majority, only it is counted."""
         own, all_rows = self._size(conn, scope, latest)
         if own > MAJORITY * all_rows:
-            return Spread(own, {term: min(own, count) for term, count in self.holders(conn, terms).items()})
-        counts = {term: conn.execute(_HOLDERS, {"match": _match([term], scope)}).scalar_one() for term in terms}
+            return Spread(own, {term: min(own, count) for term, count in holders.items()})
+        counts = {term: fetch(conn, _HOLDERS, {"match": _match([term], scope)})[0][0] for term in terms}
         return Spread(own, counts)
 
     def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
@@ -104,17 +123,14 @@ class FtsWords:
 
     def _shortcut(self, conn: sa.Connection, match: str, query: Query, passing: Passing) -> list[Match] | None:
         """The best rows of the index that pass the filter; `None` if others could take the place of the rest."""
-        enough = (query.limit + query.offset) * ENOUGH
-        ranked = (
-            sa.select(_words.c.rowid, _score.label("score"))
-            .where(sa.literal_column("memory_words").op("MATCH")(match))
-            .order_by(sa.desc("score"), _words.c.rowid.desc())
-            .limit(enough)
-        )
-        best = [(seq, score) for seq, score in conn.execute(ranked)]
-        ids = passing([seq for seq, _ in best])
-        found = [Match(ids[seq], max(0.0, score)) for seq, score in best if seq in ids]
-        return None if len(best) == enough and len(found) < query.limit + query.offset else found
+        wanted = query.limit + query.offset
+        best = fetch(conn, _BEST, {"match": match, "most": wanted * ENOUGH})
+        found: list[Match] = []
+        for some in (best[:wanted], best[wanted:]):  # mostly all pass, and the second half need not be looked up
+            if len(found) < wanted:
+                ids = passing([seq for seq, _ in some])
+                found += [Match(ids[seq], max(0.0, score)) for seq, score in some if seq in ids]
+        return None if len(best) == wanted * ENOUGH and len(found) < wanted else found
 
     def _filled(
         self,
@@ -126,7 +142,7 @@ class FtsWords:
     ) -> list[Match] | None:
         """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
         enough = (query.limit + query.offset) * ENOUGH
-        seqs = list(conn.scalars(_NEWEST, {"match": match, "most": enough}))
+        seqs = [seq for (seq,) in fetch(conn, _NEWEST, {"match": match, "most": enough})]
         known, ids = {one.id for one in found}, passing(seqs)
         more = [Match(ids[seq], 0.0) for seq in seqs if seq in ids and ids[seq] not in known]
         full = len(found) + len(more) >= query.limit + query.offset
@@ -150,7 +166,7 @@ class FtsWords:
         seen, own, all_rows = self._sizes.get(scope, (0, 0, 0))
         if latest > 1.1 * seen:
             own = self.holders(conn, [scope_term(scope.agent)]).get(scope_term(scope.agent), 0)
-            all_rows = int(conn.execute(_ROWS).scalar_one())
+            all_rows = int(fetch(conn, _ROWS, {})[0][0])
             self._sizes[scope] = (latest, own, all_rows)
         return own, all_rows
 

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -30,15 +31,18 @@ from engram.errors import (
     StoreReadOnly,
 )
 from engram.ids import Sources, micros
-from engram.model import ForgetReceipt
+from engram.model import ForgetReceipt, Memory
 from engram.ports import Filter, Glimpse, Match, Placed, Problem, Query, Scope, Shelf, Spread, VectorStore, unstorable
 from engram.stores import surveys
-from engram.stores.fts import VOCABULARY, FtsWords, counter_of, passing_rows, scope_term
+from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
+from engram.stores.rows import to_memory
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
-from engram.stores.sql import PAGE, WRITE, SqlStore, sound, storable
+from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, sound, storable
 
 R = TypeVar("R")
+Span = tuple[int | None, int | None]
+"""From when until when a memory is valid; open where it always was, or always will be."""
 _log = logging.getLogger("engram")
 
 MAGIC = b"SQLite format 3\x00"
@@ -51,17 +55,49 @@ CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
-_LISTED = "IN (SELECT value FROM json_each(:listed))"
-_GLANCES = surveys.glances(_LISTED, "w.words", "JOIN memory_words w ON w.rowid = m.seq")
-_CURRENT = (  # what `conditions` says about `current`, written out because every recall asks it
-    "(m.valid_from <= :now OR m.valid_from <= m.created_at) AND (m.valid_until IS NULL OR m.valid_until > :now)"
+_COUNTER = "SELECT epoch, seq FROM counter"
+# Named first, a list is gone through in its order; in a condition, SQLite would make an index of it first.
+_SOURCE = "json_each(:listed) j CROSS JOIN memories m"
+_SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END, m.valid_until"
+# Straight from where FTS5 keeps its texts: it takes twice as long to say the same.
+_GLANCES = " ".join(
+    [
+        surveys.shown(f"w.c1, {_SPAN}"),
+        f"FROM {_SOURCE} JOIN memory_words_content w ON w.id = m.seq {surveys.STATS}",
+        "WHERE m.agent = :agent AND m.rowid = j.value",
+    ]
 )
-_ALLOWED = sa.text(" ".join(["SELECT m.id FROM memories m WHERE m.agent = :agent AND m.id", _LISTED, "AND", _CURRENT]))
-_PASSING = sa.text(
-    " ".join(["SELECT m.seq, m.id FROM memories m WHERE m.agent = :agent AND m.seq", _LISTED, "AND", _CURRENT])
+_BESIDE = (
+    "(SELECT group_concat(place) FROM (SELECT n.rowid AS place FROM memories n "
+    "WHERE n.agent = m.agent AND n.session = m.session AND n.seq {way} m.seq ORDER BY n.seq {order} LIMIT :reach))"
 )
+_WINDOWS = " ".join(
+    [
+        "SELECT CAST(m.rowid AS TEXT),",
+        _BESIDE.format(way="<", order="DESC") + ",",
+        _BESIDE.format(way=">", order="ASC"),
+        f"FROM {_SOURCE} WHERE m.agent = :agent AND m.id = j.value",
+    ]
+)
+_SPEAKERS = surveys.SPEAKERS.text
+_SPANS = f"SELECT m.id, {_SPAN} FROM {_SOURCE} WHERE m.agent = :agent AND m.id = j.value"  # noqa: S608 - our own words
+_NUMBERED = f"SELECT m.seq, m.id, {_SPAN} FROM {_SOURCE} WHERE m.agent = :agent AND m.seq = j.value"  # noqa: S608
+_MEMORY = [column.name for column in HYDRATE.selected_columns]
+_LISTED = "memories.agent = :agent AND memories.id IN (SELECT value FROM json_each(:listed))"
+_MEMORIES = f"{HYDRATE} WHERE {_LISTED}"
 _EPOCH = sa.text("UPDATE counter SET epoch = :epoch")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
+
+
+@dataclass(slots=True)
+class _Moment:
+    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+
+    scope: Scope
+    conn: sa.Connection
+    counter: tuple[str, int] | None = None
+    holders: dict[tuple[str, ...], Mapping[str, int]] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
 
 
 class SqliteStore(SqlStore):
@@ -161,15 +197,25 @@ class SqliteStore(SqlStore):
     def snapshot(self, scope: Scope) -> Iterator[None]:
         """Within it, all that this thread reads of the scope is of one moment."""
         with self._read(scope) as conn:
-            self._held.reading = (scope, conn)
+            self._held.moment = _Moment(scope, conn)
             try:
                 yield
             finally:
-                self._held.reading = None
+                self._held.moment = None
+
+    @contextmanager
+    def _read(self, scope: Scope | None) -> Iterator[sa.Connection]:
+        with self._wrapped(), super()._read(scope) as conn:
+            yield conn
 
     def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        held = getattr(self._held, "reading", None)
-        return work(held[1]) if held is not None and held[0] == scope else super()._look(scope, work)
+        held: _Moment | None = getattr(self._held, "moment", None)
+        return work(held.conn) if held is not None and held.scope == scope else super()._look(scope, work)
+
+    def _moment(self, conn: sa.Connection, scope: Scope) -> _Moment:
+        """What is known of the snapshot that this thread is in, or nothing yet."""
+        held: _Moment | None = getattr(self._held, "moment", None)
+        return held if held is not None and held.conn is conn and held.scope == scope else _Moment(scope, conn)
 
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
@@ -188,32 +234,52 @@ class SqliteStore(SqlStore):
         self._words.unindex(conn, seqs)
 
     def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        clauses = self._conditions(scope, query)
+        clauses, now, moment = partial(self._conditions, scope, query), _now(query.where), self._moment(conn, scope)
 
         def passing(seqs: Sequence[int]) -> dict[int, str]:
-            now = _now(query.where)
             if now is None or query.among is not None:
-                return passing_rows(conn, seqs, clauses)
-            asked = {"agent": scope.agent, "listed": json.dumps(list(seqs)), "now": now}
-            return {seq: id for seq, id in conn.execute(_PASSING, asked)}  # noqa: C416 - rows are no pairs
+                return passing_rows(conn, seqs, clauses())
+            rows = fetch(conn, _NUMBERED, {"agent": scope.agent, "listed": json.dumps(seqs)})
+            moment.spans.update((id, (start, end)) for _, id, start, end in rows)
+            return {seq: id for seq, id, start, end in rows if _valid((start, end), now)}
 
-        return self._words.search(conn, scope, terms, query, clauses, passing, self._latest(conn))
+        holders, latest = self._holders(moment, terms), self._counter(moment)[1]
+        return self._words.search(conn, scope, terms, query, clauses, passing, holders, latest)
 
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[Glimpse]:
-        near = surveys.neighbours(_LISTED, reach)
-        rows = conn.execute(near, {"agent": scope.agent, "listed": json.dumps(ids)})
-        seqs = sorted({seq for row in rows for seq in row if seq is not None})
-        seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": json.dumps(seqs)})
+        rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
+        places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
+        seen = fetch(conn, _GLANCES, {"agent": scope.agent, "listed": json.dumps(places)})
+        self._moment(conn, scope).spans.update((row[0], row[-2:]) for row in seen)
         counts = counter_of(terms)
-        return [surveys.glimpse(row, counts) for row in seen]
+        return [surveys.glimpse(row[:-2], counts) for row in seen]
 
     def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
-        return self._words.spread(conn, scope, terms, self._latest(conn))
+        moment = self._moment(conn, scope)
+        return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
-    def _latest(self, conn: sa.Connection) -> int:
-        return int(conn.execute(sa.select(_counter.c.seq)).scalar_one())
+    def speakers(self, scope: Scope) -> list[str]:
+        """Whose words are remembered; the first few hundred, if there are more."""
+        asked = {"agent": scope.agent, "most": surveys.MOST_SPEAKERS}
+        return self._look(scope, lambda conn: [name for (name,) in fetch(conn, _SPEAKERS, asked)])
+
+    def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
+        asked = {"agent": scope.agent, "listed": json.dumps(storable(ids))}
+        return (to_memory(dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
+
+    def _holders(self, moment: _Moment, terms: Sequence[str]) -> Mapping[str, int]:
+        key = tuple(terms)
+        if key not in moment.holders:
+            moment.holders[key] = self._words.holders(moment.conn, terms)
+        return moment.holders[key]
+
+    def _counter(self, moment: _Moment) -> tuple[str, int]:
+        """The epoch, and the number of the last write."""
+        if moment.counter is None:
+            (moment.counter,) = fetch(moment.conn, _COUNTER, {})
+        return moment.counter
 
     # Vectors -----------------------------------------------------------------------------------------
 
@@ -226,8 +292,10 @@ class SqliteStore(SqlStore):
             self._sync(conn, shelf)
             if query.among is None:
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
-                allowed = self._allowed(conn, scope, query, [match.id for match in found])
-                kept = [match for match in found if match.id in allowed]
+                for some in (found[:wanted], found[wanted:]):  # mostly all pass, and the rest need not be looked up
+                    if len(kept) < wanted:
+                        allowed = self._allowed(conn, scope, query, [match.id for match in some])
+                        kept += [match for match in some if match.id in allowed]
             if len(kept) < wanted and not everything:
                 keys = self._keys(conn, shelf, query)
                 kept, _ = nearest(partial(search, among=keys), wanted, wanted * ENOUGH)
@@ -245,12 +313,15 @@ class SqliteStore(SqlStore):
         now = _now(query.where)
         if ids is None or now is None:
             return super()._allowed(conn, scope, query, ids)
-        asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)), "now": now}
-        return frozenset(id for (id,) in conn.execute(_ALLOWED, asked))
+        known = self._moment(conn, scope).spans
+        if unknown := [id for id in ids if id not in known]:
+            rows = fetch(conn, _SPANS, {"agent": scope.agent, "listed": json.dumps(storable(unknown))})
+            known.update((id, (start, end)) for id, start, end in rows)
+        return frozenset(id for id in ids if id in known and _valid(known[id], now))
 
     def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
         """Take over what this and other processes wrote since the shelf was last looked at."""
-        epoch, latest = conn.execute(sa.select(_counter.c.epoch, _counter.c.seq)).one()
+        epoch, latest = self._counter(self._moment(conn, shelf.scope))
         mark = self._marks.get(shelf, (epoch, 0))
         if mark == (epoch, latest):
             return
@@ -486,9 +557,18 @@ def _now(where: Filter) -> int | None:
     return micros(where.current)
 
 
+def _valid(span: Span, now: int) -> bool:
+    """What `conditions` says about `current`."""
+    start, end = span
+    return (start is None or start <= now) and (end is None or end > now)
+
+
 def _begin(conn: sa.Connection) -> None:
     # A deferred transaction that writes later fails at once when another process wrote in between.
-    conn.exec_driver_sql("BEGIN IMMEDIATE" if conn.get_execution_options().get(WRITE) else "BEGIN")
+    if conn.get_execution_options().get(WRITE):
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        fetch(conn, "BEGIN", {})
 
 
 def _inspect(path: Path) -> bool:

@@ -16,11 +16,12 @@ from engram.ports import Glimpse, Scope
 from engram.stores.rules import usefulness
 
 MOST_SPEAKERS = 300
+STATS = "LEFT JOIN memory_stats s ON s.agent = m.agent AND s.memory_id = m.id"
 Counts = Callable[[Any], tuple[int, list[int]]]
 """From what a row says about its words to its length in terms and how often it has each term that was asked about."""
 
 # Jumps from one speaker to the next in the index, however many memories each has.
-_SPEAKERS = sa.text(
+SPEAKERS = sa.text(
     "WITH RECURSIVE known(speaker, number) AS ("
     "SELECT (SELECT min(speaker) FROM memories WHERE agent = :agent), 1 UNION ALL "
     "SELECT (SELECT min(m.speaker) FROM memories m WHERE m.agent = :agent AND m.speaker > known.speaker), number + 1 "
@@ -31,7 +32,7 @@ _SPEAKERS = sa.text(
 
 def speakers(conn: sa.Connection, scope: Scope) -> list[str]:
     """Everybody who spoke, by name."""
-    return list(conn.scalars(_SPEAKERS, {"agent": scope.agent, "most": MOST_SPEAKERS}))
+    return list(conn.scalars(SPEAKERS, {"agent": scope.agent, "most": MOST_SPEAKERS}))
 
 
 @cache
@@ -49,12 +50,17 @@ def neighbours(listed: str, reach: int) -> sa.TextClause:
 
 @cache
 def glances(listed: str, words: str, join: str) -> sa.TextClause:
-    """What ranking sees of listed rows; `words` is what the index says about a row's words, `join` where."""
+    """What ranking sees of rows by number; `words` is what the index says about a row's words, `join` where."""
+    return sa.text(
+        " ".join([shown(words), "FROM memories m", join, STATS, f"WHERE m.agent = :agent AND m.seq {listed}"])
+    )
+
+
+def shown(words: str) -> str:
+    """The columns that `glimpse` reads, of `memories m` and `STATS`."""
     columns = "id seq session speaker role happened_at text importance trust".split()
-    shown = ", ".join([*(f"m.{name}" for name in columns), "coalesce(s.helped, 0)", "coalesce(s.hindered, 0)", words])
-    stats = "LEFT JOIN memory_stats s ON s.agent = m.agent AND s.memory_id = m.id"
-    chosen = f"FROM memories m {join} {stats} WHERE m.agent = :agent AND m.seq {listed}"
-    return sa.text(" ".join(["SELECT", shown, chosen]))
+    stats = ("coalesce(s.helped, 0)", "coalesce(s.hindered, 0)")
+    return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])
 
 
 def glimpse(row: Any, counts: Counts) -> Glimpse:

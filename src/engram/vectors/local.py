@@ -8,6 +8,7 @@ alternatives.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -23,23 +24,30 @@ COMPARED = 2_000
 PER_WANTED = 20
 """How many rows are compared exactly: so many in any case, and so many for each one that is wanted."""
 
+VERY_MANY = 262_144
+"""Of more rows than that, half of the bits are read first."""
+PER_COMPARED, TENTH = 6, 10
+"""How many rows the first half of the bits leaves: so many for each one compared, and a tenth in any case."""
+
 PAGE = 8_192
 Codes = NDArray[np.uint64]
+Distances = NDArray[np.uint16]
+Positions = NDArray[np.intp]
 
 
 class LocalVectors(ExactVectors):
     """The `VectorStore` that a database has beside it unless another one is named."""
 
-    def __init__(self, many: int = MANY, compared: int = COMPARED) -> None:
-        super().__init__(lambda dim: CodedRows(dim, many, compared))
+    def __init__(self, many: int = MANY, compared: int = COMPARED, very_many: int = VERY_MANY) -> None:
+        super().__init__(lambda dim: CodedRows(dim, many, compared, very_many))
 
 
 class CodedRows(Rows):
     """Rows that have bit codes once there are many of them."""
 
-    def __init__(self, dim: int, many: int, compared: int) -> None:
+    def __init__(self, dim: int, many: int, compared: int, very_many: int) -> None:
         super().__init__(dim)
-        self._many, self._compared = many, compared
+        self._many, self._compared, self._very_many = many, compared, very_many
         self._centre: Vector = np.zeros(dim, dtype=np.float32)
         self._coded = 0
         self._codes: Codes = np.empty((-(-2 * dim // 64), 0), dtype=np.uint64)
@@ -53,19 +61,27 @@ class CodedRows(Rows):
         if rows <= max(self._many, 2 * compared):
             return self._compare(vector, k, chosen)
         self._keep_coded()
-        distance = self._distances(vector)
-        if chosen is not None:
-            distance = distance[chosen]
-        within = np.searchsorted(np.bincount(distance).cumsum(), compared)
-        close = np.flatnonzero(distance <= within)
+        close = self._close(vector, chosen, rows, compared)
         return self._compare(vector, k, close if chosen is None else chosen[close])
 
-    def _distances(self, vector: Vector) -> NDArray[np.uint16]:
-        """In how many bits each row differs."""
+    def _close(self, vector: Vector, chosen: Positions | None, rows: int, count: int) -> Positions:
+        """Which of all rows, or of the chosen ones, differ in the fewest bits: about so many."""
         (code,) = self._encode(vector[None, :]).T
-        distance = np.zeros(len(self._ids), dtype=np.uint16)
-        for word, bits in enumerate(code):
-            distance += np.bitwise_count(self._codes[word, : len(self._ids)] ^ bits)
+        words = range(len(code))
+        if rows <= self._very_many:
+            return _fewest(self._differing(code, words, chosen), count)
+        # Half of the bits, of both kinds, rule most rows out; the other half is read for the rest only.
+        distance = self._differing(code, words[::2], chosen)
+        kept = _fewest(distance, max(PER_COMPARED * count, rows // TENTH))
+        others = self._differing(code, words[1::2], kept if chosen is None else chosen[kept])
+        return kept[_fewest(distance[kept] + others, count)]
+
+    def _differing(self, code: NDArray[np.uint64], words: range, rows: Positions | None) -> Distances:
+        """In how many bits of these words each row differs, of all or of some."""
+        distance = np.zeros(len(self._ids) if rows is None else len(rows), dtype=np.uint16)
+        for word in words:
+            known = self._codes[word, : len(self._ids)]
+            distance += np.bitwise_count((known if rows is None else known.take(rows)) ^ code[word])
         return distance
 
     def _written(self, positions: NDArray[np.intp]) -> None:
@@ -101,8 +117,21 @@ class CodedRows(Rows):
         return np.pad(packed, ((0, 0), (0, padding))).view(np.uint64).T
 
 
+def _fewest(distance: Distances, count: int) -> Positions:
+    """Where the smallest distances are: so many, and all that are as small as the last of them."""
+    within = np.searchsorted(np.bincount(distance).cumsum(), count)
+    return np.flatnonzero(distance <= within)
+
+
 @lru_cache(maxsize=8)
 def _turn(dim: int) -> Matrix:
-    """Another set of axes, the same every time."""
-    axes, _ = np.linalg.qr(np.random.default_rng(dim).standard_normal((dim, dim)))
-    return np.asarray(axes, dtype=np.float32)
+    """Another set of axes, the same every time: each one at random, at right angles to those before it.
+
+    LAPACK does the same, but on a busy machine its threads wait for each other for seconds.
+    """
+    axes = np.random.default_rng(dim).standard_normal((dim, dim)).T.copy()
+    for n in range(dim):
+        known = axes[:n]
+        axes[n] -= np.einsum("i,ij->j", np.einsum("ij,j->i", known, axes[n]), known)
+        axes[n] /= math.sqrt(float(np.einsum("i,i->", axes[n], axes[n])))
+    return np.asarray(axes.T, dtype=np.float32)
