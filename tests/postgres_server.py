@@ -31,7 +31,7 @@ DO $$ DECLARE index_name text; BEGIN
   PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid();
   TRUNCATE settings, agents, memories, memory_tags, memory_keys, memory_evidence, memory_stats, memory_index,
-    memory_words, tombstones, recall_events;
+    memory_words, tombstones, recall_events, events;
   FOR index_name IN SELECT indexname FROM pg_indexes WHERE indexname ^@ 'near_' LOOP
     EXECUTE format('DROP INDEX %I', index_name);
   END LOOP;

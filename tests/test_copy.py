@@ -20,12 +20,13 @@ import redis
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
+from pydantic import JsonValue
 
 import engram
 from engram.errors import Conflict, StoreCorrupt, Unsupported
 from engram.ids import Sources
 from engram.model import Clean
-from engram.ports import LONG_TERM, Copies, MemoryStore, Query, Scope
+from engram.ports import FORGOTTEN, LONG_TERM, Copies, Credit, Entry, Event, MemoryStore, Query, Scope
 from engram.stores.postgres import PostgresStore
 from engram.stores.redis import RedisStore
 from engram.stores.redis.batch import Batch
@@ -109,13 +110,21 @@ def on_redis(redis_url: str) -> Iterator[OpenRedis]:
         yield open_one
 
 
+def told(entry: Entry, *names: str) -> Entry:
+    """The entry with events about its memory."""
+    at = entry.memory.created_at
+    body: dict[str, JsonValue] = {"é": [1, 0.1 + 0.2, None, True, "\n"]}
+    return replace(entry, events=tuple(Event(name, "outcome", at, entry.memory.id, f"t{name}", body) for name in names))
+
+
 def variety(store: MemoryStore) -> None:
     """Some of everything that a store keeps."""
     assert isinstance(store, SqliteStore | RedisStore)
     store.set_embedder("small@1")
     for name in ("alice", "b'ob%", "{}", "z\u00e9\U0001f680"):
         make, scope = Maker(name), Scope(name)
-        entries = [make.event(f"note {n} of {name}", key=f"k{n}", tags=["x", f"t{n}"]) for n in range(7)]
+        notes = [make.event(f"note {n} of {name}", key=f"k{n}", tags=["x", f"t{n}"]) for n in range(7)]
+        entries = [told(note, f"{note.memory.id}:a", f"{n}") for n, note in enumerate(notes)]
         entries += [
             make.fact(text, key=f"{text} {n}") for n in range(3) for text in ("The sky is blue", "Snow is cold")
         ]
@@ -125,6 +134,7 @@ def variety(store: MemoryStore) -> None:
         for count in (4, 3):
             passages = [replace(placed(n, 1, embedder="long@1"), passage=n) for n in range(count)]
             store.place([(scope, id, each) for id in ids[3:6] for each in passages])
+        store.append(scope, [Event(f"late {n}", "check", START, "no memory", name) for n in range(3)])
         store.forget(scope, [ids[5], ids[6]])
         store.touch(scope, ids[:2], Sources().now())
         store.touch(scope, ids[1:3], Sources().now())
@@ -331,6 +341,12 @@ def test_the_copy_in_redis_is_a_store_like_any_other(on_redis: OpenRedis, sqlite
     target.add(ALICE, [new])
     rows = all_rows(target, "memories")
     assert max(rows, key=lambda row: int(str(row["seq"])))["id"] == new.memory.id
+    before = target.feed(ALICE, 0, 99)
+    assert before == source.feed(ALICE, 0, 99)
+    assert [event.id for event in target.about(ALICE, "alice", 9)] == ["late 0", "late 1", "late 2"]
+    assert target.events_of(ALICE, ids) == source.events_of(ALICE, ids) != []
+    assert target.append(ALICE, [before[0], Event("new", "check", START, "x")]) == [False, True]
+    assert [event.id for event in target.feed(ALICE, before[-1].seq, 9)] == ["new"]
     (one,), (other,) = target.forget(ALICE, ids[:1]), source.forget(ALICE, ids[:1])
     assert one == other
 
@@ -404,7 +420,7 @@ def test_taking_rows_twice_changes_nothing(on_redis: OpenRedis, sqlite: Callable
         assert target.indexes(scope, id) == source.indexes(scope, id)
 
 
-@pytest.mark.parametrize("what", ["text", "lost", "count", "vector", "evidence", "key", "agent"])
+@pytest.mark.parametrize("what", ["text", "lost", "count", "vector", "evidence", "key", "agent", "event"])
 def test_a_copy_that_differs_is_an_error(
     redis_url: str, on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore], what: str
 ) -> None:
@@ -428,6 +444,7 @@ def test_a_copy_that_differs_is_an_error(
                 "vector": lambda: client.hdel(shelf, client.hkeys(shelf)[0]),
                 "evidence": lambda: client.zremrangebyrank(keys.evidence, 0, 0),
                 "key": lambda: client.hdel(keys.keys, "k1"),
+                "event": lambda: client.hdel(keys.events, "late 1"),
                 "agent": lambda: client.hincrby(f"{prefix}:enrolled", "alice", 1),
             }
             assert forge[what]()
@@ -458,6 +475,30 @@ def test_a_damaged_row_is_not_taken(on_redis: OpenRedis, sqlite: Callable[[str],
     with pytest.raises(StoreCorrupt):
         target.take("memories", [row | {"text": "forged"}])
     assert target.tally("memories").rows == 0
+    sound, damaged = source.page("events", None, 2)
+    with pytest.raises(StoreCorrupt):
+        target.take("events", [sound, damaged | {"topic": "forged"}])
+    assert target.tally("events").rows == 0
+
+
+def test_what_was_credited_is_the_same_wherever_it_was(
+    on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
+) -> None:
+    one, two, source, target, make = on_redis(), sqlite("one.db"), on_redis(), sqlite("two.db"), Maker("alice")
+    entries = [make.event(f"note {n}") for n in range(4)]
+    ids = [entry.memory.id for entry in entries]
+    credits = [Credit(f"r{n}", START + timedelta(days=n), tuple(ids), frozenset({ids[n]})) for n in (2, 0, 1)]
+    for store in (one, two, source):
+        store.add(ALICE, entries)
+        store.touch(ALICE, ids[:1], START)
+        assert [store.credit(ALICE, credit) for credit in (*credits, credits[0])] == [True, True, True, False]
+    two.set_embedder("small@1")  # the counts go with the next write
+    copy(source, target, "redis")
+    for table in ("memory_stats", "recall_events"):
+        assert one.tally(table) == two.tally(table) == source.tally(table) == target.tally(table)
+    back = on_redis()
+    copy(target, back, "two")
+    assert back.credits(ALICE, 2) == target.credits(ALICE, 2) == [credits[2], credits[0]]
 
 
 def test_a_redis_store_with_memories_is_no_target(on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]) -> None:
@@ -474,18 +515,20 @@ def test_what_expired_is_not_copied_and_what_is_copied_expires_where_it_is(
     on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
 ) -> None:
     source, target, short, make = on_redis(ttl=0.5), sqlite("copy.db"), on_redis(ttl=0.7), Maker("alice")
-    expiring = make.fact("The sky is blue", key="k1", tags=["x"])
+    expiring = told(make.fact("The sky is blue", key="k1", tags=["x"]), "a", "b")
     source.add(ALICE, [expiring, make.fact("The sky is blue")])
     time.sleep(0.6)
-    lasting = [make.event(f"note {n}") for n in range(3)]
+    lasting = [told(make.event(f"note {n}"), f"c{n}") for n in range(3)]
     source.add(ALICE, lasting)
     copied = copy(source, target, "redis")
     assert (copied["memories"], copied["memory_keys"], copied["memory_evidence"]) == (3, 0, 0)
+    assert [event.kind for event in target.feed(ALICE, 0, 9)] == [FORGOTTEN, "outcome", "outcome", "outcome"]
     assert target.check() == []
     copy(target, short, "copy")
     assert len(short.search(ALICE, Query())) == 3
     time.sleep(0.8)
     assert short.search(ALICE, Query()) == []
+    assert [event.kind for event in short.feed(ALICE, 0, 9)] == [FORGOTTEN] * 4
     assert short.agents() == target.agents() == ["alice"]
 
 
@@ -496,7 +539,10 @@ def test_what_belongs_to_a_memory_lives_as_long_as_the_memory(redis_url: str, on
     store.place([(ALICE, fact.memory.id, placed(1, 0))])
     store.touch(ALICE, [fact.memory.id], Sources().now())
     keys = Keys(store._address.prefix, ALICE)
+    store.append(ALICE, [Event("e", "check", START, fact.memory.id, "t")])
+    store.credit(ALICE, Credit("r", START, (fact.memory.id,), frozenset({fact.memory.id})))
     belonging = [keys.keys, keys.evidence, keys.counts, keys.seen, keys.vectors((LONG_TERM, EMBEDDER))]
+    belonging += [keys.events, keys.feed, keys.topics, keys.subjects, keys.helped, keys.recalls, keys.recalled]
     with redis.Redis.from_url(redis_url) as client:
         for key in belonging:
             assert client.pexpire(key, 5000)

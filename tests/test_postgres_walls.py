@@ -29,6 +29,7 @@ from engram.stores import migrate
 from engram.stores.postgres import PostgresStore, open_store
 from engram.stores.schema import REVISION
 from engram.testing import Maker
+from engram.testing.events import event
 from engram.testing.making import passages, placed
 from engram.upkeep import maintained
 from engram.vectors.exact import ExactVectors
@@ -50,6 +51,7 @@ SCOPED = [
     "memory_words",
     "tombstones",
     "recall_events",
+    "events",
 ]
 NASTY_NAMES = [
     "a'b",
@@ -85,6 +87,7 @@ def fill(store: PostgresStore, scope: Scope) -> None:
     store.touch(scope, [first.memory.id], first.memory.created_at)
     store.forget(scope, [match.id for match in store.search(scope, Query())[:1]])
     store.take("recall_events", [{"agent": scope.agent, "id": "r", "at": 1, "detail": "{}"}])
+    store.append(scope, [event("e")])
 
 
 @contextmanager
@@ -148,6 +151,7 @@ def test_nobody_writes_for_another_agent(store: PostgresStore, postgres_url: str
         "INSERT INTO memory_words SELECT 'bob', 1, words, length FROM memory_words",
         "INSERT INTO tombstones VALUES ('bob', 'x', 1, 1)",
         "INSERT INTO recall_events VALUES ('bob', 'x', 1, '{}')",
+        "UPDATE events SET agent = 'bob'",
     ):
         with connected(postgres_url, "alice") as cursor, pytest.raises(psycopg.errors.InsufficientPrivilege):
             cursor.execute(statement)
@@ -341,7 +345,7 @@ def test_a_database_of_the_schema_before_keeps_its_vectors_and_gets_the_new_key(
     empty_postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = tmp_path / "scripts"
-    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*"))
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*", "0004_*"))
     entry = Maker("alice").event("deploy")
     with monkeypatch.context() as patch:
         patch.setattr("engram.stores.postgres.REVISION", "0002")

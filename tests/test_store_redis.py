@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,19 +37,31 @@ from engram.errors import (
 )
 from engram.ids import Sources
 from engram.model import Clean, Memory
-from engram.ports import LONG_TERM, Changes, Entry, Filter, MemoryStore, Query, Scope
+from engram.ports import FORGOTTEN, LONG_TERM, Changes, Credit, Entry, Event, Filter, MemoryStore, Query, Scope
 from engram.stores.memory import InMemoryStore
 from engram.stores.redis import RedisExpiring, RedisStore, open_store, parse
-from engram.stores.redis.layout import ID_AT, Evidence, Keys, Posting, Trace, read_place, read_shelf
+from engram.stores.redis.layout import (
+    ID_AT,
+    MOMENT,
+    Evidence,
+    Keys,
+    Posting,
+    Recall,
+    Trace,
+    event_members,
+    read_place,
+    read_shelf,
+)
 from engram.stores.redis.transactions import GRACE_MS
-from engram.stores.rows import to_memory
+from engram.stores.rows import to_event, to_memory
 from engram.stores.rules import memory_terms, vector_key
 from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
+from engram.testing.events import event
 from engram.testing.expiring import ExpiringStoreContract
 from engram.testing.making import EMBEDDER, START, placed
 from engram.vectors.exact import ExactVectors
 from redis_server import SLOTS, RedisServer, free_port, redis_url, started, started_cluster
-from test_store_machine import ALL, LONG, WORDS, StoreMachine, texts, which, whose
+from test_store_machine import ALL, LONG, WORDS, StoreMachine, moments, texts, which, whose
 
 __all__ = ["redis_url"]  # a fixture is used by its name
 
@@ -158,6 +170,17 @@ def events(count: int, make: Maker | None = None) -> list[Entry]:
     return [replace(make.event(f"deploy number {i}", tags=["x"]), vectors=(placed(9, i, 1),)) for i in range(count)]
 
 
+def told(entry: Entry, *names: str, topic: str = "t") -> Entry:
+    """The entry with events about its memory."""
+    return replace(entry, events=tuple(event(name, subject=entry.memory.id, topic=topic) for name in names))
+
+
+def plain(found: Sequence[Event]) -> list[object]:
+    """Events without what a store makes up: numbers, and when something was forgotten."""
+    known = (None if each.kind == FORGOTTEN else (each.id, each.at) for each in found)
+    return [(one, each.kind, each.subject, each.topic, each.body) for one, each in zip(known, found, strict=True)]
+
+
 def answers(store: MemoryStore, scope: Scope = ALICE) -> dict[str, list[str]]:
     return {name: [match.id for match in store.search(scope, way)] for name, way in WAYS.items()}
 
@@ -188,6 +211,17 @@ def assert_sound(url: str, prefix: str, scope: Scope) -> None:
             passages = {id: trace.places.get(place, {}) for id, trace in traces.items()}
             expected = {vector_key(id, passage) for id, several in passages.items() for passage in several}
             assert {name.decode() for name in client.hkeys(keys.vectors(place))} == expected
+        assert_history(client, keys)
+
+
+def assert_history(client: Any, keys: Keys) -> None:
+    kept = [json.loads(body) for body in client.hvals(keys.events)]
+    assert all(to_event(row) for row in kept)
+    for key in (keys.feed, keys.topics, keys.subjects):
+        expected = sorted(event_members(keys, row)[key] for row in kept)
+        assert sorted(member.decode() for member in client.zrange(key, 0, -1)) == expected
+    recalls = [Recall.read(member).id for member in client.zrange(keys.recalls, 0, -1)]
+    assert sorted(member.decode()[MOMENT:] for member in client.zrange(keys.recalled, 0, -1)) == recalls
 
 
 def assert_postings(client: Any, found: set[str], keys: Keys, memories: dict[str, Memory]) -> None:
@@ -220,6 +254,43 @@ class RedisMachine(StoreMachine):
     def words_have_the_same_scores(self, one: int, who: int, words: str) -> None:
         query = Query(words=Clean(words), limit=ALL)
         assert self.stores[one].search(self.scopes[who], query) == self.spec.search(self.scopes[who], query)
+
+    @rule(
+        one=which,
+        who=whose,
+        names=st.lists(st.integers(0, 30).map(str), max_size=4),
+        topic=st.sampled_from(["", "t", "t%", "🚀"]),
+        data=st.data(),
+    )
+    def append(self, one: int, who: int, names: list[str], topic: str, data: st.DataObject) -> None:
+        given = [event(name, data.draw(self.known), topic) for name in names]
+        self.write(one, lambda store: store.append(self.scopes[who], given))
+
+    @rule(one=which, who=whose, name=st.integers(0, 30).map(str))
+    def add_with_an_event(self, one: int, who: int, name: str) -> None:
+        scope = self.scopes[who]
+        entry = told(Maker(scope.agent, self.sources).fact("The sky is blue"), name, f"{name}!")
+        self.ids.append(entry.memory.id)
+        self.write(one, lambda store: store.add(scope, [entry]))
+
+    @rule(one=which, who=whose, limit=st.integers(1, 9), data=st.data())
+    def read_events(self, one: int, who: int, limit: int, data: st.DataObject) -> None:
+        scope, subjects = self.scopes[who], data.draw(st.lists(self.known, max_size=3))
+        for topic in ("", "t", "t%", "🚀"):
+            expected, found = self.spec.about(scope, topic, limit), self.stores[one].about(scope, topic, limit)
+            assert plain(found) == plain(expected)
+        assert plain(self.stores[one].events_of(scope, subjects)) == plain(self.spec.events_of(scope, subjects))
+        seen, after = list[Event](), 0
+        while some := self.stores[one].feed(scope, after, limit):
+            seen, after = seen + some, some[-1].seq
+        assert plain(seen) == plain(self.spec.feed(scope, 0, ALL))
+
+    @rule(one=which, who=whose, name=st.integers(0, 9).map(str), helps=st.booleans(), at=moments, data=st.data())
+    def credit(self, one: int, who: int, name: str, helps: bool, at: datetime, data: st.DataObject) -> None:
+        scope, order = self.scopes[who], tuple(data.draw(st.lists(self.known, max_size=4, unique=True)))
+        given = Credit(name, at, order, frozenset(order[1:2] if helps else ()))
+        self.write(one, lambda store: store.credit(scope, given))
+        assert self.stores[one].credits(scope, 5) == self.spec.credits(scope, 5)
 
     def rebuild(self, one: int) -> None:
         """Nothing to be rebuilt here."""
@@ -403,6 +474,203 @@ def test_an_index_outlives_every_memory_in_it(open_at: Open, redis_url: str, pre
     assert len(answers(short)["words"]) == 2
 
 
+def test_events_go_with_the_memory_that_expired_and_an_event_says_so(
+    open_at: Open, redis_url: str, prefix: str
+) -> None:
+    short, lasting, make = open_at(ttl=1), open_at(), Maker("alice")
+    one, two, three = (make.event(f"deploy {i}") for i in range(3))
+    lasting.add(ALICE, [told(three, "d")])
+    short.add(ALICE, [told(one, "a"), two])
+    short.append(ALICE, [event("b", one.memory.id), event("c", "no memory")])
+    after = lasting.feed(ALICE, 0, 9)[-1].seq
+    time.sleep(1.1)
+    (news,) = lasting.feed(ALICE, after, 9)
+    assert (news.kind, news.body) == (FORGOTTEN, {"id": one.memory.id})
+    assert [each.id for each in lasting.feed(ALICE, 0, 9)] == ["d", "c", news.id]
+    assert [each.id for each in lasting.about(ALICE, "t", 9)] == ["d", "c"]
+    assert lasting.events_of(ALICE, [one.memory.id, two.memory.id]) == []
+    assert_sound(redis_url, prefix, ALICE)
+
+
+@pytest.mark.parametrize("read", ["feed", "about", "events_of"])
+def test_events_go_with_a_memory_of_which_nothing_else_is_left(
+    open_at: Open, redis_url: str, prefix: str, read: str
+) -> None:
+    store, keys = open_at(ttl=1), Keys(prefix, ALICE)
+    entry = told(Maker("alice").event("deploy"), "a")
+    store.add(ALICE, [entry])
+    time.sleep(0.2)
+    store.append(ALICE, [event("b", entry.memory.id)])
+    with raw(redis_url) as client:
+        assert client.pttl(keys.expiry) >= client.pttl(keys.events) - 1
+        assert client.pttl(keys.expiry) >= client.pttl(keys.subjects) - 1
+        client.delete(keys.traces, keys.cards)
+        time.sleep(1)
+        found = {
+            "feed": lambda: store.feed(ALICE, 0, 9),
+            "about": lambda: store.about(ALICE, "t", 9),
+            "events_of": lambda: store.events_of(ALICE, [entry.memory.id]),
+        }[read]()
+        assert [each.kind for each in found] == ([FORGOTTEN] if read == "feed" else [])
+        assert client.zcard(keys.expiry) == 0
+        assert_history(client, keys)
+
+
+def test_events_of_a_store_where_memories_expire_are_not_left_for_ever(
+    open_at: Open, redis_url: str, prefix: str
+) -> None:
+    store, keys = open_at(ttl=100), Keys(prefix, ALICE)
+    common = {f"{prefix}:{name}" for name in COMMON}
+    store.append(ALICE, [event("a")])
+    assert store.agents() == ["alice"]
+    writes: list[Callable[[], object]] = [
+        lambda: store.append(ALICE, [event("a")]),
+        lambda: store.credit(ALICE, Credit("1", START, ("nobody",), frozenset({"nobody"}))),
+    ]
+    with raw(redis_url) as client:
+        for write in writes:
+            for key in names(redis_url, prefix) - common:
+                client.delete(key)
+            assert write()
+            left = {key: client.pttl(key) for key in names(redis_url, prefix) - common}
+            assert 150_000 < min(left.values()) <= max(left.values()) <= 100_000 + GRACE_MS
+        open_at().append(ALICE, [event("b")])
+        assert {client.pttl(key) for key in (keys.events, keys.feed, keys.topics, keys.subjects)} == {-1}
+
+
+def test_a_text_that_was_evicted_takes_its_events_with_it_when_it_is_said_again(
+    open_at: Open, redis_url: str, prefix: str
+) -> None:
+    store, make = open_at(), Maker("alice")
+    fact = told(make.fact("The sky is blue"), "a", "b")
+    store.add(ALICE, [fact])
+    with raw(redis_url) as client:
+        client.delete(f"{prefix}:{{alice}}:memory:{fact.memory.id}")
+    again = told(make.fact("The sky is blue"), "b", "c")
+    assert store.add(ALICE, [again])[0].id == again.memory.id
+    assert plain(store.events_of(ALICE, [again.memory.id])) == plain(again.events)
+    assert [each.kind for each in store.feed(ALICE, 0, 9)] == [FORGOTTEN, "decision", "decision"]
+    assert_sound(redis_url, prefix, ALICE)
+
+
+# Events --------------------------------------------------------------------------------------------------
+
+
+def test_more_events_than_one_command_takes_are_written_read_and_forgotten(
+    open_at: Open, redis_url: str, prefix: str
+) -> None:
+    store = open_at()
+    entry = told(Maker("alice").event("deploy"), *(f"e{i}" for i in range(700)))
+    store.add(ALICE, [entry])
+    assert store.append(ALICE, [event(f"e{i}", f"m{i}") for i in range(600, 1300)]) == [False] * 100 + [True] * 600
+    every = [f"e{i}" for i in range(1300)]
+    assert [each.id for each in store.feed(ALICE, 0, 2000)] == every
+    assert [each.id for each in store.feed(ALICE, 0, 1100)] == every[:1100]
+    assert [each.id for each in store.about(ALICE, "t", 1100)] == every[-1100:]
+    subjects = [entry.memory.id, *(f"m{i}" for i in range(1300))]
+    assert [each.id for each in store.events_of(ALICE, subjects)] == every
+    assert store.forget(ALICE, [entry.memory.id])[0].removed["events"] == 700
+    assert [each.id for each in store.feed(ALICE, 0, 2000)][:-1] == every[700:]
+    assert_sound(redis_url, prefix, ALICE)
+
+
+@pytest.mark.parametrize("after", [-(10**30), -1, 10**18, 10**19, 10**30])
+def test_a_reader_may_begin_at_any_number(open_at: Open, after: int) -> None:
+    store = open_at()
+    store.append(ALICE, [event("a")])
+    assert len(store.feed(ALICE, after, 9)) == (after < 0)
+    assert store.feed(ALICE, 0, 0) == store.about(ALICE, "t", 0) == []
+
+
+def test_events_forgotten_while_they_are_read_do_not_end_the_feed(
+    open_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other, make = open_at(), open_at(), Maker("alice")
+    entry = told(make.event("deploy"), "a", "b")
+    store.add(ALICE, [entry])
+    store.append(ALICE, [event("c")])
+    read = store._transactions.events
+
+    def meanwhile(keys: Keys, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+        other.forget(ALICE, [entry.memory.id])
+        return read(keys, ids)
+
+    monkeypatch.setattr(store._transactions, "events", meanwhile)
+    assert [each.id for each in store.feed(ALICE, 0, 1)] == ["c"]
+
+
+def test_readers_and_writers_in_many_processes_miss_no_event(open_at: Open) -> None:
+    stores, seen, done = [open_at() for _ in range(4)], list[str](), threading.Event()
+
+    def read() -> None:
+        after, last = 0, False
+        while not last:
+            last = done.is_set()
+            while some := stores[3].feed(ALICE, after, 3):
+                assert [each.seq for each in some] == sorted(each.seq for each in some)
+                seen.extend(each.id for each in some)
+                after = some[-1].seq
+
+    def write(number: int) -> None:
+        make = Maker("alice", FixedSources(START + timedelta(days=number)))
+        for i in range(15):
+            stores[number].append(ALICE, [event(f"{number}-{i}"), event("shared")])
+            stores[number].add(ALICE, [told(make.event("deploy"), f"{number}+{i}")])
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    in_threads(3, write)
+    done.set()
+    reader.join()
+    own = [f"{number}{sign}{i}" for number in range(3) for sign in "+-" for i in range(15)]
+    assert sorted(seen) == sorted([*own, "shared"])
+
+
+def test_an_event_that_is_not_what_was_written_is_damaged(open_at: Open, redis_url: str, prefix: str) -> None:
+    store, keys = open_at(), Keys(prefix, ALICE)
+    store.append(ALICE, [event("a")])
+    with raw(redis_url) as client:
+        body = json.loads(client.hget(keys.events, "a"))
+        for forged in (json.dumps(body | {"body": '{"name":"forged"}'}), "no json", "{}"):
+            client.hset(keys.events, "a", forged)
+            for call in (partial(store.feed, ALICE, 0, 9), partial(store.events_of, ALICE, ["m1"])):
+                with pytest.raises(StoreCorrupt):
+                    call()
+
+
+def test_an_event_and_a_credit_whose_answers_were_lost_are_kept_once(server: RedisServer) -> None:
+    with closing(Proxy(server.port)) as proxy:
+        store = RedisStore(f"redis://127.0.0.1:{proxy.port}", ExactVectors(), Sources())
+        entry = Maker("alice").event("deploy")
+        store.add(ALICE, [entry])
+        proxy.cut_next = True
+        assert store.append(ALICE, [event("a")]) == [True]
+        proxy.cut_next = True
+        assert store.credit(ALICE, Credit("1", START, (entry.memory.id,), frozenset({entry.memory.id})))
+        assert proxy.cuts == 2
+        assert [each.id for each in store.feed(ALICE, 0, 9)] == ["a"]
+        assert [row["helped"] for row in store.page("memory_stats", None, 9)] == [1.0]
+        store.close()
+
+
+def test_credits_at_once_count_each_once(open_at: Open, redis_url: str, prefix: str) -> None:
+    stores, entry = [open_at() for _ in range(3)], Maker("alice").event("deploy")
+    stores[0].add(ALICE, [entry])
+    counted: list[bool] = []
+
+    def work(number: int) -> None:
+        for i in range(12):
+            given = Credit(str(i), START, (entry.memory.id,), frozenset({entry.memory.id} if i % 3 else ()))
+            counted.append(stores[number].credit(ALICE, given))
+            stores[number].touch(ALICE, [entry.memory.id], START)
+
+    in_threads(3, work)
+    assert sum(counted) == 12
+    (row,) = stores[0].page("memory_stats", None, 9)
+    assert (row["helped"], row["hindered"], row["access_count"]) == (8.0, 4.0, 36)
+    assert_sound(redis_url, prefix, ALICE)
+
+
 # Names ---------------------------------------------------------------------------------------------------
 
 
@@ -415,6 +683,8 @@ def test_every_key_of_a_scope_lies_in_one_slot_and_in_no_other_scope(
         scope, make = Scope(name), Maker(name)
         entries = [replace(make.fact(f"{name} deploy {i}", key=name, tags=[name], session=name)) for i in range(2)]
         store.add(scope, [replace(entry, vectors=(placed(1, 0, namespace=name),)) for entry in entries])
+        store.append(scope, [event(name, name, name)])
+        store.credit(scope, Credit(name, START, (name,), frozenset()))
         store.touch(scope, answers(store, scope)["newest"], START)
         working.put(scope, {name: 1}, 100)
         fresh = names(redis_url, prefix) - known
@@ -425,6 +695,7 @@ def test_every_key_of_a_scope_lies_in_one_slot_and_in_no_other_scope(
     for name in NASTY_NAMES:
         memories = store.get(Scope(name), answers(store, Scope(name))["newest"])
         assert {memory.agent for memory in memories if memory} == {name}
+        assert [each.subject for each in store.about(Scope(name), name, 9)] == [name]
     assert store.agents() == sorted(NASTY_NAMES)
 
 
@@ -493,6 +764,9 @@ def calls(store: RedisStore) -> dict[str, Callable[[], object]]:
         "get": lambda: store.get(ALICE, ["x"]),
         **{name: partial(store.search, ALICE, way) for name, way in WAYS.items()},
         "forget": lambda: store.forget(ALICE, ["x"]),
+        "append": lambda: store.append(ALICE, [event("e")]),
+        "feed": lambda: store.feed(ALICE, 0, 9),
+        "credits": lambda: store.credits(ALICE, 9),
         "agents": store.agents,
         "embedder": store.embedder,
     }
@@ -545,7 +819,9 @@ def test_a_single_server_opened_as_a_cluster_says_what_to_do(server: RedisServer
         RedisStore(join(server.url, cluster="yes"), ExactVectors(), Sources())
 
 
-@pytest.mark.parametrize("call", ["add", "get", "newest", "words", "vector", "forget", "agents", "embedder"])
+@pytest.mark.parametrize(
+    "call", ["add", "get", "newest", "words", "vector", "forget", "append", "feed", "credits", "agents", "embedder"]
+)
 def test_a_restart_between_calls_goes_unnoticed(server: RedisServer, call: str) -> None:
     with closing(RedisStore(server.url, ExactVectors(), Sources())) as store:
         store.add(ALICE, events(1))
@@ -601,7 +877,7 @@ def test_everything_flushed_while_open_is_an_empty_store_that_works(server: Redi
 
 
 @pytest.mark.parametrize(
-    "name", ["meta", "cards", "newest", "expiry", "log", "done", "word:deploy", "group:kind:message"]
+    "name", ["meta", "cards", "newest", "expiry", "log", "done", "events", "feed", "word:deploy", "group:kind:message"]
 )
 def test_something_else_at_a_key_is_said_and_nothing_of_the_batch_is_written(
     open_at: Open, redis_url: str, prefix: str, name: str
@@ -614,7 +890,7 @@ def test_something_else_at_a_key_is_said_and_nothing_of_the_batch_is_written(
         kept = names(redis_url, prefix) - {f"{prefix}:numbers"}  # a number that was not used is no harm
         before = {key: client.dump(key) for key in kept}
         with pytest.raises(StoreCorrupt, match="use a prefix of its own"):
-            store.add(ALICE, [make.event("deploy", kind="message"), make.event("another")])
+            store.add(ALICE, [told(make.event("deploy", kind="message"), "a"), make.event("another")])
         assert names(redis_url, prefix) == kept | {f"{prefix}:numbers"}
         assert {key: client.dump(key) for key in kept} == before
 
@@ -637,14 +913,16 @@ def test_a_memory_that_is_not_what_was_written_is_damaged(
 
 def test_a_full_server_says_so_and_can_still_be_read_and_made_to_forget(server: RedisServer) -> None:
     store = RedisStore(server.url, ExactVectors(), Sources())
-    entries = events(20)
+    entries = [told(entry, f"e{i}") for i, entry in enumerate(events(20))]
     store.add(ALICE, entries)
     server.command("CONFIG", "SET", "maxmemory", "1mb")
     with pytest.raises(StoreFull, match="no memory left"):
         store.add(ALICE, [Maker("alice", FixedSources(START + timedelta(1))).event("new", key="new")])
+    with pytest.raises(StoreFull, match="no memory left"):
+        store.append(ALICE, [event("new")])
     assert len(answers(store)["words"]) == 20
     store.touch(ALICE, [entries[0].memory.id], START)
-    assert store.forget(ALICE, [entries[0].memory.id])[0].forgotten
+    assert store.forget(ALICE, [entries[0].memory.id])[0].removed["events"] == 1
     assert len(answers(store)["vector"]) == 19
     server.command("CONFIG", "SET", "maxmemory", "0")
     assert_sound(server.url, "engram", ALICE)
@@ -695,6 +973,10 @@ def test_the_documented_rights_are_enough_and_fewer_are_a_clear_error(server: Re
         store.add(ALICE, [*events(3), Maker("alice", FixedSources(START + timedelta(1))).fact("The sky", key="k")])
         assert {name: len(found) for name, found in answers(store).items()} == {"newest": 4, "words": 3, "vector": 3}
         store.touch(ALICE, answers(store)["newest"], START)
+        store.append(ALICE, [event("a")])
+        store.credit(ALICE, Credit("1", START, ("x",), frozenset({"x"})))
+        read = (store.feed(ALICE, 0, 9), store.about(ALICE, "t", 9), store.events_of(ALICE, ["m1"]))
+        assert (*map(len, read), len(store.credits(ALICE, 9))) == (1, 1, 1, 1)
         store.unembedded(LONG_TERM, EMBEDDER, 5)
         store.discard_vectors(LONG_TERM, "another@1")
         store.forget(ALICE, answers(store)["newest"][1:])
@@ -723,7 +1005,8 @@ def test_the_server_is_never_asked_for_all_its_keys(server: RedisServer) -> None
         answers(store)
         time.sleep(0.3)
         answers(store)
-        store.add(ALICE, [Maker("alice").fact("The sky is blue")])
+        store.add(ALICE, [told(Maker("alice").fact("The sky is blue"), "a")])
+        assert store.feed(ALICE, 0, 9) == store.about(ALICE, "t", 9)
         store.unembedded(LONG_TERM, EMBEDDER, 5)
         store.discard_vectors(LONG_TERM, "another@1")
         store.forget(ALICE, answers(store)["newest"])

@@ -87,17 +87,40 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """Something to learn from: a decision, its outcome, a failure, what a check said. Never rewritten.
+
+    `subject` is the memory it is about, with which it goes; `topic` is what it is found by, such as a context.
+    """
+
+    id: str
+    kind: str
+    at: datetime
+    subject: str
+    topic: str = ""
+    body: Mapping[str, JsonValue] = field(default_factory=dict)
+    seq: int = 0
+    """Its place in the order of recording, which the store gives; 0 before."""
+
+
+FORGOTTEN = "forgotten"
+"""The kind of event that a store adds when a memory goes that others were about."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One memory to store, with its vectors and the keys that make it the same as another one.
 
     `key` makes the write idempotent; `merge_key` joins it with a memory that says the same. A long text has a vector
-    for each of its passages, numbered from 0 in each namespace and for each embedder.
+    for each of its passages, numbered from 0 in each namespace and for each embedder. `events` are kept with a memory
+    that is new, in the same transaction.
     """
 
     memory: Memory
     key: Clean | None = None
     merge_key: str | None = None
     vectors: tuple[Placed, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +190,14 @@ class Credit:
     helped: frozenset[str]
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What each score was made of, before anything was learned from credits; a part that is not there is 0."""
+    shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """How much each memory helped and hindered, if one outcome is shared by several; otherwise each counts as one."""
+
+    @property
+    def counts(self) -> Mapping[str, tuple[float, float]]:
+        """How much each memory helped and hindered."""
+        whole = dict.fromkeys(self.helped, (1.0, 0.0)) | dict.fromkeys(self.hindered, (0.0, 1.0))
+        return self.shares or whole
 
     @property
     def hindered(self) -> frozenset[str]:
@@ -330,6 +361,55 @@ class CreditsRecalls(Protocol):
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
         """The newest credits, the oldest of them first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a recall or a suggestion showed, under the id by which its outcome is told later."""
+
+    id: str
+    at: datetime
+    order: tuple[str, ...]
+    """The memories, best first."""
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    about: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What a suggestion was about; empty for a recall."""
+    told: bool = False
+    """Whether its outcome is known."""
+
+
+@runtime_checkable
+class RemembersShown(Protocol):
+    """Keeps what was shown for a week, so that its outcome can be told; written with the next commit."""
+
+    def show(self, scope: Scope, shown: Shown) -> None:
+        """Note what was shown."""
+        ...
+
+    def shown(self, scope: Scope, id: str) -> Shown | None:
+        """What was shown under an id, also if its outcome was told; `None` if it was not, or too long ago."""
+        ...
+
+
+@runtime_checkable
+class KeepsEvents(Protocol):
+    """Keeps what is learned from, in the order of recording: whoever has read up to a number misses nothing."""
+
+    def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
+        """Keep events in one durable transaction; for each, in order, `False` if there is one with its id already."""
+        ...
+
+    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+        """The events numbered higher than `after`, the oldest of them first."""
+        ...
+
+    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+        """The newest events of a topic, the oldest of them first."""
+        ...
+
+    def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
+        """All events about these subjects, the oldest first."""
         ...
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engram.model import Clean, MemoryType
-from engram.ports import Changes, Placed, Query, Scope
+from engram.ports import Changes, Event, Placed, Query, Scope
 from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore
 from engram.testing.making import START, FixedSources, Maker, passages, placed
@@ -71,6 +71,8 @@ def fill(store: SqliteStore, sources: FixedSources) -> None:
         store.annotate(scope, entries[0].memory.id, Changes(tags=(Clean("new"),), importance=0.9, trust=0.1), 1)
         store.touch(scope, [entries[1].memory.id], START)
         store.forget(scope, [entries[-1].memory.id])
+        decided = entries[-4].memory
+        store.append(scope, [Event("outcome", "outcome", START, decided.id, "topic", {"quality": 1.0, "é": [None]})])
         store.take("recall_events", [{"agent": name, "id": sources.new_id(), "at": 1, "detail": '{"k":5}'}])
     store.set_embedder("fixed@1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from engram.ports import (
     Changes,
     Credit,
     Entry,
+    Event,
     Filter,
     Glimpse,
     Match,
@@ -24,6 +25,7 @@ from engram.ports import (
     Query,
     Scope,
     Shelf,
+    Shown,
     Spread,
     VectorStore,
 )
@@ -34,6 +36,7 @@ from engram.stores.rules import (
     annotated,
     by_place,
     fingerprint,
+    forgotten,
     key_receipt,
     memory_terms,
     merged,
@@ -61,8 +64,8 @@ class Row:
     merge_key: str | None
     placed: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
     """Where it has vectors: how long they are, and the keys of its passages."""
-    helped: int = 0
-    hindered: int = 0
+    helped: float = 0
+    hindered: float = 0
 
 
 @dataclass(slots=True)
@@ -73,13 +76,17 @@ class Room:
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
     merges: dict[str, str] = field(default_factory=dict)
     credits: dict[str, Credit] = field(default_factory=dict)
+    events: dict[str, Event] = field(default_factory=dict)
+    """By id, in the order of recording."""
+    shown: dict[str, Shown] = field(default_factory=dict)
 
 
 class InMemoryStore:
     """A `MemoryStore` that lives and dies with its process."""
 
-    def __init__(self, vectors: VectorStore) -> None:
+    def __init__(self, vectors: VectorStore, sources: Sources | None = None) -> None:
         self._vectors = vectors
+        self._sources = sources or Sources()
         self._rooms: dict[Scope, Room] = {}
         self._agents: set[str] = set()
         self._lock = threading.RLock()
@@ -122,10 +129,13 @@ class InMemoryStore:
             row = Row(memory, self._seq, Counter(), 0, normal_form(memory.context), entry.merge_key)
             self._replace(row, memory)
             room.rows[memory.id] = row
-            undo.append(lambda: self._forget(scope, room, memory.id))
+            undo.append(lambda: self._remove(scope, room, memory.id))
             if entry.merge_key is not None:
                 room.merges[entry.merge_key] = memory.id
             self._place(scope, row, entry.vectors)
+            news = [event.id for event in entry.events if event.id not in room.events]
+            self._append(room, entry.events)
+            undo.append(lambda: [room.events.pop(id, None) for id in news])
             receipt = Receipt(id=memory.id, status="stored")
         if entry.key is not None:
             room.keys[entry.key] = (row.memory.id, fingerprint(entry))
@@ -198,6 +208,12 @@ class InMemoryStore:
             return [self._forget(scope, self._room(scope), id) for id in ids]
 
     def _forget(self, scope: Scope, room: Room, id: str) -> ForgetReceipt:
+        receipt = self._remove(scope, room, id)
+        if receipt.removed.get("events"):
+            self._append(room, [forgotten(id, self._seq + 1, self._sources.now())])
+        return receipt
+
+    def _remove(self, scope: Scope, room: Room, id: str) -> ForgetReceipt:
         row = room.rows.pop(id, None)
         if row is None:
             return ForgetReceipt(id=id, forgotten=False)
@@ -208,13 +224,16 @@ class InMemoryStore:
             del room.keys[key]
         for place, (_, vectors) in row.placed.items():
             self._vectors.remove(Shelf(scope, *place), vectors)
+        events = [event.id for event in room.events.values() if event.subject == id]
+        for event in events:
+            del room.events[event]
         removed = {
             "memories": 1,
             "evidence": row.memory.evidence - 1,
             "keys": len(keys),
             "vectors": sum(len(vectors) for _, vectors in row.placed.values()),
             "words": 1,
-        }
+        } | ({"events": len(events)} if events else {})
         return ForgetReceipt(id=id, forgotten=True, removed=removed)
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
@@ -244,10 +263,10 @@ class InMemoryStore:
             if credit.id in room.credits or scope.agent not in self._agents:
                 return False
             room.credits[credit.id] = credit
-            for row in (room.rows[id] for id in credit.helped if id in room.rows):
-                row.helped += 1
-            for row in (room.rows[id] for id in credit.hindered if id in room.rows):
-                row.hindered += 1
+            for id, (helped, hindered) in credit.counts.items():
+                if id in room.rows:
+                    room.rows[id].helped += helped
+                    room.rows[id].hindered += hindered
             return True
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
@@ -255,6 +274,54 @@ class InMemoryStore:
         with self._lock:
             newest = sorted(self._room(scope).credits.values(), key=lambda credit: (credit.at, credit.id), reverse=True)
             return newest[:limit][::-1]
+
+    def show(self, scope: Scope, shown: Shown) -> None:
+        """Note what was shown."""
+        with self._lock:
+            if shown.id not in self._room(scope).credits:
+                self._room(scope).shown[shown.id] = shown
+
+    def shown(self, scope: Scope, id: str) -> Shown | None:
+        """What was shown under an id, also if its outcome was told."""
+        with self._lock:
+            room = self._room(scope)
+            if (credit := room.credits.get(id)) is not None:
+                return Shown(id, credit.at, credit.order, credit.parts, told=True)
+            return room.shown.get(id)
+
+    def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
+        """Keep events; for each, in order, `False` if there is one with its id already."""
+        with self._lock:
+            fresh = self._append(self._room(scope), events)
+            self._agents |= {scope.agent} if events else set()
+            return fresh
+
+    def _append(self, room: Room, events: Sequence[Event]) -> list[bool]:
+        fresh = []
+        for event in events:
+            fresh.append(event.id not in room.events)
+            if fresh[-1]:
+                self._seq += 1
+                room.events[event.id] = replace(event, seq=self._seq)
+        return fresh
+
+    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+        """The events numbered higher than `after`, the oldest of them first."""
+        with self._lock:
+            return [event for event in self._room(scope).events.values() if event.seq > after][:limit]
+
+    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+        """The newest events of a topic, the oldest of them first."""
+        with self._lock:
+            return (
+                [event for event in self._room(scope).events.values() if event.topic == topic][-limit:] if limit else []
+            )
+
+    def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
+        """All events about these subjects, the oldest first."""
+        with self._lock:
+            wanted = set(subjects)
+            return [event for event in self._room(scope).events.values() if event.subject in wanted]
 
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
@@ -408,4 +475,4 @@ def _fields(changes: Changes) -> dict[str, object]:
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> InMemoryStore:
     """A store in this process; it has no location and no options."""
-    return InMemoryStore(vectors)
+    return InMemoryStore(vectors, sources)

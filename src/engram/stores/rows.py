@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from engram.errors import StoreCorrupt
 from engram.ids import from_micros, micros
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
-from engram.ports import Credit, Scope
+from engram.ports import Credit, Event, Scope, Shown
 from engram.words import digest, normal_form
 
 Row = dict[str, Any]
@@ -22,6 +22,7 @@ _SEALED = (
     "agent id seq kind text content context context_key tags metadata author session role speaker sources origin "
     "importance confidence trust created_at happened_at valid_from valid_until evidence version merge_key"
 ).split()
+_SEALED_EVENT = "agent id seq kind at subject topic body".split()
 
 
 def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
@@ -104,18 +105,70 @@ def to_memory(row: Mapping[Any, Any]) -> Memory:
     )
 
 
-def to_event(scope: Scope, credit: Credit) -> Row:
+def to_event_row(scope: Scope, event: Event, seq: int) -> Row:
+    """The row that keeps an event, sealed with its digest."""
+    row: Row = {
+        "agent": scope.agent,
+        "id": event.id,
+        "seq": seq,
+        "kind": event.kind,
+        "at": micros(event.at),
+        "subject": event.subject,
+        "topic": event.topic,
+        "body": to_json(event.body),
+    }
+    row["digest"] = seal_event(row)
+    return row
+
+
+def seal_event(row: Mapping[Any, Any]) -> str:
+    """The digest of everything that the row of an event keeps."""
+    return digest(*(repr(row[name]) for name in _SEALED_EVENT))
+
+
+def to_event(row: Mapping[Any, Any]) -> Event:
+    """The event a row keeps. Raises `StoreCorrupt` when the row is not what was written."""
+    if row["digest"] != seal_event(row):
+        raise StoreCorrupt(
+            f"an event of {row['agent']} is damaged; `engram db check` shows what else is, "
+            "and `engram db restore` brings back a backup"
+        )
+    at, body = from_micros(row["at"]), json.loads(row["body"])
+    return Event(row["id"], row["kind"], at, row["subject"], row["topic"], body, row["seq"])
+
+
+def to_recall(scope: Scope, credit: Credit) -> Row:
     """The row that keeps what became of a recall."""
     shown = [id for id in credit.order if id in credit.helped]
     detail = {"order": credit.order, "helped": shown, "parts": {id: dict(own) for id, own in credit.parts.items()}}
+    if credit.shares:
+        detail["shares"] = {id: list(share) for id, share in credit.shares.items()}
     return {"agent": scope.agent, "id": credit.id, "at": micros(credit.at), "detail": to_json(detail)}
+
+
+def to_shown_row(scope: Scope, shown: Shown) -> Row:
+    """The row that keeps what was shown until its outcome is told; `PENDING` tells it from a credit."""
+    parts = {id: dict(own) for id, own in shown.parts.items()}
+    detail = {"order": shown.order, "helped": None, "parts": parts, "about": dict(shown.about)}
+    return {"agent": scope.agent, "id": shown.id, "at": micros(shown.at), "detail": to_json(detail)}
+
+
+PENDING = '%"helped":null%'
+
+
+def to_shown(row: Mapping[Any, Any]) -> Shown:
+    """What a row says was shown."""
+    detail = json.loads(row["detail"])
+    at, order, told = from_micros(row["at"]), tuple(detail.get("order", ())), detail.get("helped") is not None
+    return Shown(row["id"], at, order, detail.get("parts", {}), detail.get("about", {}), told)
 
 
 def to_credit(row: Mapping[Any, Any]) -> Credit:
     """What a row of recalls keeps; one that another version wrote may say less."""
     detail = json.loads(row["detail"])
     order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
-    return Credit(row["id"], from_micros(row["at"]), order, helped, detail.get("parts", {}))
+    shares = {id: (good, bad) for id, (good, bad) in detail.get("shares", {}).items()}
+    return Credit(row["id"], from_micros(row["at"]), order, helped, detail.get("parts", {}), shares)
 
 
 def to_json(value: object) -> str:

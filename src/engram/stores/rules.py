@@ -13,7 +13,7 @@ import numpy as np
 from engram.errors import InvalidInput
 from engram.ids import micros
 from engram.model import Memory, MemoryType, Receipt
-from engram.ports import Cells, Entry, Filter, Match, Matrix, Placed, Scope, Tally, Vector
+from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, Tally, Vector
 from engram.stores.rows import to_json
 from engram.words import K1, B, digest, index_terms
 
@@ -27,6 +27,11 @@ def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
     for entry in entries:
         if entry.memory.agent != scope.agent:
             raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
+
+
+def forgotten(id: str, seq: int, at: datetime) -> Event:
+    """What is left of the events about a memory that went: that it went, for whoever has learned from them."""
+    return Event(f"{FORGOTTEN}:{seq}", FORGOTTEN, at, "", body={"id": id})
 
 
 def accepts(where: Filter, memory: Memory, context_key: str) -> bool:

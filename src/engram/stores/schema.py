@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest revision under `migrations/versions`, the schema this code reads and writes."""
 
 APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
@@ -186,5 +186,31 @@ recall_events = sa.Table(
     sa.Index("recall_events_by_time", "agent", "at"),
 )
 
-CANONICAL = ("settings", "agents", "memories", "memory_keys", "memory_evidence", "tombstones", "recall_events")
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("agent", _Name, sa.ForeignKey("agents.agent"), primary_key=True),
+    sa.Column("id", _Name, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("kind", _Name, nullable=False),
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("subject", _Name, nullable=False),
+    sa.Column("topic", _Name, nullable=False),
+    sa.Column("body", _Json, nullable=False),
+    sa.Column("digest", _Name, nullable=False),
+    sa.Index("events_by_seq", "agent", "seq", unique=True),
+    sa.Index("events_by_topic", "agent", "topic", "seq"),
+    sa.Index("events_by_subject", "agent", "subject"),
+)
+
+CANONICAL = (
+    "settings",
+    "agents",
+    "memories",
+    "memory_keys",
+    "memory_evidence",
+    "tombstones",
+    "recall_events",
+    "events",
+)
 DERIVED = ("memory_tags", "memory_stats", "memory_index", "memory_words")

@@ -9,11 +9,11 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from engram.ports import (
     Changes,
     Credit,
     Entry,
+    Event,
     Filter,
     Glimpse,
     Match,
@@ -38,14 +39,27 @@ from engram.ports import (
     Query,
     Scope,
     Shelf,
+    Shown,
     Spread,
     Tally,
     VectorStore,
     units,
     unstorable,
 )
-from engram.stores import surveys
-from engram.stores.rows import Row, seal, to_credit, to_event, to_memory, to_row
+from engram.stores import history, surveys
+from engram.stores.rows import (
+    PENDING,
+    Row,
+    seal,
+    seal_event,
+    to_credit,
+    to_event_row,
+    to_memory,
+    to_recall,
+    to_row,
+    to_shown,
+    to_shown_row,
+)
 from engram.stores.rules import (
     ENOUGH,
     MERGED,
@@ -53,6 +67,7 @@ from engram.stores.rules import (
     by_place,
     evidence,
     fingerprint,
+    forgotten,
     key_receipt,
     memory_terms,
     merged,
@@ -64,6 +79,7 @@ from engram.stores.rules import (
 )
 from engram.stores.schema import (
     agents,
+    events,
     memories,
     memory_evidence,
     memory_index,
@@ -80,6 +96,8 @@ R = TypeVar("R")
 _log = logging.getLogger("engram")
 
 MAX_PENDING_TOUCHES = 1000
+SHOWN_FOR = timedelta(days=7)
+"""For so long the outcome of a recall can be told by its id."""
 WRITE = "engram_write"
 LATER = {"engram_later": True}
 """For statements whose answer nobody looks at: a distant server may be told together with the next statement."""
@@ -100,6 +118,7 @@ COPIED = {
         memory_index,
         tombstones,
         recall_events,
+        events,
     )
 }
 
@@ -125,8 +144,17 @@ _TOUCH = sa.text(
 ).execution_options(**LATER)
 _CREDIT = sa.text(
     "INSERT INTO recall_events (agent, id, at, detail) "
-    "SELECT agent, :id, :at, :detail FROM agents WHERE agent = :agent ON CONFLICT DO NOTHING"
+    "SELECT agent, :id, :at, :detail FROM agents WHERE agent = :agent "
+    "ON CONFLICT (agent, id) DO UPDATE SET at = excluded.at, detail = excluded.detail "
+    "WHERE recall_events.detail LIKE :pending"
 )
+_SHOW = sa.text(
+    "INSERT INTO recall_events (agent, id, at, detail) "
+    "SELECT agent, :id, :at, :detail FROM agents WHERE agent = :agent ON CONFLICT DO NOTHING"
+).execution_options(**LATER)
+_UNSHOW = sa.text(
+    "DELETE FROM recall_events WHERE agent = :agent AND at < :before AND detail LIKE :pending"
+).execution_options(**LATER)
 _COUNT = sa.text(
     "INSERT INTO memory_stats (agent, memory_id, access_count, helped, hindered) "
     "SELECT agent, id, 0, :helped, :hindered FROM memories WHERE agent = :agent AND id = :id "
@@ -149,6 +177,7 @@ class _Plan:
 
     fresh: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
     changed: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
     keys: list[Row] = field(default_factory=list)
     evidence: list[Row] = field(default_factory=list)
     vectors: list[Row] = field(default_factory=list)
@@ -168,6 +197,8 @@ class SqlStore(ABC):
         self._space = ""
         self._pushed: dict[Shelf, set[tuple[str, int]]] = {}
         self._touches: dict[tuple[str, str], tuple[int, int]] = {}
+        self._shown: dict[tuple[str, str], Shown] = {}
+        self._pruned: set[str] = set()
         self._touching = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -378,6 +409,7 @@ class SqlStore(ABC):
             if memory.id in plan.fresh:
                 raise Conflict(f"the id {memory.id} is given twice; nothing was stored. Use a new id")
             plan.fresh[memory.id] = (seq, memory, entry.merge_key)
+            plan.events += entry.events
             plan.vectors += [place | row for row in _vectors(memory.id, entry.vectors)]
             if entry.merge_key is not None:
                 twins[entry.merge_key] = (seq, memory)
@@ -400,6 +432,8 @@ class SqlStore(ABC):
         insert(conn, memory_evidence, plan.evidence)
         insert(conn, memory_index, [row | {"seq": next(numbers)} for row in plan.vectors])
         self._vectors_came(plan.vectors)
+        if plan.events:
+            self._append(conn, scope, plan.events)
 
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
         """Replace what surrounds a memory: its row, its tags, its terms."""
@@ -451,16 +485,29 @@ class SqlStore(ABC):
             numbered = zip(seqs, self._number(conn, len(seqs)), strict=True)
             graves = [{"id": id, "seq": seq, "passages": passages.get(id, 1)} for id, seq in numbered]
             conn.execute(_BURY, [{"agent": scope.agent, "at": at} | grave for grave in graves])
+            self._forget_events(conn, scope, {g["id"]: g["seq"] for g in graves if "events" in removed[g["id"]]})
         return [ForgetReceipt(id=id, forgotten=id in removed, removed=removed.pop(id, {})) for id in ids]
+
+    def _forget_events(self, conn: sa.Connection, scope: Scope, graves: Mapping[str, int]) -> None:
+        """Take the events about memories away, and say so to whoever has learned from them."""
+        if graves:
+            gone = events.delete().where(events.c.agent == scope.agent, self._one_of(events.c.subject, list(graves)))
+            conn.execute(gone, execution_options=LATER)
+            self._append(conn, scope, [forgotten(id, seq, self._sources.now()) for id, seq in graves.items()])
 
     def _count_belongings(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> dict[str, dict[str, int]]:
         counts = {id: {"memories": 1, "evidence": 0, "keys": 0, "vectors": 0, "words": 1} for id in ids}
-        tables = {"evidence": memory_evidence, "keys": memory_keys, "vectors": memory_index}
-        for name, table in tables.items():
+        owners = {
+            "evidence": memory_evidence.c.memory_id,
+            "keys": memory_keys.c.memory_id,
+            "vectors": memory_index.c.memory_id,
+            "events": events.c.subject,
+        }
+        for name, owner in owners.items():
             count = (
-                sa.select(table.c.memory_id, sa.func.count())
-                .where(table.c.agent == scope.agent, self._one_of(table.c.memory_id, ids))
-                .group_by(table.c.memory_id)
+                sa.select(owner, sa.func.count())
+                .where(owner.table.c.agent == scope.agent, self._one_of(owner, ids))
+                .group_by(owner)
             )
             for id, number in conn.execute(count):
                 counts[id][name] = number
@@ -484,10 +531,13 @@ class SqlStore(ABC):
         moment = micros(at)
         self._count({(scope.agent, id): (number, moment) for id, number in Counter(ids).items()})
         if len(self._touches) > MAX_PENDING_TOUCHES:
-            try:
-                self._flush()
-            except StoreError as error:  # a statistic must not cost anybody the memories that were found
-                _log.warning("some access counts were not written: %s", error)
+            self._flush_statistics()
+
+    def _flush_statistics(self) -> None:
+        try:
+            self._flush()
+        except StoreError as error:  # a statistic must not cost anybody the memories that were found
+            _log.warning("some access counts were not written: %s", error)
 
     def _flush(self) -> None:
         self._transact(None, lambda conn: None)  # every write carries the pending touches along
@@ -500,6 +550,7 @@ class SqlStore(ABC):
 
     def _write_touches(self, conn: sa.Connection) -> Mapping[tuple[str, str], tuple[int, int]]:
         """Write what is pending; what that was, in case it is undone."""
+        self._write_shown(conn)
         with self._touching:
             pending, self._touches = self._touches, {}
         if pending:
@@ -515,10 +566,9 @@ class SqlStore(ABC):
         return self._transact(scope, lambda conn: self._credit(conn, scope, credit))
 
     def _credit(self, conn: sa.Connection, scope: Scope, credit: Credit) -> bool:
-        if not conn.execute(_CREDIT, to_event(scope, credit)).rowcount:
+        if not conn.execute(_CREDIT, to_recall(scope, credit) | {"pending": PENDING}).rowcount:
             return False
-        counts = dict.fromkeys(credit.helped, (1.0, 0.0)) | dict.fromkeys(credit.hindered, (0.0, 1.0))
-        if counts:  # in one order for all, so that nobody waits in a circle
+        if counts := credit.counts:  # in one order for all, so that nobody waits in a circle
             rows = [{"id": id, "helped": good, "hindered": bad} for id, (good, bad) in sorted(counts.items())]
             conn.execute(_COUNT, [{"agent": scope.agent} | row for row in rows])
         return True
@@ -526,9 +576,81 @@ class SqlStore(ABC):
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
         """The newest credits, the oldest of them first."""
         e = recall_events.c
-        newest = sa.select(recall_events).where(e.agent == scope.agent).order_by(e.at.desc(), e.id.desc()).limit(limit)
+        told = (e.agent == scope.agent, e.detail.not_like(PENDING))
+        newest = sa.select(recall_events).where(*told).order_by(e.at.desc(), e.id.desc()).limit(limit)
         rows = self._look(scope, lambda conn: conn.execute(newest).mappings().all())
         return [to_credit(row) for row in reversed(rows)]
+
+    def show(self, scope: Scope, shown: Shown) -> None:
+        """Note what was shown; written with the next commit, or when it is much."""
+        self._guard()
+        with self._touching:
+            self._shown[scope.agent, shown.id] = shown
+        if len(self._shown) > MAX_PENDING_TOUCHES:
+            self._flush_statistics()
+
+    def shown(self, scope: Scope, id: str) -> Shown | None:
+        """What was shown under an id, also if its outcome was told; `None` if it was not, or too long ago."""
+        self._guard()
+        with self._touching:
+            if (pending := self._shown.get((scope.agent, id))) is not None:
+                return pending
+        if unstorable(id):
+            return None
+        e = recall_events.c
+        kept = sa.select(recall_events).where(e.agent == scope.agent, e.id == id)
+        row = self._look(scope, lambda conn: conn.execute(kept).mappings().one_or_none())
+        return None if row is None else to_shown(row)
+
+    def _write_shown(self, conn: sa.Connection) -> None:
+        """Write what was shown, and drop what was shown long ago to the same agents, once per process."""
+        with self._touching:
+            pending, self._shown = self._shown, {}
+        if not pending:
+            return
+        self._enter(conn, None)  # it may be anybody's
+        rows = [to_shown_row(Scope(agent), shown) for (agent, _), shown in sorted(pending.items())]
+        conn.execute(_SHOW, rows)
+        fresh = sorted({row["agent"] for row in rows} - self._pruned)
+        if fresh:
+            before = micros(self._sources.now() - SHOWN_FOR)
+            conn.execute(_UNSHOW, [{"agent": agent, "before": before, "pending": PENDING} for agent in fresh])
+            self._pruned |= set(fresh)
+
+    # What is learned from ----------------------------------------------------------------------------
+
+    def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
+        """Keep events in one durable transaction; for each, in order, `False` if there is one with its id already."""
+        self._guard()
+        return self._transact(scope, lambda conn: self._append(conn, scope, events)) if events else []
+
+    def _append(self, conn: sa.Connection, scope: Scope, given: Sequence[Event]) -> list[bool]:
+        """Number events only when nobody else can commit a higher number before them."""
+        conn.execute(_ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
+        history.take_turn(conn, scope)
+        known = history.known(conn, scope, self._one_of(events.c.id, [event.id for event in given]))
+        numbers = iter(self._number(conn, len(given)))
+        rows, fresh = [], []
+        for event in given:
+            fresh.append(event.id not in known)
+            if fresh[-1]:
+                known.add(event.id)
+                rows.append(to_event_row(scope, event, next(numbers)))
+        insert(conn, events, rows)
+        return fresh
+
+    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+        """The events numbered higher than `after`, the oldest of them first."""
+        return self._look(scope, lambda conn: history.feed(conn, scope, after, limit))
+
+    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+        """The newest events of a topic, the oldest of them first."""
+        return self._look(scope, lambda conn: history.about(conn, scope, topic, limit))
+
+    def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
+        """All events about these subjects, the oldest first."""
+        chosen = self._one_of(events.c.subject, storable(subjects))
+        return self._look(scope, lambda conn: history.chosen(conn, scope, chosen)) if subjects else []
 
     # The mirrored vectors ----------------------------------------------------------------------------
 
@@ -767,7 +889,7 @@ class SqlStore(ABC):
 
     def info(self) -> Mapping[str, str | int | float | None]:
         """Facts about the database: where, how large, which schema, how many rows."""
-        tables = (agents, memories, memory_evidence, memory_index, tombstones)
+        tables = (agents, memories, memory_evidence, memory_index, tombstones, events)
 
         def count(conn: sa.Connection) -> dict[str, int | None]:
             return {t.name: conn.scalar(sa.select(sa.func.count()).select_from(t)) for t in tables}
@@ -805,6 +927,9 @@ class SqlStore(ABC):
         for damaged in self._unsound(conn):
             which = f" (passage {damaged.passage})" if damaged.passage else ""
             problems.append(Problem("memory_index", f"the vector of memory {damaged.memory_id} is damaged{which}"))
+        for event in conn.execute(sa.select(events)).mappings():
+            if event["digest"] != seal_event(event):
+                problems.append(Problem("events", f"event {event['id']} of {event['agent']} is damaged"))
         for lacking in conn.execute(_INCOMPLETE):
             problems.append(Problem("memory_index", f"memory {lacking.memory_id} lacks the vector of a passage"))
         return problems
@@ -842,14 +967,15 @@ class SqlStore(ABC):
     def _recount(self, conn: sa.Connection) -> None:
         """Count anew what helped and what hindered, from the log of recalls."""
         conn.execute(memory_stats.update().values(helped=0, hindered=0))
-        helped, hindered = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-        for row in conn.execute(sa.select(recall_events)).mappings():
-            credit = to_credit(row)
-            helped.update((row["agent"], id) for id in credit.helped)
-            hindered.update((row["agent"], id) for id in credit.hindered)
-        if known := sorted({*helped, *hindered}):
-            counts = [(key, float(helped[key]), float(hindered[key])) for key in known]
-            conn.execute(_COUNT, [{"agent": a, "id": id, "helped": g, "hindered": b} for (a, id), g, b in counts])
+        counts: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        told = sa.select(recall_events).where(recall_events.c.detail.not_like(PENDING))
+        for row in conn.execute(told.order_by(recall_events.c.agent, recall_events.c.id)).mappings():
+            for id, (helped, hindered) in to_credit(row).counts.items():
+                counts[row["agent"], id][0] += helped
+                counts[row["agent"], id][1] += hindered
+        if counts:
+            rows = [{"agent": a, "id": id, "helped": g, "hindered": b} for (a, id), (g, b) in sorted(counts.items())]
+            conn.execute(_COUNT, rows)
 
     def _drop_damaged_vectors(self, conn: sa.Connection) -> None:
         v = memory_index.c
@@ -905,7 +1031,7 @@ class SqlStore(ABC):
 
     def end_copy(self) -> None:
         """Go on from where the copied database was."""
-        numbered = (memories, memory_evidence, memory_index, tombstones)
+        numbered = (memories, memory_evidence, memory_index, tombstones, events)
         highest = [sa.select(sa.func.max(table.c.seq)) for table in numbered]
         self._transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
 
@@ -987,7 +1113,7 @@ class SqlStore(ABC):
 
     def _after_fork(self) -> None:
         """Leave the parent's connections, locks and pending counts alone and start with new ones."""
-        self._touching, self._touches = threading.Lock(), {}
+        self._touching, self._touches, self._shown = threading.Lock(), {}, {}
         self._engine.dispose(close=False)
 
     def close(self) -> None:
@@ -997,7 +1123,7 @@ class SqlStore(ABC):
         if self._pid != os.getpid():
             self._after_fork()
         try:
-            if self._touches:
+            if self._touches or self._shown:
                 self._flush()
         except StoreError as error:  # only statistics are lost, and whoever closes cannot mend it
             _log.warning("some access counts were not written: %s", error)

@@ -28,6 +28,7 @@ from engram.ports import (
     Scope,
     Surveys,
 )
+from engram.testing.events import EventsContract
 from engram.testing.making import EMBEDDER, START, Maker, passages, placed
 from engram.words import index_terms, normal_form
 
@@ -81,7 +82,7 @@ SPECIAL_TEXTS = {
 }
 
 
-class MemoryStoreContract:
+class MemoryStoreContract(EventsContract):
     """What every memory store promises. Give the fixture `store`: a new, empty one for each test.
 
     Abilities beyond the `MemoryStore` protocol are tested if the store has them.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engram.errors import Conflict
 from engram.model import Receipt
-from engram.ports import Entry
+from engram.ports import Entry, Event
 from engram.stores.redis.batch import Batch, Pending
 from engram.stores.redis.layout import Evidence
 from engram.stores.rules import MERGED, by_place, evidence, fingerprint, key_receipt, merged, superseded
@@ -22,6 +22,8 @@ class Adding:
     taken: set[str]
     owners: dict[str, tuple[str, str]]
     twins: dict[str, str]
+    events: list[Event] = field(default_factory=list)
+    """What the new memories bring along."""
 
     def decide(self, entry: Entry) -> Receipt:
         """What becomes of one entry. Raises `Conflict` if its id is taken."""
@@ -42,6 +44,7 @@ class Adding:
             self.taken.add(memory.id)
             each = self.pending[memory.id] = Pending(memory, self.batch.number(), entry.merge_key)
             each.vectors = by_place(entry.vectors)
+            self.events += entry.events
             if said is not None:
                 self.twins[said] = memory.id
             receipt = Receipt(id=memory.id, status="stored")

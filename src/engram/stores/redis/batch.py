@@ -12,21 +12,24 @@ import numpy as np
 
 from engram.errors import InvalidInput
 from engram.model import Memory
-from engram.ports import Vector
+from engram.ports import Event, Vector
 from engram.stores.redis.layout import (
     Card,
     Evidence,
     Keys,
     Place,
     Posting,
+    Recall,
     Tombstone,
     Trace,
+    event_members,
     groups,
     members_of,
+    moment,
     newest_member,
 )
 from engram.stores.redis.server import CHUNK
-from engram.stores.rows import Row, to_json, to_row
+from engram.stores.rows import Row, to_event_row, to_json, to_row
 from engram.stores.rules import memory_terms, stacked, vector_key
 from engram.words import digest
 
@@ -183,15 +186,11 @@ class Batch:
         for group in trace.groups:
             self.put("s", "SADD", keys.group(group), id)
         self._unindex(id, before, trace)
-        for key in (
-            keys.keys,
-            keys.counts,
-            keys.seen,
-            keys.helped,
-            *map(keys.vectors, before.places),
-        ):  # which it may be in
+        # Which it may be in:
+        for key in (keys.keys, keys.counts, keys.seen, keys.helped, keys.events, *map(keys.vectors, before.places)):
             self.keep("h", key)
-        self.keep("z", keys.evidence)
+        for key in (keys.evidence, keys.recalls, keys.recalled, keys.feed, keys.topics, keys.subjects):
+            self.keep("z", key)
 
     def _unindex(self, id: str, before: Trace, after: Trace) -> None:
         """Take a memory out of the words and groups that it had before and has no more."""
@@ -250,6 +249,39 @@ class Batch:
         """Note that a memory was forgotten; what an earlier one of the same id left is replaced."""
         self.put("z", "ZREMRANGEBYLEX", self._keys.tombstones, *members_of(tombstone.memory_id))
         self.put("z", "ZADD", self._keys.tombstones, 0, tombstone.written())
+
+    def recall(self, recall: Recall) -> None:
+        """Note what became of a recall."""
+        self.put("z", "ZADD", self._keys.recalls, 0, recall.written())
+        self.put("z", "ZADD", self._keys.recalled, 0, f"{moment(recall.at)}{recall.id}")
+
+    def help(self, id: str, helped: float, hindered: float) -> None:
+        """Write down how often a memory helped, and how often it was looked at in vain."""
+        self.put("h", "HSET", self._keys.helped, id, to_json([helped, hindered]))
+
+    def append(self, events: Iterable[Event], known: Iterable[str]) -> list[bool]:
+        """Write events, each with a number of its own; for each, in order, `False` if its id is among the known."""
+        taken, fresh = set(known), []
+        for event in events:
+            fresh.append(event.id not in taken)
+            if fresh[-1]:
+                taken.add(event.id)
+                self.record(to_event_row(self._keys.scope, event, self.number()))
+        return fresh
+
+    def record(self, row: Row) -> None:
+        """Write an event and everything by which it is found."""
+        self.put("h", "HSET", self._keys.events, row["id"], to_json(row))
+        for key, member in event_members(self._keys, row).items():
+            self.put("z", "ZADD", key, 0, member)
+        self.keep("z", self._keys.expiry)  # it says when the memory goes that the event is about
+
+    def unrecord(self, rows: Iterable[Row]) -> None:
+        """Remove events."""
+        for row in rows:
+            self.put("h", "HDEL", self._keys.events, row["id"])
+            for key, member in event_members(self._keys, row).items():
+                self.put("z", "ZREM", key, member)
 
     def call(self, keep: int, token: str) -> tuple[list[str], list[Any]]:
         """The keys and the arguments of the script that writes it all."""

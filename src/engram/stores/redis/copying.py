@@ -18,17 +18,20 @@ from engram.stores.redis.layout import (
     Evidence,
     Keys,
     Place,
+    Recall,
     Tombstone,
     Trace,
     agents_key,
     enrolled_key,
+    event_id,
+    events_after,
     members_of,
     read_row,
     settings_key,
 )
 from engram.stores.redis.server import CHUNK, Command, Server
 from engram.stores.redis.transactions import Transactions
-from engram.stores.rows import Row, to_json, to_memory
+from engram.stores.rows import Row, to_event, to_json, to_memory
 from engram.stores.rules import tally, vector_key
 
 COPYING = "copying"
@@ -43,6 +46,7 @@ _KEYS = {
     "memory_index": ("agent", "memory_id", "namespace", "embedder", "passage"),
     "tombstones": ("agent", "memory_id"),
     "recall_events": ("agent", "id"),
+    "events": ("agent", "seq"),
 }
 """The tables as a database has them, in an order in which they can be filled, and the order of their rows."""
 
@@ -69,6 +73,7 @@ class Copying:
             "memory_index": self._vectors,
             "tombstones": self._tombstones,
             "recall_events": self._recalls,
+            "events": self._events,
         }
         self._take: dict[str, Callable[[Scope, Sequence[Row]], None]] = {
             "memories": self._take_memories,
@@ -79,6 +84,7 @@ class Copying:
             "memory_index": self._take_vectors,
             "tombstones": self._take_tombstones,
             "recall_events": self._take_recalls,
+            "events": self._take_events,
         }
 
     def tables(self) -> list[str]:
@@ -189,10 +195,10 @@ class Copying:
             hashes = (keys.counts, keys.seen, keys.helped)
             answers = self._server.ask(*(("HMGET", key, *ids) for key in hashes))
             for id, count, at, credit in zip(ids, *answers, strict=True):
-                if count is not None:
+                if count is not None or credit is not None:
                     last = None if at is None else int(at)
                     helped, hindered = (0.0, 0.0) if credit is None else json.loads(credit)
-                    counted = {"memory_id": id, "last_accessed": last, "access_count": int(count)}
+                    counted = {"memory_id": id, "last_accessed": last, "access_count": int(count or 0)}
                     yield counted | {"helped": helped, "hindered": hindered}
 
     def _vectors(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
@@ -219,9 +225,12 @@ class Copying:
     def _recalls(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
         first = "-" if after is None else members_of(str(after["id"]))[0]
         for members in self._members(keys.recalls, first):
-            for id, _, rest in (member.decode().rpartition("\0") for member in members):
-                at, detail = json.loads(rest)
-                yield {"id": id, "at": at, "detail": detail}
+            yield from (Recall.read(member)._asdict() for member in members)
+
+    def _events(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+        first = "-" if after is None else events_after(int(cast(int, after["seq"])))[0]
+        for members in self._members(keys.feed, first):
+            yield from self._transactions.events(keys, [event_id(member, in_feed=True) for member in members])
 
     # Taking ------------------------------------------------------------------------------------------
 
@@ -322,8 +331,7 @@ class Copying:
                     if row["last_accessed"] is not None:
                         batch.put("h", "HSET", keys.seen, row["memory_id"], row["last_accessed"])
                     if row["helped"] or row["hindered"]:
-                        credit = to_json([row["helped"], row["hindered"]])
-                        batch.put("h", "HSET", keys.helped, row["memory_id"], credit)
+                        batch.help(row["memory_id"], row["helped"], row["hindered"])
 
         self._write(scope, rows, [("HMGET", keys.cards, *ids), ("HMGET", keys.counts, *ids)], plan)
 
@@ -335,14 +343,22 @@ class Copying:
         self._write(scope, rows, [], plan)
 
     def _take_recalls(self, scope: Scope, rows: Sequence[Row]) -> None:
-        keys = self._transactions.keys(scope)
-
         def plan(batch: Batch, _: list[Any]) -> None:
             for row in rows:
-                member = f"{row['id']}\0{to_json([row['at'], row['detail']])}"
-                batch.put("z", "ZADD", keys.recalls, 0, member)
+                batch.recall(Recall(row["id"], row["at"], row["detail"]))
 
         self._write(scope, rows, [], plan)
+
+    def _take_events(self, scope: Scope, rows: Sequence[Row]) -> None:
+        keys = self._transactions.keys(scope)
+
+        def plan(batch: Batch, answers: list[Any]) -> None:
+            for row, known in zip(rows, answers[0], strict=True):
+                to_event(row)  # refuses one that is damaged
+                if known is None:
+                    batch.record(row)
+
+        self._write(scope, rows, [("HMGET", keys.events, *(row["id"] for row in rows))], plan)
 
 
 def _known(table: str) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from engram.words import digest
 Place = tuple[str, str]
 
 MOMENT_ZERO = 10**17  # makes every datetime a positive number of 18 digits
-ID_AT = 18 + 17
+MOMENT = 18
+ID_AT = MOMENT + 17
 NUMBER = 19  # digits, enough for every number that a database can keep
 
 
@@ -27,6 +28,7 @@ class Keys:
     """The names of everything in a scope. Quoting keeps what is in a name from ending the hash tag or the key."""
 
     def __init__(self, prefix: str, scope: Scope) -> None:
+        self.scope = scope
         self._start = f"{prefix}:{{{quote(scope.agent, safe='')}}}:"
         self.meta = self._start + "meta"
         """Hash: the number of the last write, the number of terms, since when the log is complete."""
@@ -57,13 +59,23 @@ class Keys:
         self.tombstones = self._start + "tombstones"
         """Sorted set: the ids that were forgotten, each with its number and when."""
         self.recalls = self._start + "recalls"
-        """Sorted set: the log of recalls by id, as it came from a database."""
+        """Sorted set: the log of recalls by id."""
+        self.recalled = self._start + "recalled"
+        """Sorted set: when a recall was credited and its id, as text in this order."""
         self.counts = self._start + "counts"
         """Hash: id to how often it was recalled."""
         self.seen = self._start + "seen"
         """Hash: id to when it was last recalled."""
         self.helped = self._start + "helped"
-        """Hash: id to how often it helped and hindered, as it came from a database."""
+        """Hash: id to how often it helped and hindered."""
+        self.events = self._start + "events"
+        """Hash: id to an event, as JSON."""
+        self.feed = self._start + "feed"
+        """Sorted set: the number and the id of every event, as text in this order."""
+        self.topics = self._start + "topics"
+        """Sorted set: the same after the digest of the topic."""
+        self.subjects = self._start + "subjects"
+        """Sorted set: the same after the digest of the subject."""
 
     def memory(self, id: str) -> str:
         """String: the memory itself, as JSON."""
@@ -102,7 +114,7 @@ def numbers_key(prefix: str) -> str:
 
 
 def settings_key(prefix: str) -> str:
-    """Hash: the embedder in use, and the source of a copy that was begun."""
+    """Hash: the embedder in use, how an agent's recalls are ranked, and the source of a copy that was begun."""
     return f"{prefix}:settings"
 
 
@@ -218,7 +230,7 @@ class Trace:
 
 def moment(happened: int) -> str:
     """A time as text that sorts as the time does."""
-    return f"{happened + MOMENT_ZERO:018d}"
+    return f"{happened + MOMENT_ZERO:0{MOMENT}d}"
 
 
 def newest_member(happened: int, seq: int, id: str) -> str:
@@ -263,6 +275,49 @@ class Tombstone(NamedTuple):
     def written(self) -> str:
         """The tombstone as it is kept: sorted by memory."""
         return f"{self.memory_id}\0{self.seq} {self.at} {self.passages}"
+
+
+class Recall(NamedTuple):
+    """What became of a recall, and when that was said."""
+
+    id: str
+    at: int
+    detail: str
+
+    @classmethod
+    def read(cls, member: bytes) -> Recall:
+        """The recall that `written` wrote."""
+        id, _, rest = member.decode().rpartition("\0")
+        return cls(id, *json.loads(rest))
+
+    def written(self) -> str:
+        """The recall as it is kept: sorted by id."""
+        return f"{self.id}\0{to_json([self.at, self.detail])}"
+
+
+def event_members(keys: Keys, row: Row) -> dict[str, str]:
+    """What stands for an event in each of the sorted sets that it is found by."""
+    member = f"{row['seq']:0{NUMBER}d}{row['id']}"
+    return {
+        keys.feed: member,
+        keys.topics: digest(row["topic"]) + member,
+        keys.subjects: digest(row["subject"]) + member,
+    }
+
+
+def events_after(seq: int) -> tuple[str, str]:
+    """The first and the last of the events numbered higher, in the order of recording."""
+    return f"[{seq + 1:0{NUMBER}d}", "+"
+
+
+def events_with(text: str) -> tuple[str, str]:
+    """The first and the last of the events that have this topic, or this subject: a number follows its digest."""
+    return f"[{digest(text)}", f"({digest(text)}:"
+
+
+def event_id(member: bytes, *, in_feed: bool) -> str:
+    """The id of the event that a member stands for: in the feed, or after a digest."""
+    return member.decode()[NUMBER + (0 if in_feed else len(digest())) :]
 
 
 def members_of(id: str) -> tuple[str, str]:

@@ -14,24 +14,25 @@ from typing import Any
 from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Cells, Changes, Entry, Match, Placed, Query, Scope, Tally, VectorStore
+from engram.ports import Cells, Changes, Credit, Entry, Event, Match, Placed, Query, Scope, Tally, VectorStore
 from engram.stores.redis.adding import Adding
 from engram.stores.redis.address import parse
 from engram.stores.redis.batch import Batch, Pending
 from engram.stores.redis.copying import Copying
+from engram.stores.redis.history import History
 from engram.stores.redis.layout import (
     Keys,
     Place,
     Tombstone,
     Trace,
     agents_key,
-    enrolled_key,
     read_place,
     read_row,
     read_scored,
     read_shelf,
     settings_key,
 )
+from engram.stores.redis.recalls import Recalls
 from engram.stores.redis.search import Finder
 from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Transactions
@@ -65,6 +66,8 @@ class RedisStore:
         self._server = Server(self._address)
         self._sources = sources
         self._transactions = Transactions(self._server, self._address, sources)
+        self._history = History(self._transactions)
+        self._recalls = Recalls(self._server, self._transactions, self._address)
         self._finder = Finder(self._server, self._transactions, vectors)
         self._copying = Copying(self._server, self._transactions, self._address)
 
@@ -113,14 +116,15 @@ class RedisStore:
         ids = [entry.memory.id for entry in entries]
         known = [str(entry.key) for entry in entries if entry.key is not None]
         said = [digest(entry.merge_key) for entry in entries if entry.merge_key is not None]
-        hashes = ((keys.cards, ids), (keys.keys, known), (keys.merges, said))
+        told = [event.id for entry in entries for event in entry.events]
+        hashes = ((keys.cards, ids), (keys.keys, known), (keys.merges, said), (keys.events, told))
         reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
 
         def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
             rest = iter(answers)
-            cards, owners, twins = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
+            cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
             pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
-            batch.erase(lost)
+            self._transactions.erase(batch, keys, lost)
             adding = Adding(
                 batch,
                 pending,
@@ -132,14 +136,12 @@ class RedisStore:
             for each in pending.values():
                 if each.changed:
                     batch.store(each, self._address.ttl_ms)
-            if batch and batch.state.clock == 0:  # before the memories: an agent without any does no harm
-                self._server.ask(
-                    ("HSETNX", enrolled_key(self._address.prefix), scope.agent, micros(self._sources.now())),
-                    ("ZADD", agents_key(self._address.prefix), 0, scope.agent),
-                )
+            batch.append(adding.events, {id for id, body in events.items() if read_row(body)["subject"] not in lost})
+            if batch and batch.state.clock == 0:
+                self._transactions.enrol(scope)
             return receipts
 
-        numbers = len(entries) + sum(len(entry.vectors) for entry in entries)
+        numbers = 2 * len(entries) + sum(len(entry.vectors) for entry in entries) + len(told)
         return self._transactions.write(scope, reads, plan, renews=True, numbers=numbers)
 
     def _pending(self, keys: Keys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, Trace]]:
@@ -154,22 +156,18 @@ class RedisStore:
         """Remove memories and all that belongs to them in one write; unknown ids say so."""
         keys = self._transactions.keys(scope)
 
-        def plan(batch: Batch, _: list[Any]) -> dict[str, Trace]:
+        def plan(batch: Batch, _: list[Any]) -> dict[str, dict[str, int]]:
             traces = self._transactions.traces(keys, ids)
-            batch.erase(traces)
+            told = self._transactions.erase(batch, keys, traces)
             for id in traces:
                 passages = max((max(seqs) + 1 for seqs in traces[id].places.values()), default=1)
                 batch.bury(Tombstone(id, batch.number(), at, passages))
-            return traces
+            events = {id: {"events": number} for id, number in told.items()}
+            return {id: trace.belongings() | events.get(id, {}) for id, trace in traces.items()}
 
         at = micros(self._sources.now())
-        gone = self._transactions.write(scope, [], plan, numbers=len(ids))
-        receipts = []
-        for id in ids:
-            trace = gone.pop(id, None)
-            removed = {} if trace is None else trace.belongings()
-            receipts.append(ForgetReceipt(id=id, forgotten=trace is not None, removed=removed))
-        return receipts
+        gone = self._transactions.write(scope, [], plan, numbers=2 * len(ids))
+        return [ForgetReceipt(id=id, forgotten=id in gone, removed=gone.pop(id, {})) for id in ids]
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
         """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
@@ -200,16 +198,50 @@ class RedisStore:
         except (StoreReadOnly, StoreFull):
             return  # a statistic is not worth a failed recall
 
+    def credit(self, scope: Scope, credit: Credit) -> bool:
+        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        return self._recalls.credit(scope, credit)
+
+    def credits(self, scope: Scope, limit: int) -> list[Credit]:
+        """The newest credits, the oldest of them first."""
+        return self._recalls.credits(scope, limit)
+
+    # What is learned from ----------------------------------------------------------------------------
+
+    def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
+        """Keep events in one write; for each, in order, `False` if there is one with its id already."""
+        return self._history.append(scope, events)
+
+    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+        """The events numbered higher than `after`, the oldest of them first."""
+        return self._history.feed(scope, after, limit)
+
+    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+        """The newest events of a topic, the oldest of them first."""
+        return self._history.about(scope, topic, limit)
+
+    def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
+        """All events about these subjects, the oldest first."""
+        return self._history.events_of(scope, subjects)
+
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
         """The identity of the embedder this store was last embedded with, if any."""
-        (identity,) = self._server.ask(("HGET", settings_key(self._address.prefix), "embedder"))
-        return None if identity is None else str(identity.decode())
+        return self.setting("embedder")
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
-        self._server.ask(("HSET", settings_key(self._address.prefix), "embedder", identity))
+        self.set_setting("embedder", identity)
+
+    def setting(self, name: str) -> str | None:
+        """The value of a setting, or `None`."""
+        (value,) = self._server.ask(("HGET", settings_key(self._address.prefix), name))
+        return None if value is None else str(value.decode())
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keep a value, instead of the one that was there."""
+        self._server.ask(("HSET", settings_key(self._address.prefix), name, value))
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
         """How many memories have no vector of this embedder."""

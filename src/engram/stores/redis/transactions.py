@@ -6,18 +6,33 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count as counting
 from typing import Any, TypeVar
 
 from engram.errors import StoreBusy, StoreReadOnly
-from engram.ids import Sources
+from engram.ids import Sources, micros
 from engram.ports import Scope
 from engram.stores.redis.address import Address
 from engram.stores.redis.batch import COMMIT, Batch, State
-from engram.stores.redis.layout import Keys, Trace, numbers_key, read_place, read_scored, read_shelf
+from engram.stores.redis.layout import (
+    Keys,
+    Trace,
+    agents_key,
+    enrolled_key,
+    event_id,
+    events_with,
+    numbers_key,
+    read_place,
+    read_row,
+    read_scored,
+    read_shelf,
+)
 from engram.stores.redis.server import CHUNK, Command, Server, chunks
+from engram.stores.rows import Row, to_event_row
+from engram.stores.rules import forgotten
 
 T = TypeVar("T")
 
@@ -101,11 +116,12 @@ class Transactions:
 
         def plan(batch: Batch, answers: list[Any]) -> None:
             expired = [id.decode() for id, at in read_scored(answers[0]) if at <= batch.state.now_ms]
-            batch.erase(self.traces(keys, expired))
+            self.erase(batch, keys, self.traces(keys, expired), expired)
             for id in expired:
                 batch.put("z", "ZREM", keys.expiry, id)
 
-        self.write(scope, [("ZRANGE", keys.expiry, 0, CHUNK - 1, "WITHSCORES")], plan, purge=False)
+        first = ("ZRANGE", keys.expiry, 0, CHUNK - 1, "WITHSCORES")
+        self.write(scope, [first], plan, purge=False, numbers=CHUNK)
 
     def traces(self, keys: Keys, ids: Sequence[str]) -> dict[str, Trace]:
         """What each of these memories left, in order; without those that are not there."""
@@ -114,6 +130,43 @@ class Transactions:
             (found,) = self._server.ask(("HMGET", keys.traces, *some))
             traces.update({id: Trace.read(text) for id, text in zip(some, found, strict=True) if text is not None})
         return traces
+
+    def events(self, keys: Keys, ids: Sequence[str]) -> Iterator[Row]:
+        """The rows that keep these events, in order; without those that are not there."""
+        for some in chunks(ids):
+            (found,) = self._server.ask(("HMGET", keys.events, *some))
+            yield from (read_row(body) for body in found if body is not None)
+
+    def events_of(self, keys: Keys, subjects: Sequence[str]) -> list[Row]:
+        """The rows that keep all events about these subjects, in any order."""
+        ids: list[str] = []
+        for some in chunks(list(dict.fromkeys(subjects))):
+            for members in self._server.ask(*(("ZRANGEBYLEX", keys.subjects, *events_with(each)) for each in some)):
+                ids += [event_id(member, in_feed=False) for member in members]
+        return list(self.events(keys, ids))
+
+    def erase(
+        self, batch: Batch, keys: Keys, traces: Mapping[str, Trace], ids: Sequence[str] | None = None
+    ) -> dict[str, int]:
+        """Remove memories with all they left and the events about them, and say so in an event; how many each had.
+
+        Takes up to one number for each memory. `ids` are those whose events go, if some of them left no trace.
+        """
+        batch.erase(traces)
+        rows = self.events_of(keys, list(traces) if ids is None else ids)
+        batch.unrecord(rows)
+        counts = Counter[str](row["subject"] for row in rows)
+        for id in counts:
+            seq = batch.number()
+            batch.record(to_event_row(keys.scope, forgotten(id, seq, self._sources.now()), seq))
+        return counts
+
+    def enrol(self, scope: Scope) -> None:
+        """Put an agent on the list before it has anything: one without memories does no harm."""
+        self._server.ask(
+            ("HSETNX", enrolled_key(self._address.prefix), scope.agent, micros(self._sources.now())),
+            ("ZADD", agents_key(self._address.prefix), 0, scope.agent),
+        )
 
     def write(
         self,
