@@ -414,7 +414,7 @@ def test_wrong_types_are_clear_errors(brain: Engram) -> None:
     id = str(alice.remember("x").id)
     wrong: list[Callable[[], object]] = [
         lambda: alice.remember(None),  # type: ignore[call-overload]
-        lambda: alice.record_decision(context="c", action="a", outcome=None),  # type: ignore[arg-type]
+        lambda: alice.record_decision(context="c", action="a", outcome=[]),  # type: ignore[arg-type]
         lambda: alice.record_decision(context=None, action="a", outcome=1),  # type: ignore[arg-type]
         lambda: alice.record_decision(context="c", action="a", outcome=1, content={}),
         lambda: alice.suggest(context="c", actions=[5]),  # type: ignore[list-item]

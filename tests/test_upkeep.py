@@ -12,7 +12,7 @@ import engram
 from engram.engine import Engram
 from engram.errors import Unsupported
 from engram.ports import LONG_TERM, MirrorsVectors
-from engram.upkeep import maintained, rebuild, reembed
+from engram.upkeep import maintained, rebuild, reembed, relearn
 
 
 def remember_some(brain: Engram, count: int = 150) -> None:
@@ -55,11 +55,22 @@ def test_lost_indexes_are_noticed_and_rebuilt_and_recall_is_the_same(path: Path)
         raw.commit()
     with engram.open(path) as brain:
         assert maintained(brain).check()
-        assert rebuild(brain) == {"words": 300, "tags": 300, "vectors": 300}
+        assert rebuild(brain) == {"words": 300, "tags": 300, "vectors": 300, "patterns": 0}
         assert maintained(brain).check() == []
         after = brain.agent("alice").recall("comet number 7", k=10)
         assert [(hit.id, round(hit.score, 6)) for hit in after] == [(hit.id, round(hit.score, 6)) for hit in before]
         assert len(brain.agent("alice").recall("comet", k=3, tags="sky")) == 3
+
+
+def test_what_was_learned_is_learned_again(path: Path) -> None:
+    with engram.open(path) as brain:
+        for agent in ("alice", "bob"):
+            for n in range(2):
+                brain.agent(agent).learn_from_failure(f"ConnectionError: port {n} is closed", action="deploy")
+        before = brain.agent("alice").learning.failures()
+        assert relearn(brain, ["alice"]) == {"alice": 1}
+        assert rebuild(brain)["patterns"] == 2
+        assert brain.agent("alice").learning.failures() == before
 
 
 def test_a_memory_in_this_process_has_nothing_to_maintain() -> None:

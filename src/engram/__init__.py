@@ -14,61 +14,116 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engram.aio import AsyncEngram
+    from engram.aio import AsyncEngram, AsyncTaskExecutor
     from engram.engine import AgentHandle, Engram
-    from engram.errors import EngramError
+    from engram.errors import ActionBlocked, EngramError
+    from engram.learning import LearningEngine
+    from engram.lifecycle.executor import Recovery, Strategy, Task, TaskExecutor, TaskResult
     from engram.model import (
         ActionRecord,
         AgentMemory,
         Draft,
+        FailurePattern,
         ForgetReceipt,
         Hit,
+        KnownFailure,
+        LearningStats,
         Memory,
         MemoryIndex,
         MemoryRecord,
         MemoryType,
+        Prediction,
+        PreventionCheck,
+        Recall,
         Receipt,
+        RecordedOutcome,
+        Remedy,
+        Solution,
         Suggestion,
+        Verdict,
     )
+    from engram.model.success import DecisionTemplate, SuccessPattern, Synthesis
     from engram.wiring import open
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AsyncEngram": "engram.aio",
+    "AsyncTaskExecutor": "engram.aio",
     "AgentHandle": "engram.engine",
     "Engram": "engram.engine",
+    "ActionBlocked": "engram.errors",
     "EngramError": "engram.errors",
+    "LearningEngine": "engram.learning",
+    "Recovery": "engram.lifecycle.executor",
+    "Strategy": "engram.lifecycle.executor",
+    "Task": "engram.lifecycle.executor",
+    "TaskExecutor": "engram.lifecycle.executor",
+    "TaskResult": "engram.lifecycle.executor",
     "ActionRecord": "engram.model",
     "AgentMemory": "engram.model",
     "Draft": "engram.model",
+    "FailurePattern": "engram.model",
     "ForgetReceipt": "engram.model",
     "Hit": "engram.model",
+    "KnownFailure": "engram.model",
+    "LearningStats": "engram.model",
     "Memory": "engram.model",
     "MemoryIndex": "engram.model",
     "MemoryRecord": "engram.model",
     "MemoryType": "engram.model",
+    "Prediction": "engram.model",
+    "PreventionCheck": "engram.model",
+    "Recall": "engram.model",
     "Receipt": "engram.model",
+    "RecordedOutcome": "engram.model",
+    "Remedy": "engram.model",
+    "Solution": "engram.model",
     "Suggestion": "engram.model",
+    "Verdict": "engram.model",
+    "DecisionTemplate": "engram.model.success",
+    "SuccessPattern": "engram.model.success",
+    "Synthesis": "engram.model.success",
     "open": "engram.wiring",
 }
 
 __all__ = [
+    "ActionBlocked",
     "ActionRecord",
     "AgentHandle",
     "AgentMemory",
     "AsyncEngram",
+    "AsyncTaskExecutor",
+    "DecisionTemplate",
     "Draft",
     "Engram",
     "EngramError",
+    "FailurePattern",
     "ForgetReceipt",
     "Hit",
+    "KnownFailure",
+    "LearningEngine",
+    "LearningStats",
     "Memory",
     "MemoryIndex",
     "MemoryRecord",
     "MemoryType",
+    "Prediction",
+    "PreventionCheck",
+    "Recall",
     "Receipt",
+    "RecordedOutcome",
+    "Recovery",
+    "Remedy",
+    "Solution",
+    "Strategy",
+    "SuccessPattern",
     "Suggestion",
+    "Synthesis",
+    "Task",
+    "TaskExecutor",
+    "TaskResult",
+    "Verdict",
     "__version__",
     "open",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from engram.engine import AgentHandle, Engram
-from engram.model import Draft, Receipt
+from engram.lifecycle.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
+from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options
+from engram.model import Draft, FailurePattern, Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,10 +43,35 @@ class AsyncAgent:
         """`AgentHandle.remember`, in a thread."""
         return await asyncio.to_thread(lambda: self._sync.remember(text, **fields))
 
+    @overload
+    def guard(self, function: Function, /) -> Function: ...
+    @overload
+    def guard(self, function: None = None, /, **options: Unpack[Options]) -> Callable[[Function], Function]: ...
+    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+        """`AgentHandle.guard`; calls of a coroutine function ask the memory in a thread."""
+        decorate = self._sync.guard(**options)
+        return decorate if function is None else decorate(function)
+
+    def guarding(
+        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[Around]
+    ) -> Guarding:
+        """`AgentHandle.guarding`, for `async with`."""
+        return self._sync.guarding(action=action, context=context, on_warn=on_warn, **around)
+
+    async def learn_from_failure(
+        self, error: str | BaseException, solution: str = "", **details: Any
+    ) -> FailurePattern:
+        """`AgentHandle.learn_from_failure`, in a thread."""
+        return await asyncio.to_thread(lambda: self._sync.learn_from_failure(error, solution, **details))
+
     record_decision = _in_thread(AgentHandle.record_decision)
     recall = _in_thread(AgentHandle.recall)
     credit = _in_thread(AgentHandle.credit)
     suggest = _in_thread(AgentHandle.suggest)
+    predict = _in_thread(AgentHandle.predict)
+    check = _in_thread(AgentHandle.check)
+    outcome = _in_thread(AgentHandle.outcome)
+    outcomes = _in_thread(AgentHandle.outcomes)
     decisions = _in_thread(AgentHandle.decisions)
     get = _in_thread(AgentHandle.get)
     indexes = _in_thread(AgentHandle.indexes)
@@ -73,3 +100,32 @@ class AsyncEngram:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class AsyncTaskExecutor:
+    """`TaskExecutor` with `await`, for the agents of an `AsyncEngram`."""
+
+    def __init__(self, agent: AsyncAgent, recover: Recover | None = None) -> None:
+        self._sync = TaskExecutor(agent._sync, recover)
+
+    @overload
+    async def execute_with_memory(
+        self,
+        task: Task | str,
+        run: Callable[..., Awaitable[R]],
+        *,
+        judge: AsyncJudge | None = None,
+        ignore_blocks: bool = False,
+    ) -> TaskResult[R]: ...
+    @overload
+    async def execute_with_memory(
+        self,
+        task: Task | str,
+        run: Callable[..., R],
+        *,
+        judge: AsyncJudge | None = None,
+        ignore_blocks: bool = False,
+    ) -> TaskResult[R]: ...
+    async def execute_with_memory(self, task: Task | str, run: Callable[..., Any], **options: Any) -> TaskResult[Any]:
+        """`TaskExecutor.aexecute_with_memory`."""
+        return await self._sync.aexecute_with_memory(task, run, **options)

@@ -7,27 +7,41 @@ act:      context → recall → rank → suggest / check → outcome → credit
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
+from engram import arguments
+from engram.arguments import When
 from engram.errors import InvalidInput, ModelError, NotFound, Unsupported
-from engram.ids import Sources, aware
-from engram.learn import credits, decisions
+from engram.ids import EPOCH, Sources
+from engram.learn import credits, decisions, happened
+from engram.learn.echoes import Echoes
+from engram.learn.experience import Experience
+from engram.learn.happened import ANYWHERE, Circumstances
+from engram.learn.learning import CONTEXTS, Learning, Told
+from engram.learn.signatures import extract_error_signature
 from engram.learn.tuning import Tuning
-from engram.memory.drafting import handle, prepare, refuse_list, rejected
+from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options, guard
+from engram.memory.drafting import handle, prepare, refuse_list, rejected, with_source
 from engram.model import (
     Clean,
+    DecisionContent,
     Draft,
+    FailurePattern,
     ForgetReceipt,
     Hit,
     Memory,
     MemoryIndex,
     MemoryType,
+    Prediction,
+    Recall,
     Receipt,
+    RecordedOutcome,
     Suggestion,
+    Verdict,
     joined,
     pieces,
     quality,
@@ -51,7 +65,9 @@ from engram.ports import (
     Purpose,
     Query,
     Redactor,
+    RemembersShown,
     Scope,
+    Shown,
     Surveys,
     is_unit,
     unstorable,
@@ -60,14 +76,13 @@ from engram.retrieve.rank import PARTS, Weights
 from engram.retrieve.search import Wanted, recall
 from engram.words import digest, normal_form
 
-MAX_K = 1000
 MAX_EPISODES = 10_000
 MAX_OFFSET = MAX_BUDGET = 1_000_000_000
 
 Kinds = str | Iterable[str]
-When = datetime | str
 Memories = list[Memory]
 Item = str | Draft | Mapping[str, Any]
+ECHO = "this was recalled from here and is no news; it counts as no new evidence"
 
 
 class Engram:
@@ -86,6 +101,8 @@ class Engram:
         self.redactor = redactor
         self.sources = sources
         self.tuning = Tuning(store)
+        self.experience = Experience(store)
+        self.echoes = Echoes()
         self._say = say
         self._choose_embedder = embedder
         self._embedder: Embedder | None = None
@@ -126,19 +143,33 @@ class Engram:
         return [replace(entry, vectors=own) for entry, own in zip(entries, vectors, strict=True)], None
 
     def places(self, memories: Sequence[Memory]) -> list[tuple[Placed, ...]]:
-        """The vectors of each memory, one for each passage of what it says. Raises `ModelError`."""
-        texts = [pieces(joined(memory.context, memory.text), passages) for memory in memories]
-        rows = iter(self._vectors([passage for several in texts for passage in several], "document"))
-        name = self.embedder.identity
-        return [tuple(Placed(LONG_TERM, name, next(rows), n) for n in range(len(several))) for several in texts]
+        """The vectors of each memory: one for each passage of what it says, and one for the context of a decision.
 
-    def near(self, query: Clean) -> Placed | None:
+        Raises `ModelError`.
+        """
+        texts = [pieces(joined(memory.context, memory.text), passages) for memory in memories]
+        contexts = [_situation(memory) for memory in memories]
+        all_of_them = [text for own, context in zip(texts, contexts, strict=True) for text in [*own, *context]]
+        rows, name = iter(self._vectors(all_of_them, "document")), self.embedder.identity
+        return [
+            (
+                *(Placed(LONG_TERM, name, next(rows), n) for n in range(len(own))),
+                *(Placed(CONTEXTS, name, next(rows)) for _ in context),
+            )
+            for own, context in zip(texts, contexts, strict=True)
+        ]
+
+    def near(self, query: Clean, namespace: str = LONG_TERM, purpose: Purpose = "query") -> Placed | None:
         """The place of a query among the vectors, or `None` when it cannot be embedded."""
         try:
-            return Placed(LONG_TERM, self.embedder.identity, self._vectors([query], "query")[0])
+            return Placed(namespace, self.embedder.identity, self._vectors([query], purpose)[0])
         except Exception as error:  # noqa: BLE001 - without a vector the words are still searched
             self._say(f"searching by words only: {error}")
             return None
+
+    def similar(self, context: Clean) -> Placed | None:
+        """The place of a situation among those that decisions were taken in."""
+        return self.near(context, CONTEXTS, "document")
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
         """What the embedder gives, if it is what an embedder must give."""
@@ -149,7 +180,10 @@ class Engram:
 
     def close(self) -> None:
         """Write what is pending and let go of the database; calling it twice is harmless."""
-        self.store.close()
+        try:
+            self.experience.flush()
+        finally:
+            self.store.close()
 
     def __enter__(self) -> Engram:
         return self
@@ -167,6 +201,8 @@ class AgentHandle:
         self._brain = brain
         self._scope = scope
         self._store = brain.store
+        self.learning = Learning(brain.store, scope, brain.experience, brain.sources, brain.similar)
+        """What it has learned: patterns, checks, rates, and how far they can be believed."""
 
     @property
     def name(self) -> str:
@@ -197,12 +233,23 @@ class AgentHandle:
         *,
         context: str,
         action: str,
-        outcome: str | float,
+        outcome: str | float | None = None,
         alternatives: Sequence[str] = (),
+        environment: str = "",
+        tool: str = "",
+        task_type: str = "",
+        error: str | BaseException = "",
+        duration: float | None = None,
+        cost: float | None = None,
+        informed_by: str | Sequence[str] = (),
         **fields: Any,
     ) -> Receipt:
-        """Remember what was done in a context and how it went: success, failure, partial, or a number in [0, 1]."""
-        result = quality(outcome)
+        """Remember what was done in a context and how it went: success, failure, partial, or a number in [0, 1].
+
+        Without an outcome, tell it later by `outcome(id, …)`. `informed_by` names the recalls, suggestions and verdicts
+        that it was based on. `fields` are those of `Draft`: tags, at, session, key, …
+        """
+        result = None if outcome is None else quality(outcome)
         for name, value in {"context": context, "action": action}.items():
             if not isinstance(value, str):
                 raise InvalidInput(f"{name} must be a text, not {type(value).__name__}")
@@ -210,14 +257,69 @@ class AgentHandle:
             raise InvalidInput(f"a decision has its own {', '.join(sorted(taken))}; leave that out")
         if not context.strip() or not action.strip():
             return rejected(InvalidInput("a decision needs a context and an action; neither may be empty"))
+        based_on = arguments.several("informed_by", informed_by)
         content = {
             "decision_context": context,
             "chosen_action": action,
             "outcome_quality": result,
-            "alternative_actions": _several("alternatives", alternatives),
+            "alternative_actions": arguments.several("alternatives", alternatives),
+            "environment": environment,
+            "tool": tool,
+            "task_type": task_type,
+            "error": happened.error_text(error),
+            "duration": duration,
+            "cost": cost,
+            "informed_by": based_on,
+            "lent": any(self._lent(id) for id in based_on) or None,
         }
+        content = {name: value for name, value in content.items() if value not in ("", [], None)}
         fields = {"kind": MemoryType.DECISION, "context": context, "content": content} | fields
-        return self._record([f"{action} → {outcome}"], fields)[0]
+        self._brain.experience.flush(self._scope)
+        return self._record([action if outcome is None else f"{action} → {outcome}"], fields)[0]
+
+    def learn_from_failure(
+        self,
+        error: str | BaseException,
+        solution: str = "",
+        *,
+        helped: bool | float | None = None,
+        action: str = "",
+        context: str = "",
+        environment: str = "",
+        tool: str = "",
+        task_type: str = "",
+        root_cause: str = "",
+        prevention: str = "",
+        **fields: Any,
+    ) -> FailurePattern:
+        """Learn what went wrong, and what was done about it, which is taken to have helped unless `helped` says no.
+
+        The pattern it belongs to comes back after the commit. Raises `InvalidInput` if it cannot be kept.
+        """
+        whole = happened.error_text(error)
+        if not whole.strip():
+            raise InvalidInput("the error is empty; give its text, or the exception itself")
+        signature = extract_error_signature(self._clean("error", whole))
+        content = {
+            "error": whole,
+            "error_signature": signature.text,
+            "root_cause": root_cause,
+            "solution_applied": solution,
+            "prevention_strategy": prevention or None,
+            "solution_helped": None if helped is None else arguments.share("helped", float(helped)),
+            "action": action,
+            "environment": environment,
+            "tool": tool,
+            "task_type": task_type,
+        }
+        content = {name: value for name, value in content.items() if value not in ("", None)}
+        fields = {"kind": MemoryType.FAILURE, "context": context, "content": content} | fields
+        self._brain.experience.flush(self._scope)
+        receipt = self._record([_sentence(signature.text, solution)], fields)[0]
+        pattern = None if receipt.id is None else self.learning.failure(receipt.id)
+        if receipt.id is None:
+            raise InvalidInput(f"the failure was not kept: {receipt.reason}")
+        return pattern or self.learning.unlearned(receipt.id, signature.text)
 
     def _record(self, what: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
         prepared = [self._prepare(item, fields) for item in what]
@@ -234,9 +336,16 @@ class AgentHandle:
             return rejected(InvalidInput(f"the text cannot be kept as it is: {reason}"))
         draft = _draft(item, fields)
         try:
-            return prepare(draft, self._scope, self._brain.redactor, self._brain.sources)
+            entry, redacted = prepare(draft, self._scope, self._brain.redactor, self._brain.sources)
         except InvalidInput as error:
             return rejected(error)
+        event = happened.event_of(entry.memory)
+        known = None if event is not None else self._brain.echoes.source(self._scope, entry.memory)
+        if known is not None:  # what happens again is news; what is said again after it was recalled is not
+            if entry.merge_key is not None:
+                return Receipt(id=known, status="merged", reason=ECHO, redacted=redacted)
+            entry = replace(entry, memory=with_source(entry.memory, known))
+        return (entry if event is None else replace(entry, events=(event,))), redacted
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
@@ -256,7 +365,7 @@ class AgentHandle:
         shared: bool = True,
         group_by: Literal["session"] | None = None,
         budget_tokens: int | None = None,
-    ) -> list[Hit]:
+    ) -> Recall:
         """The memories that answer a query, best first, with the parts of their scores.
 
         Only what is valid now, or was at `as_of`. `tags` must all be there; `since` is inclusive, `until` exclusive.
@@ -268,16 +377,36 @@ class AgentHandle:
         where = self._filter(kinds, tags, since, until, as_of, session)
         where = where if as_of is not None else replace(where, current=at)
         if budget_tokens is not None:
-            _count("budget_tokens", budget_tokens, MAX_BUDGET)
+            arguments.count("budget_tokens", budget_tokens, MAX_BUDGET)
         if group_by not in {None, "session"}:
             raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
-        meant = _moment("now", now) or at
+        meant = arguments.moment("now", now) or at
         weights = Weights(tuned=self._brain.tuning.multipliers(self._scope, at))
-        wanted = Wanted(meant, _count("k", k), where, _share("min_score", min_score), group_by, budget_tokens, weights)
+        wanted = Wanted(
+            meant,
+            arguments.count("k", k),
+            where,
+            arguments.share("min_score", min_score),
+            group_by,
+            budget_tokens,
+            weights,
+        )
         hits = recall(self._store, self._scope, clean, self._brain.near, wanted)
         if hits and isinstance(self._store, CountsAccess):
             self._store.touch(self._scope, [hit.id for hit in hits], at)
-        return hits
+        return self._show(hits, at)
+
+    def _show(self, hits: Sequence[Hit], at: datetime) -> Recall:
+        """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
+        id = self._brain.sources.new_id()
+        self._brain.echoes.note(self._scope, hits)
+        if hits and isinstance(self._store, RemembersShown):
+            parts = credits.parts(hits, self._parts(), self._brain.tuning.multipliers(self._scope, at))
+            self._store.show(self._scope, Shown(id, at, tuple(hit.id for hit in hits), parts))
+        return Recall(id, hits)
+
+    def _parts(self) -> Collection[str]:
+        return PARTS if isinstance(self._store, Surveys) else ()
 
     def credit(self, hits: Sequence[Hit], helped: str | Hit | Iterable[str | Hit], *, key: str | None = None) -> bool:
         """Tell what became of a recall: which of its hits helped, by id or as hits; an empty list, if none did.
@@ -292,14 +421,144 @@ class AgentHandle:
         chosen = credits.chosen(helped, shown)
         at = self._brain.sources.now()
         id = self._brain.sources.new_id() if key is None else digest(self._handle("key", key))
-        names = PARTS if isinstance(self._store, Surveys) else ()
-        parts = credits.parts(shown, names, self._brain.tuning.multipliers(self._scope, at))
+        parts = credits.parts(shown, self._parts(), self._brain.tuning.multipliers(self._scope, at))
         event = Credit(id, at, tuple(hit.id for hit in shown), chosen, parts)
         return bool(shown) and self._store.credit(self._scope, event)
 
-    def suggest(self, *, context: str, actions: Sequence[str] | None = None, explore: bool = False) -> Suggestion:
-        """What to do in a context, from the outcomes of the same context: a recommendation or an abstention."""
-        return suggest([self], context, actions, explore=explore)
+    def suggest(
+        self,
+        *,
+        context: str,
+        actions: Sequence[str] | None = None,
+        explore: bool = False,
+        environment: str = "",
+        tool: str = "",
+        task_type: str = "",
+        tags: str | Iterable[str] = (),
+    ) -> Suggestion:
+        """What to do in a context, from how it went here and in similar ones: a recommendation or an abstention.
+
+        With `explore` it draws from what is believed of each action, for agents that want to learn more.
+        """
+        around = self._around(environment, tool, task_type, tags)
+        return suggest([self], context, actions, explore=explore, around=around)
+
+    def predict(
+        self,
+        *,
+        context: str,
+        action: str,
+        environment: str = "",
+        tool: str = "",
+        task_type: str = "",
+        tags: str | Iterable[str] = (),
+    ) -> Prediction:
+        """How likely an action is to succeed in a context."""
+        around = self._around(environment, tool, task_type, tags)
+        return self.learning.predict(self._clean("context", context), self._clean("action", action), around)
+
+    def check(
+        self,
+        *,
+        action: str,
+        context: str = "",
+        environment: str = "",
+        tool: str = "",
+        task_type: str = "",
+        tags: str | Iterable[str] = (),
+    ) -> Verdict:
+        """Whether an action may go ahead: allow, warn or block, with the failures it had and what worked instead.
+
+        Fast enough to stand before every tool call, and the same question gets the same answer.
+        """
+        around = self._around(environment, tool, task_type, tags)
+        where = self._clean("context", context) if context else Clean("")
+        return self.learning.check(self._clean("action", action), where, around)
+
+    @overload
+    def guard(self, function: Function, /) -> Function: ...
+    @overload
+    def guard(self, function: None = None, /, **options: Unpack[Options]) -> Callable[[Function], Function]: ...
+    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+        """Check every call of a function, or of a coroutine function, before it runs, and record how it went.
+
+        A call that is known to fail raises `ActionBlocked` instead; a warning goes to `on_warn`, or to the log. The
+        action is the call in words, and the context the first line of the documentation, unless they are given: as
+        texts, or as functions of the arguments. Errors of the memory are logged, and never break the call.
+        """
+        decorate = guard(self, lambda text: self._brain.redactor.clean([text])[0].text, **options)
+        return decorate if function is None else decorate(function)
+
+    def guarding(
+        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[Around]
+    ) -> Guarding:
+        """The same around a block, with `with` or `async with`: it gives the verdict."""
+        return Guarding(self, action, context, around, on_warn)
+
+    def outcome(
+        self,
+        id: str,
+        outcome: str | float,
+        *,
+        used: str | Hit | Iterable[str | Hit] | None = None,
+        action: str | None = None,
+        error: str | BaseException = "",
+        duration: float | None = None,
+        cost: float | None = None,
+        correct: bool = False,
+    ) -> bool:
+        """Tell how it went, by the id of a decision, a recall or a suggestion; `False` if just that was known.
+
+        The credit for a recall is shared by the memories that were `used`, or by all that were shown. A suggestion
+        becomes a decision, for the `action` that was taken instead if it was another one. A decision has one outcome;
+        `correct` replaces it, and the old one stays in `outcomes(id)`. Raises `NotFound` and `Conflict`.
+        """
+        result = quality(outcome)
+        shown = self._shown(id)
+        if shown is None:
+            told = Told(self._maybe("error", happened.error_text(error)), duration, cost)
+            return self.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
+        if shown.told:
+            return False
+        if shown.about:
+            taken = action or str(shown.about.get("action") or "")
+            if not taken:
+                raise InvalidInput("the suggestion recommended nothing; say which action was taken")
+            self.record_decision(
+                context=str(shown.about["context"]),
+                action=taken,
+                outcome=outcome,
+                error=error,
+                duration=duration,
+                cost=cost,
+                informed_by=[id],
+                key=f"suggestion {id}",
+            )
+        if not isinstance(self._store, CreditsRecalls):
+            return True
+        credit = credits.shared(shown, used, result, self._brain.sources.now())
+        return self._store.credit(self._scope, credit)
+
+    def outcomes(self, id: str) -> list[RecordedOutcome]:
+        """Everything that was told about how a decision went, oldest first; the last one counts."""
+        return self.learning.outcomes(id) if arguments.is_id(id) else []
+
+    def _shown(self, id: str) -> Shown | None:
+        known = isinstance(self._store, RemembersShown) and arguments.is_id(id)
+        return self._store.shown(self._scope, id) if known and isinstance(self._store, RemembersShown) else None
+
+    def _lent(self, id: str) -> bool:
+        """Whether what was shown under this id came from other agents, too."""
+        shown = self._shown(id)
+        return shown is not None and bool(shown.about.get("lent"))
+
+    def _around(self, environment: str, tool: str, task_type: str, tags: str | Iterable[str]) -> Circumstances:
+        labels = tuple(self._clean("tag", tag) for tag in arguments.several("tags", tags))
+        where, by, what = self._maybe("environment", environment), self._maybe("tool", tool), "task_type"
+        return Circumstances(where, by, self._maybe(what, task_type), labels)
+
+    def _maybe(self, name: str, text: str) -> Clean:
+        return self._clean(name, text) if text else Clean("")
 
     def decisions(self, context: str) -> Memories:
         """The decisions taken in a context, newest first."""
@@ -311,11 +570,11 @@ class AgentHandle:
 
     def get(self, id: str) -> Memory | None:
         """The memory with this id, or `None` if this agent has none."""
-        return self._store.get(self._scope, [id])[0] if _is_id(id) else None
+        return self._store.get(self._scope, [id])[0] if arguments.is_id(id) else None
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
-        if not isinstance(self._store, MirrorsVectors) or not _is_id(id):
+        if not isinstance(self._store, MirrorsVectors) or not arguments.is_id(id):
             return ()
         return tuple(self._store.indexes(self._scope, id))
 
@@ -333,8 +592,10 @@ class AgentHandle:
     ) -> Memories:
         """The memories of this agent, newest first."""
         where = self._filter(kinds, tags, since, until, as_of, session)
-        most = _count("limit", limit, MAX_EPISODES)
-        return self._fetch(Query(where=where, limit=most, offset=_count("offset", offset, MAX_OFFSET, least=0)))
+        most = arguments.count("limit", limit, MAX_EPISODES)
+        return self._fetch(
+            Query(where=where, limit=most, offset=arguments.count("offset", offset, MAX_OFFSET, least=0))
+        )
 
     def annotate(
         self,
@@ -354,19 +615,19 @@ class AgentHandle:
             raise Unsupported("this store cannot change memories; forget it and remember it anew")
         for name, value in {"importance": importance, "confidence": confidence}.items():
             if value is not None:
-                _share(name, value)
-        if not _is_id(id):
+                arguments.share(name, value)
+        if not arguments.is_id(id):
             raise NotFound("there is no such memory; `engram memory list` shows what there is")
         labels = None
         if tags is not None:
-            refuse_list("tags", _several("tags", tags))
-            labels = tuple(dict.fromkeys(self._clean("tag", tag.strip()) for tag in _several("tags", tags)))
-        changes = Changes(labels, importance, confidence, None, _moment("valid_until", valid_until))
+            refuse_list("tags", arguments.several("tags", tags))
+            labels = tuple(dict.fromkeys(self._clean("tag", tag.strip()) for tag in arguments.several("tags", tags)))
+        changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
         return self._store.annotate(self._scope, id, changes, expected_version)
 
     def forget(self, id: str) -> ForgetReceipt:
         """Remove a memory and everything that belongs to it; the receipt lists what went."""
-        if not _is_id(id):
+        if not arguments.is_id(id):
             return ForgetReceipt(id=ascii(id), forgotten=False)
         return self._store.forget(self._scope, [id])[0]
 
@@ -384,11 +645,11 @@ class AgentHandle:
         session: str | None,
     ) -> Filter:
         return Filter(
-            kinds=frozenset(_kind(kind) for kind in _several("kinds", kinds)),
-            tags=frozenset(self._clean("tag", tag.strip()) for tag in _several("tags", tags)),
-            since=_moment("since", since),
-            until=_moment("until", until),
-            as_of=_moment("as_of", as_of),
+            kinds=frozenset(arguments.kind(kind) for kind in arguments.several("kinds", kinds)),
+            tags=frozenset(self._clean("tag", tag.strip()) for tag in arguments.several("tags", tags)),
+            since=arguments.moment("since", since),
+            until=arguments.moment("until", until),
+            as_of=arguments.moment("as_of", as_of),
             session=None if session is None else self._handle("session", session),
         )
 
@@ -406,17 +667,40 @@ class AgentHandle:
 
 
 def suggest(
-    agents: Sequence[AgentHandle], context: str, actions: Sequence[str] | None = None, *, explore: bool = False
+    agents: Sequence[AgentHandle],
+    context: str,
+    actions: Sequence[str] | None = None,
+    *,
+    explore: bool = False,
+    around: Circumstances = ANYWHERE,
 ) -> Suggestion:
-    """What to do in a context, from what all of these agents did in it."""
+    """What to do in a context, from what the first of these agents did, and the others as far as they agree with it."""
     if isinstance(actions, str):
         raise InvalidInput("actions must be a list of texts, not one text")
     if not agents:
-        return decisions.weigh(context, [])
-    clean, chance = agents[0]._clean, agents[0]._brain.sources.random if explore else None
-    episodes = [memory for agent in agents for memory in agent.decisions(context)]
-    candidates = None if actions is None else [clean("action", action) for action in _several("actions", actions)]
-    return decisions.weigh(clean("context", context), episodes, candidates, chance)
+        return decisions.weigh(context, [], now=EPOCH)
+    first, *others = agents
+    brain, scope = first._brain, first._scope
+    candidates = None if actions is None else [first._clean("action", a) for a in arguments.several("actions", actions)]
+    chance = brain.sources.random if explore else None
+    clean, lessons = first._clean("context", context), [other.learning for other in others]
+    suggestion = first.learning.suggest(clean, around, candidates, explore=chance, others=lessons)
+    if isinstance(brain.store, RemembersShown) and suggestion.id is not None:
+        brain.store.show(scope, credits.suggested(suggestion, brain.sources.now(), lent=bool(others)))
+    return suggestion
+
+
+def _situation(memory: Memory) -> list[Clean]:
+    """The context of a decision, by which similar ones are found."""
+    content = memory.content
+    if not isinstance(content, DecisionContent):
+        return []
+    context = content.decision_context or memory.context
+    return [context] if context.strip() else []
+
+
+def _sentence(signature: str, solution: str) -> str:
+    return f"{signature} → solved by {solution}" if solution else signature
 
 
 def _draft(item: Item, fields: Mapping[str, Any]) -> Draft:
@@ -427,7 +711,7 @@ def _draft(item: Item, fields: Mapping[str, Any]) -> Draft:
     if isinstance(item, Draft):
         if not fields:
             return item
-        tags = {"tags": (*item.tags, *_several("tags", fields["tags"]))} if "tags" in fields else {}
+        tags = {"tags": (*item.tags, *arguments.several("tags", fields["tags"]))} if "tags" in fields else {}
         return Draft(**(item.model_dump(exclude_unset=True) | dict(fields) | tags))
     if not isinstance(item, str):
         raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
@@ -438,43 +722,3 @@ def _completed(receipt: Receipt, redacted: tuple[str, ...], lack: str | None) ->
     """The store's receipt with what the engine knows besides."""
     reason = receipt.reason or (lack if receipt.status == "stored" else None)
     return receipt.model_copy(update={"redacted": redacted, "reason": reason})
-
-
-def _several(name: str, values: str | Iterable[str]) -> list[str]:
-    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
-    for value in several:
-        if not isinstance(value, str):
-            raise InvalidInput(f"{name} must be texts, not {type(value).__name__}")
-    return several
-
-
-def _is_id(id: object) -> bool:
-    return isinstance(id, str) and unstorable(id) is None
-
-
-def _kind(name: str) -> MemoryType:
-    try:
-        return MemoryType(name)
-    except ValueError:
-        raise InvalidInput(f"there is no kind {name!r}; there are {', '.join(MemoryType)}") from None
-
-
-def _moment(name: str, when: When | None) -> datetime | None:
-    if when is None:
-        return None
-    try:
-        return aware(datetime.fromisoformat(when) if isinstance(when, str) else when)
-    except (ValueError, AttributeError, OverflowError):
-        raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T14:00, not {when!r}") from None
-
-
-def _count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
-    return number
-
-
-def _share(name: str, number: float) -> float:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
-        raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
-    return number

@@ -5,6 +5,7 @@ EngramError                  exit 1
 ├── ConfigError              exit 2   a setting is unknown or malformed
 ├── NotFound                 exit 3   no such thing in this scope
 ├── NotAllowed               exit 4   the scope has no right to it
+│   └── ActionBlocked                 it is known to fail, and was not done
 ├── Conflict                 exit 5   somebody else changed it first
 ├── Unsupported              exit 1   this back end cannot do that
 ├── MissingExtra             exit 1   an optional package is not installed
@@ -24,7 +25,7 @@ EngramError                  exit 1
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class EngramError(Exception):
@@ -60,6 +61,16 @@ class NotAllowed(EngramError):
 
     code = "not_allowed"
     exit_code = 4
+
+
+class ActionBlocked(NotAllowed):
+    """An action is known to fail, and was not done; `verdict` has the failures, and what worked instead."""
+
+    code = "blocked"
+
+    def __init__(self, message: str, verdict: Any = None) -> None:
+        super().__init__(message)
+        self.verdict = verdict
 
 
 class Conflict(EngramError):

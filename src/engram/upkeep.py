@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from engram.engine import Engram
 from engram.errors import Conflict, Unsupported
@@ -56,9 +56,15 @@ def missing_vectors(brain: Engram) -> int:
 
 
 def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int]:
-    """Make every derived index again from the canonical rows, and fill in the vectors that are missing."""
+    """Make all that is derived again from the canonical rows: indexes, missing vectors, and what was learned."""
     rebuilt = maintained(brain).rebuild(progress)
-    return {**rebuilt, "vectors": reembed(brain, progress)}
+    patterns = sum(relearn(brain, brain.agents()).values())
+    return {**rebuilt, "vectors": reembed(brain, progress), "patterns": patterns}
+
+
+def relearn(brain: Engram, agents: Iterable[str]) -> Mapping[str, int]:
+    """Learn everything again from what these agents recorded; how many failure patterns each has."""
+    return {agent: brain.experience.anew(Scope(agent)) for agent in agents}
 
 
 def sync(brain: Engram, progress: Progress | None = None, *, anew: bool = False) -> int:

@@ -36,12 +36,18 @@ class Beta:
         return 1 - math.exp(log_front) * _fraction(self.b, self.a, 1 - x) / self.b
 
     def quantile(self, share: float) -> float:
-        """The rate below which `share` of the belief lies."""
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.below(middle) < share else (low, middle)
-        return (low + high) / 2
+        """The rate below which `share` of the belief lies: Newton's steps, kept in bounds by halving every third."""
+        low, high, x = 0.0, 1.0, self.mean
+        for step in range(200):
+            off = self.below(x) - share
+            low, high = (x, high) if off < 0 else (low, x)
+            density = math.exp((self.a - 1) * math.log(x) + (self.b - 1) * math.log1p(-x) - _log_beta(self.a, self.b))
+            better = x - off / density if density > 0 and step % 3 < 2 else low
+            better = better if low < better < high else (low + high) / 2
+            if abs(better - x) < 1e-12 or not 0 < better < 1:
+                return better
+            x = better
+        return x
 
     def interval(self, share: float = 0.95) -> tuple[float, float]:
         """The rates between which `share` of the belief lies, the same doubt left on either side."""

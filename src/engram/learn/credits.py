@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from engram.errors import InvalidInput
-from engram.model import Hit
-from engram.ports import unstorable
+from engram.model import Hit, Suggestion
+from engram.ports import Credit, Shown, unstorable
 
 MOST = 1000
+CITED = 20
+GOOD = 0.5
 
 
 def shown(hits: object, agent: str) -> list[Hit]:
@@ -47,3 +50,25 @@ def parts(hits: Sequence[Hit], names: Collection[str], tuned: Mapping[str, float
         }
         for hit in hits
     }
+
+
+def suggested(suggestion: Suggestion, at: datetime, *, lent: bool) -> Shown:
+    """What a suggestion showed: the episodes that spoke for what it recommends."""
+    chosen = next((record for record in suggestion.actions if record.action == suggestion.recommended), None)
+    episodes = chosen.episodes_for[-CITED:] if chosen is not None else ()
+    about = {"context": suggestion.context, "action": suggestion.recommended, "lent": lent}
+    return Shown(str(suggestion.id), at, tuple(episodes), about=about)
+
+
+def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:
+    """One credit, shared by the memories that were used, or by all that were shown: together they get exactly one."""
+    several = shown.order if used is None else [used] if isinstance(used, str | Hit) else used
+    if not isinstance(several, Iterable):
+        raise InvalidInput(f"used must be ids or hits, not {type(used).__name__}; leave it out if all were")
+    ids = tuple(dict.fromkeys(one.id if isinstance(one, Hit) else one for one in several))
+    for id in ids:
+        if id not in shown.order:
+            raise InvalidInput(f"{id!a} was not shown; give ids of those that were, or hits")
+    share = 1 / len(ids) if ids else 0.0
+    shares = dict.fromkeys(ids, (share * quality, share * (1 - quality)))
+    return Credit(shown.id, at, ids, frozenset(ids if quality >= GOOD else ()), shown.parts, shares)

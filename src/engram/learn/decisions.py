@@ -1,109 +1,493 @@
-"""What past decisions say about the next one: posteriors, an honest recommendation, or an abstention."""
+"""What past decisions say about the next one: posteriors, an honest recommendation, or an abstention.
+
+An episode counts once: as far as it is like the context asked about it counts here, and with the rest of its weight
+in the wider group. Rates here shrink towards the wider group as far as contexts do not seem to matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from random import Random
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engram.learn.beta import Beta
-from engram.model import ActionRecord, DecisionContent, Memory, Suggestion
+from engram.model import ActionRecord, DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.words import normal_form
 
-ENOUGH_ATTEMPTS = 2
-ENOUGH_CONFIDENCE = 0.75
+Numbers = NDArray[np.float64]
+
 GOOD = 0.5
+EVERYTHING = "*"
+"""The group of all decisions."""
+
+SAME = 1 - 1e-6
+"""From this similarity on, a context is the one asked about."""
+FAR = 8.0
+"""What decisions that share no feature are worth together, in episodes, beside those that do."""
+
+LEAST = 0.02
+"""Less weight than this is none, so that evidence stays a list that somebody can read."""
+
+_DAY = 86_400.0
 
 
-@dataclass(slots=True)
-class _Account:
-    """All episodes of one action."""
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One decision whose outcome is known, and how near its context is to the one asked about."""
 
+    id: str
     action: str
-    belief: Beta = field(default_factory=Beta)
-    episodes: list[tuple[Memory, float]] = field(default_factory=list)
+    quality: float
+    at: datetime
+    context: str
+    similarity: float = 1.0
+    """Of its context's text to the one asked about; 1.0 means the same context."""
+    features: frozenset[str] = frozenset()
+    """Such as `tool=npm`, `env=ci`, `type=auth`, `tag=db`."""
+    agent: str = ""
+    trust: float = 1.0
+    """How much the agent's word counts; 1.0 is one's own, and only these are expected in the tallies."""
 
-    def add(self, memory: Memory, quality: float) -> None:
-        self.belief = self.belief.after(quality)
-        self.episodes.append((memory, quality))
 
-    def record(self) -> ActionRecord:
-        return ActionRecord(
-            action=self.action,
-            success_rate=self.belief.mean,
-            interval=self.belief.interval(),
-            attempts=len(self.episodes),
-            last_used=max((memory.happened_at for memory, _ in self.episodes), default=None),
-            episodes_for=tuple(memory.id for memory, quality in self.episodes if quality >= GOOD),
-            episodes_against=tuple(memory.id for memory, quality in self.episodes if quality < GOOD),
+class Tally(NamedTuple):
+    """The decayed sums over a wider group of episodes."""
+
+    attempts: float
+    quality: float
+
+
+Groups = Mapping[str, Mapping[str, Tally]]
+"""Group name to action to tally: `EVERYTHING`, and features such as `tool=npm`. Listed episodes are included."""
+
+NO_GROUPS: Groups = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How much evidence counts, and how much of it a recommendation takes."""
+
+    half_life_days: float = 180.0
+    """After this time an episode counts half."""
+    prior: float = 2.0
+    """What knowing nothing is worth, in episodes: Beta(1, 1)."""
+    wider: float = 4.0
+    """What the wider group is worth here, in episodes, before neighbours have said how much contexts matter."""
+    doubt: float = 16.0
+    """How much neighbours it takes to believe them as much as `wider` about how much contexts matter."""
+    unrelated: float = 0.7
+    """Texts less alike than this have nothing in common, while too few are known to tell what is usual."""
+    enough_attempts: float = 2.0
+    enough_confidence: float = 0.75
+
+
+DEFAULT = Settings()
+
+
+class Evidence(NamedTuple):
+    """Sums of weights and of weighted qualities, one number per action."""
+
+    here: Numbers
+    here_good: Numbers
+    near: Numbers
+    near_good: Numbers
+    near_squared: Numbers
+    """The sums of squared weights, from which the noise of `near_good` follows."""
+    rest: Numbers
+    """What the wider groups hold besides."""
+    rest_good: Numbers
+
+
+class Beliefs(NamedTuple):
+    """A beta distribution per action, by mean and strength, and the strength that exploring draws from."""
+
+    mean: Numbers
+    strength: Numbers
+    drawn: Numbers
+
+
+def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
+    """How far each of the retrieved contexts is the one asked about: 0 is like any other text, 1 is the same.
+
+    What any other text is like depends on the embedder, so it is taken from the least alike of those retrieved, as
+    far as there are enough of them to tell.
+    """
+    if not len(similarities):
+        return np.zeros(0)
+    farthest = float(similarities.min())
+    known = len(similarities) / (len(similarities) + 64)
+    usual = known * farthest + (1 - known) * min(farthest, settings.unrelated)
+    return np.clip((similarities - usual) / max(1 - usual, 1e-9), 0, 1)
+
+
+def believe(evidence: Evidence, settings: Settings = DEFAULT) -> Beliefs:
+    """The rates of all actions in a context: from here, else near here, else the wider group, else from nothing.
+
+    Neighbours move all actions together (a harder context) and each of its own. How far they move one is learned from
+    them: if they are no further from the wider rates than chance would have it, the context does not matter.
+    However many there are, what sets this context apart from them stays uncertain.
+    """
+    half = settings.prior / 2
+    rest, rest_good = evidence.rest, evidence.rest_good
+    pooled = (rest_good.sum() + half) / (rest.sum() + settings.prior)
+    wide = (rest_good + settings.prior * pooled) / (rest + settings.prior)
+    off = evidence.near_good - evidence.near * wide
+    harder = off.sum() / (evidence.near.sum() + settings.wider)
+    usual = pooled * (1 - pooled)
+    noise = wide * (1 - wide) * (evidence.near_squared + evidence.near**2 / (rest + settings.prior))
+    doubt = settings.doubt**2
+    spread = (float((off**2 - noise).sum()) + doubt * usual / settings.wider) / (
+        float((evidence.near**2).sum()) + doubt
+    )
+    spread = max(spread, 1e-4)
+    trusted = np.minimum(usual / spread, rest + settings.prior)
+    nearby = np.clip(wide + harder, 0.01, 0.99)
+    mean = (trusted * nearby + evidence.near_good) / (trusted + evidence.near)
+    chance = np.clip(mean * (1 - mean), 1e-6, None)
+    apart = 1 - evidence.near_squared / np.maximum(evidence.near, 1e-9)
+    unsure = 1 / (1 / (spread + chance / (rest + settings.prior + 1)) + evidence.near / chance)
+    unsure += spread * apart * evidence.near / (trusted + evidence.near)
+    strength = np.maximum(chance / unsure - 1, settings.prior)
+    before = np.where(evidence.here > 0, settings.prior, strength)
+    after = before + evidence.here
+    best = (before * mean + evidence.here_good) / after
+    known = rest + evidence.near
+    again = bool(evidence.here.any())
+    drawn = settings.prior + evidence.here + (np.minimum(known, settings.wider - settings.prior) if again else known)
+    return Beliefs(np.clip(best, 1e-6, 1 - 1e-6), after, drawn)
+
+
+def draw(beliefs: Beliefs, chance: Random) -> int:
+    """The place of the action with the highest of one draw each (Thompson sampling).
+
+    A new context is drawn with the certainty that all contexts together give, because only that lesson will be used
+    again; a context that came back, with what is known of it.
+    """
+    drawn = [
+        chance.betavariate(max(mean * size, 1e-3), max((1 - mean) * size, 1e-3))
+        for mean, size in zip(beliefs.mean.tolist(), beliefs.drawn.tolist(), strict=True)
+    ]
+    return drawn.index(max(drawn))
+
+
+def episodes_of(memories: Iterable[Memory]) -> list[Episode]:
+    """The decisions among some memories whose outcome is known, in order, as episodes of the same context."""
+    return [
+        Episode(
+            id=memory.id,
+            action=memory.content.chosen_action,
+            quality=memory.content.outcome_quality,
+            at=memory.happened_at,
+            context=memory.content.decision_context or memory.context,
+            features=frozenset(f"tag={normal_form(tag)}" for tag in memory.tags),
+            agent=memory.agent,
         )
+        for memory in memories
+        if isinstance(memory.content, DecisionContent) and memory.content.outcome_quality is not None
+    ]
 
 
 def weigh(
-    context: str, decisions: Iterable[Memory], actions: Sequence[str] | None = None, explore: Random | None = None
+    context: str,
+    episodes: Iterable[Episode],
+    *,
+    now: datetime,
+    groups: Groups = NO_GROUPS,
+    features: frozenset[str] = frozenset(),
+    actions: Sequence[str] | None = None,
+    explore: Random | None = None,
+    settings: Settings = DEFAULT,
 ) -> Suggestion:
-    """What to do in a context, from the decisions taken in it; `actions` narrows or adds candidates.
+    """What to do in a context, from what was done in it, in similar ones, and at all.
 
-    With `explore`, one draw from each belief decides (Thompson sampling): good for agents that want to try.
+    `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
+    episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
     """
-    accounts = _accounts(decisions, actions)
-    ranked = sorted(accounts, key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
+    accounts = _accounts(episodes, now, groups, features, actions, settings)
+    ranked = sorted(accounts, key=lambda one: (-one.belief.mean, -one.weight, normal_form(one.action)))
     records = tuple(account.record() for account in ranked)
-    evidence = tuple(memory.id for account in ranked for memory, _ in account.episodes)
+    evidence = tuple(id for account in ranked for id in account.ids())
     if explore is not None and ranked:
-        drawn = max(ranked, key=lambda account: explore.betavariate(account.belief.a, account.belief.b))
+        means, sizes = [one.belief.mean for one in ranked], [one.drawn for one in ranked]
+        place = draw(Beliefs(np.array(means), np.array(sizes), np.array(sizes)), explore)
         return Suggestion(
             context=context,
-            recommended=drawn.action,
+            recommended=ranked[place].action,
             abstained=False,
             reason="a draw, to explore",
             actions=records,
             evidence=evidence,
         )
-    reason, confidence = _judge(ranked)
+    reason, confidence = _judge(ranked, settings)
     if reason is not None:
         return Suggestion(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
         )
+    where = "here" if ranked[0].here else "in similar contexts"
     return Suggestion(
         context=context,
         recommended=ranked[0].action,
         abstained=False,
-        reason=f"it worked best here, with {confidence:.0%} confidence",
+        reason=f"it worked best {where}, with {confidence:.0%} confidence",
         actions=records,
         evidence=evidence,
         confidence=confidence,
     )
 
 
-def _accounts(decisions: Iterable[Memory], actions: Sequence[str] | None) -> list[_Account]:
-    accounts = {normal_form(action): _Account(action) for action in actions or ()}
-    for memory in decisions:
-        content = memory.content
-        if not isinstance(content, DecisionContent) or content.outcome_quality is None:
-            continue
-        key = normal_form(content.chosen_action)
-        if actions is None:
-            accounts.setdefault(key, _Account(content.chosen_action))
-        if key in accounts:
-            accounts[key].add(memory, content.outcome_quality)
-    return list(accounts.values())
+def predict(
+    context: str,
+    action: str,
+    episodes: Iterable[Episode],
+    *,
+    now: datetime,
+    groups: Groups = NO_GROUPS,
+    features: frozenset[str] = frozenset(),
+    settings: Settings = DEFAULT,
+) -> Prediction:
+    """The probability that an action will succeed in a context: the rate that `weigh` gives it."""
+    accounts = _accounts(episodes, now, groups, features, None, settings, (action,))
+    account = next(one for one in accounts if normal_form(one.action) == normal_form(action))
+    record = account.record()
+    return Prediction(
+        context=context,
+        action=record.action,
+        probability=record.success_rate,
+        interval=record.interval,
+        attempts=record.attempts,
+        similar=record.similar,
+        weight=record.weight,
+        evidence=tuple(account.ids()),
+    )
 
 
-def _judge(ranked: Sequence[_Account]) -> tuple[str | None, float]:
+class DecisionEvaluator:
+    """Seed 001's name for what judges outcomes and weighs them, with one set of settings."""
+
+    def __init__(self, settings: Settings = DEFAULT) -> None:
+        self.settings = settings
+
+    def evaluate_outcome(self, outcome: str | float) -> float:
+        """How good an outcome is, in [0, 1]; `InvalidInput` if it is not one."""
+        return quality(outcome)
+
+    def weigh(
+        self,
+        context: str,
+        episodes: Iterable[Episode],
+        *,
+        now: datetime,
+        groups: Groups = NO_GROUPS,
+        features: frozenset[str] = frozenset(),
+        actions: Sequence[str] | None = None,
+        explore: Random | None = None,
+    ) -> Suggestion:
+        """What to do in a context; see `weigh`."""
+        return weigh(
+            context,
+            episodes,
+            now=now,
+            groups=groups,
+            features=features,
+            actions=actions,
+            explore=explore,
+            settings=self.settings,
+        )
+
+    def predict(
+        self,
+        context: str,
+        action: str,
+        episodes: Iterable[Episode],
+        *,
+        now: datetime,
+        groups: Groups = NO_GROUPS,
+        features: frozenset[str] = frozenset(),
+    ) -> Prediction:
+        """The probability that an action will succeed; see `predict`."""
+        return predict(context, action, episodes, now=now, groups=groups, features=features, settings=self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What is believed about one action, and the episodes behind it."""
+
+    action: str
+    belief: Beta
+    drawn: float
+    here: tuple[Episode, ...]
+    near: tuple[Episode, ...]
+    weight: float
+
+    def ids(self) -> list[str]:
+        return [episode.id for episode in (*self.here, *self.near)]
+
+    def record(self) -> ActionRecord:
+        return ActionRecord(
+            action=self.action,
+            success_rate=self.belief.mean,
+            interval=self.belief.interval(),
+            attempts=len(self.here),
+            last_used=max((episode.at for episode in (*self.here, *self.near)), default=None),
+            episodes_for=tuple(episode.id for episode in self.here if episode.quality >= GOOD),
+            episodes_against=tuple(episode.id for episode in self.here if episode.quality < GOOD),
+            similar=len(self.near),
+            near=tuple(episode.id for episode in self.near),
+            weight=self.weight,
+        )
+
+
+def _accounts(
+    episodes: Iterable[Episode],
+    now: datetime,
+    groups: Groups,
+    features: frozenset[str],
+    actions: Sequence[str] | None,
+    settings: Settings,
+    also: Sequence[str] = (),
+) -> list[_Account]:
+    """The accounts of all actions that are to be listed, in no special order.
+
+    All actions take part in the estimate, because they tell about the context; narrowing comes after it.
+    """
+    closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
+    known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
+    taken = [normal_form(one.action) for one in known]
+    here = np.array([one.similarity >= SAME for one in known], dtype=bool)
+    aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
+    likeness = np.ones(len(known))
+    likeness[~here] = closeness(np.array([one.similarity for one in known], dtype=np.float64)[~here], settings)
+    likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
+    weight = aged * likeness * np.array([one.trust for one in known], dtype=np.float64)
+    weight[~here & (weight < LEAST)] = 0.0
+
+    names: dict[str, str] = {normal_form(action): action for action in (*(actions or ()), *also)}
+    for key, one in zip(taken, known, strict=True):
+        names.setdefault(key, one.action)
+    for name in sorted(action for tallies in groups.values() for action in tallies):
+        names.setdefault(normal_form(name), name)
+    places = {name: place for place, name in enumerate(names)}
+    which = np.array([places[key] for key in taken], dtype=np.intp)
+    good = np.array([one.quality for one in known], dtype=np.float64)
+
+    def summed(values: Numbers) -> Numbers:
+        return np.bincount(which, values, len(names)).astype(np.float64)
+
+    close, same = np.where(here, 0.0, weight), np.where(here, weight, 0.0)
+    rest, rest_good = _rest(groups, features, known, which, weight, places)
+    beliefs = believe(
+        Evidence(
+            here=summed(same),
+            here_good=summed(same * good),
+            near=summed(close),
+            near_good=summed(close * good),
+            near_squared=summed(close**2),
+            rest=rest,
+            rest_good=rest_good,
+        ),
+        settings,
+    )
+    seen = summed(weight)
+    wanted = {normal_form(action) for action in actions} if actions is not None else None
+    listed = {key for key, mass in zip(taken, weight, strict=True) if mass > 0}
+    listed |= {normal_form(action) for action in also}
+    return [
+        _Account(
+            action=action,
+            belief=Beta(
+                float(beliefs.mean[place] * beliefs.strength[place]),
+                float((1 - beliefs.mean[place]) * beliefs.strength[place]),
+            ),
+            drawn=float(beliefs.drawn[place]),
+            here=tuple(known[i] for i in np.flatnonzero((which == place) & here & (weight > 0))),
+            near=tuple(known[i] for i in np.flatnonzero((which == place) & ~here & (weight > 0))),
+            weight=float(seen[place]),
+        )
+        for place, (name, action) in enumerate(names.items())
+        if name in (listed if wanted is None else wanted)
+    ]
+
+
+def _left(at: datetime, now: datetime, settings: Settings) -> float:
+    """What age has left of an episode; one from the future is new."""
+    return float(0.5 ** (max((now - at).total_seconds(), 0.0) / _DAY / settings.half_life_days))
+
+
+def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
+    """Half if two contexts' features differ throughout, 1 if they are the same or not known."""
+    if not asked or not found:
+        return 1.0
+    return 0.5 + 0.5 * len(asked & found) / len(asked | found)
+
+
+def _rest(
+    groups: Groups,
+    features: frozenset[str],
+    known: Sequence[Episode],
+    which: NDArray[np.intp],
+    weight: Numbers,
+    places: Mapping[str, int],
+) -> tuple[Numbers, Numbers]:
+    """What the wider groups hold without what is counted already; feature groups count beside everything else.
+
+    Everything is split into what shares features with the context, which counts whole, and the other decisions. An
+    episode in several of the feature groups counts in each for its part.
+    """
+    whole = _without(groups.get(EVERYTHING, {}), EVERYTHING, known, which, weight, places)
+    shared = sorted(groups.keys() & features)
+    if not shared:
+        return whole
+    parts = [_without(groups[name], name, known, which, weight, places) for name in shared]
+    attempts = sum((part[0] for part in parts), np.zeros(len(places))) / len(parts)
+    good = sum((part[1] for part in parts), np.zeros(len(places))) / len(parts)
+    others = np.maximum(whole[0] - attempts, 0)
+    others_good = np.clip(whole[1] - good, 0, others)
+    worth = np.minimum(1.0, FAR / np.maximum(others, 1e-9))
+    return attempts + worth * others, good + worth * others_good
+
+
+def _without(
+    tallies: Mapping[str, Tally],
+    name: str,
+    known: Sequence[Episode],
+    which: NDArray[np.intp],
+    weight: Numbers,
+    places: Mapping[str, int],
+) -> tuple[Numbers, Numbers]:
+    attempts, good = np.zeros(len(places)), np.zeros(len(places))
+    for action, tally in tallies.items():
+        attempts[places[normal_form(action)]] += tally.attempts
+        good[places[normal_form(action)]] += tally.quality
+    inside = [one.trust >= 1 and (name == EVERYTHING or name in one.features) for one in known]
+    counted = np.where(np.array(inside, dtype=bool), weight, 0.0)
+    qualities = np.array([one.quality for one in known], dtype=np.float64)
+    attempts = np.maximum(attempts - np.bincount(which, counted, len(places)), 0)
+    good = good - np.bincount(which, counted * qualities, len(places))
+    return attempts, np.clip(good, 0, attempts)
+
+
+def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, float]:
     """Why not to recommend the first, or `None` and the probability that it is the best."""
-    tried = [account for account in ranked if account.episodes]
-    attempts = sum(len(account.episodes) for account in tried)
+    tried = [account for account in ranked if account.weight > 0]
+    attempts = sum(len(account.here) for account in tried)
+    similar = any(account.near for account in tried)
     if not tried:
         return "nothing has been tried in this context yet", 0.0
-    if attempts < ENOUGH_ATTEMPTS:
-        return "too little evidence: only 1 attempt in this context", 0.0
+    if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
+        counted = "only 1 attempt in this context" if attempts else "no attempt here, and few in similar contexts"
+        return f"too little evidence: {counted}", 0.0
     best = ranked[0]
-    if not best.episodes or best.belief.mean <= GOOD:
-        return "nothing tried in this context has worked more often than it failed", 0.0
+    if best.weight == 0 or best.belief.mean <= GOOD:
+        where = "this context or similar ones" if similar else "this context"
+        return f"nothing tried in {where} has worked more often than it failed", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
-    if confidence < ENOUGH_CONFIDENCE:
+    if confidence < settings.enough_confidence:
         rival = f"{best.action} and {rivals[0].action}" if rivals else f"{best.action} and chance"
         return f"too close to call between {rival}", confidence
     return None, confidence

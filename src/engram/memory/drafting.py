@@ -76,6 +76,12 @@ def rejected(error: EngramError) -> Receipt:
     return Receipt(id=None, status="rejected", reason=str(error), code=error.code)
 
 
+def with_source(memory: Memory, source: str) -> Memory:
+    """The same memory, derived from another one."""
+    sources = tuple(dict.fromkeys((*memory.provenance.sources, source)))
+    return memory.model_copy(update={"provenance": memory.provenance.model_copy(update={"sources": sources})})
+
+
 def merge_key(memory: Memory) -> str | None:
     """Equal for statements that say the same in the same context; events have none."""
     if memory.kind not in KNOWLEDGE_LIKE:

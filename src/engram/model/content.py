@@ -44,6 +44,16 @@ class DecisionContent(Frozen):
     chosen_action: Clean = Clean("")
     outcome_quality: float | None = Field(default=None, ge=0, le=1)
     alternative_actions: tuple[Clean, ...] = ()
+    environment: Clean = Clean("")
+    tool: Clean = Clean("")
+    task_type: Clean = Clean("")
+    error: Clean = Clean("")
+    duration: float | None = Field(default=None, ge=0, description="In seconds.")
+    cost: float | None = Field(default=None, ge=0)
+    lent: bool = Field(default=False, description="Whether what other agents learned was part of that.")
+    informed_by: tuple[str, ...] = Field(
+        default=(), description="The recalls, suggestions and verdicts it was based on."
+    )
 
 
 class FailureContent(Frozen):
@@ -54,6 +64,12 @@ class FailureContent(Frozen):
     root_cause: Clean = Clean("")
     solution_applied: Clean = Clean("")
     prevention_strategy: Clean | None = None
+    error: Clean = Clean("")
+    solution_helped: float | None = Field(default=None, ge=0, le=1)
+    action: Clean = Clean("")
+    environment: Clean = Clean("")
+    tool: Clean = Clean("")
+    task_type: Clean = Clean("")
 
 
 class SuccessContent(Frozen):

@@ -37,6 +37,26 @@ class ActionRecord(Frozen):
     last_used: Moment | None = None
     episodes_for: tuple[str, ...] = ()
     episodes_against: tuple[str, ...] = ()
+    similar: int = Field(default=0, description="How many episodes of similar contexts were counted besides.")
+    near: tuple[str, ...] = Field(default=(), description="The ids of these, the most similar first.")
+    weight: float = Field(
+        default=0.0, ge=0, description="What all of the evidence is worth, in episodes of this context."
+    )
+
+
+class Prediction(Frozen):
+    """How likely an action is to succeed in a context, from the same evidence as a suggestion."""
+
+    context: str
+    action: str
+    probability: Share
+    interval: tuple[Share, Share]
+    attempts: int
+    similar: int = Field(default=0, description="How many episodes of similar contexts were counted besides.")
+    weight: float = Field(
+        default=0.0, ge=0, description="What all of the evidence is worth, in episodes of this context."
+    )
+    evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")
 
 
 class Suggestion(Frozen):
@@ -51,3 +71,4 @@ class Suggestion(Frozen):
         default=None, description="Probability that the recommended action is the best one."
     )
     evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")
+    id: str | None = Field(default=None, description="By which the outcome of following it can be told.")

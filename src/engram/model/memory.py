@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -188,6 +188,15 @@ class Hit(Frozen):
     score: Share
     why: Mapping[str, int | float | str] = Field(default_factory=dict)
     session: Clean | None = None
+    recall: str | None = Field(default=None, description="The id of the recall, by which its outcome can be told.")
+
+
+class Recall(list[Hit]):
+    """The hits of one recall, best first, and the id by which its outcome can be told."""
+
+    def __init__(self, id: str, hits: Iterable[Hit] = ()) -> None:
+        super().__init__(hit.model_copy(update={"recall": id}) for hit in hits)
+        self.id = id
 
 
 def explain(error: ValidationError) -> str:

@@ -1,0 +1,60 @@
+"""What callers give, checked: each function returns the value it was given, or says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from engram.errors import InvalidInput
+from engram.ids import aware
+from engram.model import MemoryType
+from engram.ports import unstorable
+
+MAX_K = 1000
+When = datetime | str
+
+
+def several(name: str, values: str | Iterable[str]) -> list[str]:
+    """One text or several, as a list. Raises `InvalidInput` for anything else."""
+    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
+    for value in several:
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} must be texts, not {type(value).__name__}")
+    return several
+
+
+def is_id(id: object) -> bool:
+    """Whether something can be the id of a memory at all."""
+    return isinstance(id, str) and unstorable(id) is None
+
+
+def kind(name: str) -> MemoryType:
+    """The kind of memory with this name. Raises `InvalidInput`."""
+    try:
+        return MemoryType(name)
+    except ValueError:
+        raise InvalidInput(f"there is no kind {name!r}; there are {', '.join(MemoryType)}") from None
+
+
+def moment(name: str, when: When | None) -> datetime | None:
+    """A time, given as one or as text. Raises `InvalidInput`."""
+    if when is None:
+        return None
+    try:
+        return aware(datetime.fromisoformat(when) if isinstance(when, str) else when)
+    except (ValueError, AttributeError, OverflowError):
+        raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T14:00, not {when!r}") from None
+
+
+def count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
+    """A whole number within its limits. Raises `InvalidInput`."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
+    return number
+
+
+def share(name: str, number: float) -> float:
+    """A number from 0 to 1. Raises `InvalidInput`."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
+    return number

@@ -1,0 +1,194 @@
+"""How every action went in every context: the episodes that a check weighs, found again in little time."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from engram.learn import actions
+from engram.learn.actions import Action, Context, same_action, same_context
+
+KEPT = 32
+"""Episodes an account keeps, the newest; older ones are outweighed anyway."""
+CANDIDATES = 64
+"""Accounts that are compared with what is asked, at most."""
+VISITED = 1000
+"""Entries of the index that are looked at for them, at most."""
+REFUSED = 8
+"""Accounts that learn of a refusal, and of the try that ends them."""
+CLOSE = 0.62
+"""From this similarity on, an account says something about what is asked."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """One time an action was taken: when (in microseconds), how well it went, and the pattern of its failure."""
+
+    id: str
+    at: int
+    quality: float
+    exact: str
+    pattern: str | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """All that is known of one action in one context, values aside; the texts are those of the first time.
+
+    `refused` is how often the action was warned off or blocked since it was last taken.
+    """
+
+    number: int
+    action_text: str
+    context_text: str
+    action: Action
+    context: Context
+    episodes: list[Episode] = field(default_factory=list)
+    tried: int = 0
+    went_well: float = 0.0
+    refused: float = 0.0
+
+
+class Match(NamedTuple):
+    """An account that says something about what is asked, and how near both parts are."""
+
+    account: Account
+    action: float
+    context: float
+
+    @property
+    def similarity(self) -> float:
+        """Of both together."""
+        return self.action * self.context
+
+
+class Ledger:
+    """The accounts, in the order they were opened, and the indexes that find them."""
+
+    def __init__(self) -> None:
+        self.accounts: list[Account] = []
+        self._by_key: dict[tuple[str, str], int] = {}
+        self._by_head: dict[tuple[str, ...], dict[str, list[int]]] = {}
+        self._by_place: dict[str, list[int]] = {}
+        self._by_word: dict[str, list[int]] = {}
+
+    def open(self, action_text: str, context_text: str, action: Action, context: Context) -> Account:
+        """The account of an action in a context, a new one if there is none."""
+        number = self._by_key.get((action.key, context.key))
+        if number is None:
+            texts = action_text[: actions.MOST_CHARACTERS], context_text[: actions.MOST_CHARACTERS]
+            account = Account(len(self.accounts), *texts, action, context)
+            self._enter(account)
+            return account
+        return self.accounts[number]
+
+    def book(self, account: Account, episode: Episode) -> None:
+        """Add an episode; beyond `KEPT` the earliest is dropped."""
+        account.tried += 1
+        if episode.quality < 0.5:
+            for match in self.matches(account.action, account.context)[:REFUSED]:
+                match.account.refused = 0.0
+        account.went_well += episode.quality
+        account.episodes.append(episode)
+        if len(account.episodes) > KEPT:
+            account.episodes.remove(min(account.episodes, key=lambda one: one.at))
+
+    def refuse(self, action: Action, context: Context) -> None:
+        """Note that an action was warned off or blocked, with everything that is known of it."""
+        for match in self.matches(action, context)[:REFUSED]:
+            match.account.refused += match.similarity
+
+    def correct(self, account: Account, id: str, quality: float, pattern: str | None, before: float) -> None:
+        """Replace the outcome of an episode, which was `before`."""
+        account.went_well += quality - before
+        for episode in account.episodes:
+            if episode.id == id:
+                episode.quality, episode.pattern = quality, pattern
+
+    def matches(self, action: Action, context: Context) -> list[Match]:
+        """The accounts that say something about an action in a context, nearest first."""
+        found = []
+        for number in self._candidates(action, context):
+            account = self.accounts[number]
+            match = Match(account, same_action(account.action, action), same_context(account.context, context))
+            if match.similarity >= CLOSE:
+                found.append(match)
+        return sorted(found, key=lambda match: (-match.similarity, -match.account.number))
+
+    def others(self, action: Action, context: Context) -> list[Match]:
+        """The accounts of other actions in this or a similar context, nearest first."""
+        numbers = list(self._by_place.get(context.key, ())[-CANDIDATES:])
+        if len(numbers) < 2:
+            numbers += self._rarest(self._by_word, context, CANDIDATES)
+        found = []
+        for number in dict.fromkeys(numbers):
+            account = self.accounts[number]
+            near = same_context(account.context, context)
+            if near >= CLOSE and account.action.key != action.key:
+                found.append(Match(account, 0.0, near))
+        return sorted(found, key=lambda match: (-match.context, -match.account.number))
+
+    def dump(self) -> list[Any]:
+        """The accounts as JSON."""
+        return [
+            {
+                "action": account.action_text,
+                "context": account.context_text,
+                "features": sorted(account.context.features),
+                "episodes": [list(asdict(episode).values()) for episode in account.episodes],
+                "tried": account.tried,
+                "went_well": account.went_well,
+                "refused": account.refused,
+            }
+            for account in self.accounts
+        ]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Ledger:
+        """The inverse of `dump`."""
+        ledger = cls()
+        for one in state:
+            action = actions.action(one["action"])
+            context = actions.place(actions.context(one["context"]).words, frozenset(one["features"]))
+            account = Account(len(ledger.accounts), one["action"], one["context"], action, context)
+            account.episodes = [Episode(*values) for values in one["episodes"]]
+            account.tried, account.went_well, account.refused = one["tried"], one["went_well"], one["refused"]
+            ledger._enter(account)
+        return ledger
+
+    def _enter(self, account: Account) -> None:
+        self.accounts.append(account)
+        self._by_key[account.action.key, account.context.key] = account.number
+        self._by_place.setdefault(account.context.key, []).append(account.number)
+        heads = self._by_head.setdefault(account.action.head, {})
+        heads.setdefault("", []).append(account.number)
+        for word in (*account.context.words, *account.context.features):
+            heads.setdefault(word, []).append(account.number)
+            self._by_word.setdefault(word, []).append(account.number)
+
+    def _candidates(self, action: Action, context: Context) -> Iterator[int]:
+        heads = self._by_head.get(action.head)
+        if heads is None:
+            return
+        exact = self._by_key.get((action.key, context.key))
+        if exact is not None:
+            yield exact
+        all = heads[""]
+        numbers = all if len(all) <= CANDIDATES else self._rarest(heads, context, CANDIDATES) or all[-CANDIDATES:]
+        yield from (number for number in numbers if number != exact)
+
+    def _rarest(self, index: dict[str, list[int]], context: Context, limit: int) -> list[int]:
+        """The accounts that share most words with a context, the rarest words first, the newest accounts first."""
+        words = [word for word in (*context.words, *context.features) if word in index]
+        shared, left = Counter[int](), VISITED
+        for word in sorted(words, key=lambda word: (len(index[word]), word)):
+            shared.update(index[word][-left:])
+            left -= len(index[word])
+            if left <= 0:
+                break
+        size = len(self.accounts)
+        best = heapq.nlargest(limit, [times * size + number for number, times in shared.items()])
+        return [one % size for one in best]

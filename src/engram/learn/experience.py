@@ -1,0 +1,187 @@
+"""What an agent has learned, folded from its events in the order of recording, and kept up to date.
+
+Nothing here is canonical: it can be thrown away at any time, and folding again gives the same.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from engram.errors import StoreError
+from engram.learn import happened
+from engram.learn.failures import PatternRecognizer
+from engram.learn.rates import Rates, day_of
+from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope
+from engram.words import digest
+
+FORM = 1
+"""Changes when what is folded changes; a snapshot of another form is not used."""
+PAGE = 2000
+WORTH_KEEPING = 2000
+"""After so many new events a snapshot is kept, so that the next process need not fold them again."""
+AGENTS = 64
+MOST_PENDING = 200
+_log = logging.getLogger("engram")
+
+
+class Learned:
+    """Everything folded from one agent's events, up to the number `seq`."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.seq = 0
+        self.recognizer = PatternRecognizer()
+        self.rates = Rates()
+        self.days: dict[int, list[int]] = {}
+        """By day: decisions, those informed by memory, failures, those recognised, decisions informed by others."""
+        self.unkept = 0
+        """Events that no snapshot has yet."""
+
+    def fold(self, event: Event) -> None:
+        """Learn from one event; they come in the order of recording, each once."""
+        self.seq = event.seq
+        if event.kind == happened.DECISION:
+            self._count(event.at, 0)
+            if event.body.get("informed_by"):
+                self._count(event.at, 1)
+            if event.body.get("lent"):
+                self._count(event.at, 4)
+            quality = happened.number(event, "quality")
+            if quality is not None:
+                self.rates.count(happened.features(event), happened.text(event, "action"), event.at, quality)
+        elif event.kind == happened.OUTCOME:
+            self._correct(event)
+        failed = happened.text(event, "error")
+        told = event.kind == happened.FAILURE and happened.text(event, "about")
+        if failed and not told and event.kind in {happened.DECISION, happened.OUTCOME, happened.FAILURE}:
+            self._count(event.at, 2)
+            if self.recognizer.find(failed, happened.text(event, "action")) is not None:
+                self._count(event.at, 3)
+        if (seen := happened.happening(event, self.agent)) is not None:
+            self.recognizer.fold(seen)
+
+    def _correct(self, event: Event) -> None:
+        decided = datetime.fromisoformat(happened.text(event, "decided"))
+        around, action = happened.features(event), happened.text(event, "action")
+        before, quality = happened.number(event, "before"), happened.number(event, "quality")
+        if before is not None:
+            self.rates.count(around, action, decided, before, -1)
+        if quality is not None:
+            self.rates.count(around, action, decided, quality)
+
+    def _count(self, at: datetime, which: int) -> None:
+        self.days.setdefault(day_of(at), [0, 0, 0, 0, 0])[which] += 1
+
+    def dump(self) -> JsonValue:
+        """The whole state as JSON."""
+        return {
+            "form": FORM,
+            "seq": self.seq,
+            "failures": cast(JsonValue, self.recognizer.dump()),
+            "rates": self.rates.dump(),
+            "days": [[day, *counts] for day, counts in sorted(self.days.items())],
+        }
+
+    @classmethod
+    def load(cls, agent: str, state: Any) -> Learned | None:
+        """What `dump` gave; `None` if it is of another form."""
+        if not isinstance(state, dict) or state.get("form") != FORM:
+            return None
+        learned = cls(agent)
+        learned.seq = state["seq"]
+        learned.recognizer = PatternRecognizer.load(state["failures"])
+        learned.rates = Rates.load(state["rates"])
+        learned.days = {day: counts for day, *counts in state["days"]}
+        return learned
+
+
+class Experience:
+    """What agents have learned; at every look, what other processes recorded meanwhile is folded in."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._learned: OrderedDict[Scope, Learned] = OrderedDict()
+        self._pending: dict[Scope, list[Event]] = {}
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def of(self, scope: Scope) -> Iterator[Learned]:
+        """What an agent has learned until now, while nobody learns more; nothing, if the store keeps no events."""
+        with self._lock:
+            yield self._brought_up_to_date(scope)
+
+    def _brought_up_to_date(self, scope: Scope) -> Learned:
+        if not isinstance(self._store, KeepsEvents):
+            return Learned(scope.agent)
+        learned = self._learned.get(scope) or self._snapshot(scope) or Learned(scope.agent)
+        learned = self._go_on(self._store, scope, learned)
+        self._learned[scope] = learned
+        self._learned.move_to_end(scope)
+        if len(self._learned) > AGENTS:
+            self._learned.popitem(last=False)
+        self._keep(scope, learned)
+        return learned
+
+    def later(self, scope: Scope, event: Event) -> None:
+        """Keep an event with the next one that is worth a commit: it is a statistic, and an action waits for us."""
+        with self._lock:
+            pending = self._pending.setdefault(scope, [])
+            pending.append(event)
+            if len(pending) >= MOST_PENDING:
+                self.flush(scope)
+
+    def flush(self, scope: Scope | None = None) -> None:
+        """Write what is pending, of one agent or of all."""
+        with self._lock:
+            for owner in [scope] if scope is not None else list(self._pending):
+                events = self._pending.pop(owner, [])
+                if events and isinstance(self._store, KeepsEvents):
+                    self._store.append(owner, events)
+
+    def anew(self, scope: Scope) -> int:
+        """Fold everything again from the canonical events; how many failure patterns there are."""
+        with self._lock:
+            self._learned.pop(scope, None)
+            if isinstance(self._store, KeepsSettings) and self._store.setting(_name(scope)):
+                self._store.set_setting(_name(scope), "")
+            return len(self._brought_up_to_date(scope).recognizer.patterns())
+
+    def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
+        """Fold what came since; from the start, if something that was learned from has been forgotten."""
+        fresh = set[str]() if learned.seq == 0 else None
+        while events := store.feed(scope, learned.seq, PAGE):
+            for event in events:
+                if event.kind == FORGOTTEN and (fresh is None or event.body.get("id") in fresh):
+                    return self._go_on(store, scope, Learned(scope.agent))
+                learned.fold(event)
+                learned.unkept += 1
+                if fresh is not None:
+                    fresh.add(event.subject)
+        return learned
+
+    def _snapshot(self, scope: Scope) -> Learned | None:
+        if not isinstance(self._store, KeepsSettings) or not (kept := self._store.setting(_name(scope))):
+            return None
+        return Learned.load(scope.agent, json.loads(kept))
+
+    def _keep(self, scope: Scope, learned: Learned) -> None:
+        if learned.unkept < WORTH_KEEPING or not isinstance(self._store, KeepsSettings):
+            return
+        learned.unkept = 0
+        try:
+            self._store.set_setting(_name(scope), json.dumps(learned.dump(), ensure_ascii=False))
+        except StoreError as error:  # whoever only reads need not be able to write
+            _log.info("what was learned is not kept for the next process: %s", error)
+
+
+def _name(scope: Scope) -> str:
+    return "learned:" + digest(scope.agent)

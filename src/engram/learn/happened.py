@@ -1,0 +1,213 @@
+"""What is learned from, as events: decisions, outcomes, failures, solutions, and what checks said."""
+
+from __future__ import annotations
+
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from pydantic import JsonValue
+
+from engram.errors import InvalidInput
+from engram.learn.decisions import Episode
+from engram.learn.failures import Happening
+from engram.model import DecisionContent, FailureContent, Memory, MemoryType
+from engram.ports import Event
+from engram.words import digest, normal_form
+
+DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "solution"
+CHECK, CHECKED, RAN = "check", "checked", "ran"
+LONGEST_ERROR = 8000
+_HAPPENINGS = frozenset({DECISION, OUTCOME, FAILURE, SOLUTION, CHECK, CHECKED, RAN})
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What is known about a situation besides its words."""
+
+    environment: str = ""
+    tool: str = ""
+    task_type: str = ""
+    tags: tuple[str, ...] = ()
+
+    def features(self) -> frozenset[str]:
+        """As one set: `env=ci`, `tool=npm`, `type=auth`, `tag=db`."""
+        named = {"env": self.environment, "tool": self.tool, "type": self.task_type}
+        own = {f"{name}={normal_form(value)}" for name, value in named.items() if value.strip()}
+        return frozenset(own | {f"tag={normal_form(tag)}" for tag in self.tags if tag.strip()})
+
+
+ANYWHERE = Circumstances()
+
+
+def error_text(error: str | BaseException) -> str:
+    """An error as text: an exception with where it came from; of a very long one, the beginning and the end."""
+    if isinstance(error, BaseException):
+        error = "".join(traceback.format_exception(error)).strip()
+    if not isinstance(error, str):
+        raise InvalidInput(f"an error is a text or an exception, not {type(error).__name__}")
+    if len(error) <= LONGEST_ERROR:
+        return error
+    return f"{error[: LONGEST_ERROR // 4]}\n…\n{error[-3 * LONGEST_ERROR // 4 :]}"
+
+
+def topic(context: str) -> str:
+    """What the events of one context are found by, however it is spelt."""
+    return digest(normal_form(context))
+
+
+def event_of(memory: Memory) -> Event | None:
+    """The event that a memory of a decision or of a failure is; `None` for all others."""
+    content = memory.content
+    if isinstance(content, DecisionContent) and content.chosen_action.strip():
+        context = content.decision_context or memory.context
+        body: dict[str, JsonValue] = {
+            "context": context,
+            "action": content.chosen_action,
+            "quality": content.outcome_quality,
+            "error": content.error,
+            "duration": content.duration,
+            "cost": content.cost,
+            "informed_by": list(content.informed_by),
+            "lent": content.lent or None,
+            "alternatives": list(content.alternative_actions),
+        }
+    elif isinstance(content, FailureContent):
+        context = memory.context
+        body = {
+            "context": context,
+            "error": content.error or content.error_signature or memory.text,
+            "cause": content.root_cause,
+            "solution": content.solution_applied,
+            "helped": content.solution_helped,
+            "prevention": content.prevention_strategy or "",
+            "action": content.action,
+            "about": next(iter(memory.provenance.sources), ""),
+        }
+    else:
+        return None
+    around = Circumstances(content.environment, content.tool, content.task_type, memory.tags)
+    body |= {"environment": content.environment, "session": memory.session}
+    body["features"] = [*sorted(around.features())]
+    told = {name: value for name, value in body.items() if value not in (None, "", [])}
+    return Event(memory.id, str(memory.kind), memory.happened_at, memory.id, topic(context), told)
+
+
+def outcome_of(
+    decision: Event, number: int, at: datetime, quality: float, before: float | None, **details: JsonValue
+) -> Event:
+    """What became of a decision; `number` counts its outcomes, so that two writers cannot both be the first."""
+    told = {name: value for name, value in details.items() if value not in (None, "", [])}
+    about: dict[str, JsonValue] = {
+        name: decision.body[name] for name in ("action", "context", "environment", "features") if name in decision.body
+    }
+    decided = decision.at.isoformat()
+    body = about | told | {"quality": quality, "before": before, "number": number, "decided": decided}
+    return Event(f"{decision.subject}:{OUTCOME}:{number}", OUTCOME, at, decision.subject, decision.topic, body)
+
+
+def outcomes(events: Iterable[Event]) -> list[Event]:
+    """The outcomes among the events of one decision, the last one last."""
+    return sorted((event for event in events if event.kind == OUTCOME), key=lambda event: number(event, "number") or 0)
+
+
+def episodes(events: Sequence[Event], agent: str, similarity: dict[str, float] | None = None) -> list[Episode]:
+    """The decisions among events whose outcome is known, each with its last outcome, in the order of recording.
+
+    `similarity` says how near the context of each is to the one asked about; without it they are of the same context.
+    """
+    last: dict[str, Event] = {}
+    for event in outcomes(events):
+        last[event.subject] = event
+    found = []
+    for event in events:
+        if event.kind != DECISION:
+            continue
+        result = number(last.get(event.subject, event), "quality")
+        if result is not None:
+            found.append(
+                Episode(
+                    id=event.subject,
+                    action=text(event, "action"),
+                    quality=result,
+                    at=event.at,
+                    context=text(event, "context"),
+                    similarity=1.0 if similarity is None else similarity.get(event.subject, 0.0),
+                    features=features(event),
+                    agent=agent,
+                )
+            )
+    return found
+
+
+def runs(events: Sequence[Event], agent: str) -> list[list[Episode]]:
+    """The decisions of each session whose outcome is known, in the order they were taken."""
+    sessions = {event.subject: text(event, "session") for event in events if event.kind == DECISION}
+    found: defaultdict[str, list[Episode]] = defaultdict(list)
+    for episode in sorted(episodes(events, agent), key=lambda episode: episode.at):
+        if session := sessions[episode.id]:
+            found[session].append(episode)
+    return [run for run in found.values() if len(run) > 1]
+
+
+def happening(event: Event, agent: str) -> Happening | None:
+    """An event as the recognizer of failures sees it; `None` if it is about something else."""
+    if event.kind not in _HAPPENINGS:
+        return None
+    body: dict[str, Any] = dict(event.body)
+    command = body.get("command")
+    return Happening(
+        kind=cast(Any, event.kind),
+        id=event.id,
+        at=event.at,
+        agent=agent,
+        subject=_subject(event),
+        error=text(event, "error"),
+        action=text(event, "action"),
+        context=text(event, "context"),
+        environment=text(event, "environment"),
+        features=features(event),
+        solution=text(event, "solution"),
+        helped=number(event, "helped"),
+        quality=number(event, "quality"),
+        name=text(event, "name"),
+        verify=text(event, "verify") or text(event, "prevention"),
+        stage=text(event, "stage"),
+        command=tuple(map(str, command)) if isinstance(command, list) else None,
+        status=cast(Literal["", "active", "loosened", "retired"], text(event, "status")),
+        verdict=cast(Literal["", "allow", "warn", "block"], text(event, "verdict")),
+        checks=tuple(map(str, body.get("checks", ()))),
+    )
+
+
+def _subject(event: Event) -> str | None:
+    """What the recognizer takes an event to be about: a decision answers the verdict it was based on."""
+    if event.kind == DECISION:
+        informed = event.body.get("informed_by", [])
+        return str(informed[0]) if isinstance(informed, list) and informed else None
+    return text(event, "about") or event.subject or None
+
+
+def text(event: Event, name: str) -> str:
+    """A text in the body of an event; empty if there is none."""
+    value = event.body.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number(event: Event, name: str) -> float | None:
+    """A number in the body of an event."""
+    value = event.body.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def features(event: Event) -> frozenset[str]:
+    """The features in the body of an event."""
+    value = event.body.get("features")
+    return frozenset(map(str, value)) if isinstance(value, list) else frozenset()
+
+
+LEARNED = frozenset({MemoryType.DECISION, MemoryType.FAILURE})
+"""The kinds of memory that are learned from."""

@@ -1,0 +1,351 @@
+"""What one agent learns from its decisions and failures, and what it is told before it acts.
+
+Texts that come in here have passed the redactor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from random import Random
+
+from pydantic import JsonValue
+
+from engram.errors import Conflict, NotFound, Unsupported
+from engram.ids import Sources
+from engram.learn import commands, happened, prevention, scores
+from engram.learn.agreement import agreement
+from engram.learn.decisions import DecisionEvaluator, Episode, Tally, episodes_of
+from engram.learn.experience import Experience
+from engram.learn.happened import Circumstances
+from engram.learn.synthesis import KnowledgeSynthesizer
+from engram.model import (
+    Calibration,
+    Clean,
+    FailurePattern,
+    HarmfulMemory,
+    LearningStats,
+    Memory,
+    MemoryType,
+    Prediction,
+    PreventionCheck,
+    RecordedOutcome,
+    Suggestion,
+    Verdict,
+)
+from engram.model.success import Synthesis
+from engram.ports import CreditsRecalls, Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
+from engram.words import normal_form
+
+CONTEXTS = "contexts"
+"""The namespace of vectors of contexts alone, by which similar situations are found."""
+MOST_EPISODES = 10_000
+NEIGHBOURS = 256
+CREDITS = 5000
+PAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is told about an outcome besides its quality."""
+
+    error: str = ""
+    duration: float | None = None
+    cost: float | None = None
+
+
+class Learning:
+    """One agent's learning. Several can be asked together; each brings its own evidence."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        scope: Scope,
+        experience: Experience,
+        sources: Sources,
+        near: Callable[[Clean], Placed | None],
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._experience = experience
+        self._sources = sources
+        self._near = near
+        self._evaluator = DecisionEvaluator()
+        self._synthesizer = KnowledgeSynthesizer()
+
+    # Decisions -----------------------------------------------------------------------------------------
+
+    def suggest(
+        self,
+        context: Clean,
+        around: Circumstances,
+        actions: Sequence[Clean] | None,
+        *,
+        explore: Random | None = None,
+        others: Sequence[Learning] = (),
+    ) -> Suggestion:
+        """What to do in a context, from what this agent and the others did in such contexts."""
+        now, episodes = self._sources.now(), self._pooled(context, others)
+        suggestion = self._evaluator.weigh(
+            context,
+            episodes,
+            now=now,
+            groups=self._groups(around, now),
+            features=around.features(),
+            actions=actions,
+            explore=explore,
+        )
+        return suggestion.model_copy(update={"id": self._sources.new_id()})
+
+    def predict(
+        self, context: Clean, action: Clean, around: Circumstances, others: Sequence[Learning] = ()
+    ) -> Prediction:
+        """How likely an action is to succeed in a context."""
+        now, episodes = self._sources.now(), self._pooled(context, others)
+        groups, features = self._groups(around, now), around.features()
+        return self._evaluator.predict(context, action, episodes, now=now, groups=groups, features=features)
+
+    def episodes(self, context: Clean) -> list[Episode]:
+        """The decisions taken in this context and in similar ones, whose outcome is known."""
+        store, scope = self._store, self._scope
+        if not isinstance(store, KeepsEvents):
+            where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
+            ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
+            return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
+        exact = store.about(scope, happened.topic(context), MOST_EPISODES)
+        near = self._near(context)
+        found = [] if near is None else store.search(scope, Query(near=near, limit=NEIGHBOURS))
+        known = {event.subject for event in exact}
+        similarity = dict.fromkeys(known, 1.0) | {match.id: match.score for match in found if match.id not in known}
+        similar = store.events_of(scope, [match.id for match in found if match.id not in known])
+        return happened.episodes([*exact, *similar], scope.agent, similarity)
+
+    def _pooled(self, context: Clean, others: Sequence[Learning]) -> list[Episode]:
+        """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
+        episodes = self.episodes(context)
+        if not others:
+            return episodes
+        with self._experience.of(self._scope) as learned:
+            own = learned.rates.pairs()
+        for other in others:
+            with self._experience.of(other._scope) as learned:
+                trust = agreement(own, learned.rates.pairs())
+            episodes += [replace(episode, trust=trust) for episode in other.episodes(context)]
+        return episodes
+
+    def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
+        half_life = timedelta(days=self._evaluator.settings.half_life_days)
+        with self._experience.of(self._scope) as learned:
+            return learned.rates.tallies(around.features(), now, half_life)
+
+    def outcome(self, id: str, quality: float, told: Told, *, correct: bool) -> bool:
+        """Tell what became of a decision; `False` if just that was known. Raises `NotFound` and `Conflict`."""
+        store = self._events()
+        self._experience.flush(self._scope)
+        while True:
+            events = store.events_of(self._scope, [id])
+            decision = next((event for event in events if event.kind == happened.DECISION), None)
+            if decision is None:
+                raise NotFound(f"there is no decision {id}; `engram memory list --kind decision` shows what there is")
+            past = happened.outcomes(events)
+            last = past[-1] if past else decision
+            before = happened.number(last, "quality")
+            if before is not None:
+                if before == quality and (not told.error or happened.text(last, "error") == told.error):
+                    return False
+                if not correct:
+                    raise Conflict(f"decision {id} has an outcome already ({before:g}); say that this one corrects it")
+            event = happened.outcome_of(
+                decision,
+                len(past) + 1,
+                self._sources.now(),
+                quality,
+                before,
+                error=told.error,
+                duration=told.duration,
+                cost=told.cost,
+            )
+            if store.append(self._scope, [event])[0]:
+                return True
+
+    def outcomes(self, id: str) -> list[RecordedOutcome]:
+        """Everything that was told about how a decision went, oldest first; the last one counts."""
+        events = self._events().events_of(self._scope, [id])
+        decided = [event for event in events if event.kind == happened.DECISION]
+        return [
+            RecordedOutcome(
+                at=event.at,
+                quality=quality,
+                error=happened.text(event, "error"),
+                duration=happened.number(event, "duration"),
+                cost=happened.number(event, "cost"),
+            )
+            for event in [*decided, *happened.outcomes(events)]
+            if (quality := happened.number(event, "quality")) is not None
+        ]
+
+    # Failures ------------------------------------------------------------------------------------------
+
+    def failures(self) -> list[FailurePattern]:
+        """The failures that are known, the most recently seen first."""
+        with self._experience.of(self._scope) as learned:
+            return learned.recognizer.patterns()
+
+    def failure(self, name: str) -> FailurePattern | None:
+        """The failure pattern of this id or name, or the one that a failure of this id belongs to."""
+        with self._experience.of(self._scope) as learned:
+            return learned.recognizer.pattern(name)
+
+    def unlearned(self, id: str, signature: str) -> FailurePattern:
+        """What can be said of a failure in a store that keeps no events: that it was stored."""
+        now = self._sources.now()
+        return FailurePattern(
+            pattern_id=id,
+            name=id,
+            error_signature=signature,
+            occurrence_count=1,
+            first_seen=now,
+            last_seen=now,
+            episodes=(id,),
+            agents=(self._scope.agent,),
+        )
+
+    def recognise(self, error: Clean, action: Clean) -> FailurePattern | None:
+        """The pattern that an error belongs to; nothing is learned from asking."""
+        with self._experience.of(self._scope) as learned:
+            return learned.recognizer.find(error, action)
+
+    def tried(self, pattern: str, solution: Clean, helped: float) -> FailurePattern:
+        """Learn how a solution did. Raises `NotFound` if there is no such pattern."""
+        known = self._known(pattern)
+        body: dict[str, JsonValue] = {"solution": solution, "helped": helped, "about": known.pattern_id}
+        self._append(happened.SOLUTION, body)
+        return self._known(known.pattern_id)
+
+    # Prevention ----------------------------------------------------------------------------------------
+
+    def check(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
+        """Whether an action may go ahead; what speaks up is noted, to see later whether it helped."""
+        now = self._sources.now()
+        with self._experience.of(self._scope) as learned:
+            verdict = prevention.check(
+                learned.recognizer,
+                action,
+                context,
+                now=now,
+                features=around.features(),
+                environment=around.environment,
+            )
+        if verdict.decision == "allow":
+            return verdict
+        id = self._sources.new_id()
+        body: dict[str, JsonValue] = {
+            "action": action,
+            "context": context,
+            "environment": around.environment,
+            "features": [*sorted(around.features())],
+            "verdict": verdict.decision,
+            "checks": [*verdict.checks],
+        }
+        self._experience.later(self._scope, Event(id, happened.CHECKED, now, "", happened.topic(context), body))
+        return verdict.model_copy(update={"id": id})
+
+    def checks(self) -> list[PreventionCheck]:
+        """All prevention checks, by name."""
+        found = [check for pattern in self.failures() for check in pattern.prevention_checks]
+        return sorted(found, key=lambda check: (check.name, check.id))
+
+    def generate(self, pattern: str, *, stage: str = "", command: Sequence[str] | None = None) -> list[PreventionCheck]:
+        """Make checks from a failure and what solved it, and keep them. Raises `NotFound`."""
+        known = self._known(pattern)
+        for strategy in prevention.generate_prevention_strategies(known):
+            body: dict[str, JsonValue] = {
+                "about": known.pattern_id,
+                "name": strategy.name,
+                "stage": stage or strategy.stage,
+                "status": "active",
+            }
+            if chosen := command or strategy.command:
+                body["command"] = [*chosen]
+            self._append(happened.CHECK, body)
+        return list(self._known(known.pattern_id).prevention_checks)
+
+    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, commands.Ran]:
+        """Run the command of a check, if that is allowed. Raises `NotFound` and `NotAllowed`."""
+        check = next((check for check in self.checks() if name in {check.id, check.name}), None)
+        if check is None:
+            raise NotFound(f"there is no check {name!r}; `engram prevention list` shows what there is")
+        if check.command is None:
+            raise NotFound(
+                f"the check {check.name!r} has no command; `engram prevention generate --command` gives it one"
+            )
+        ran = commands.run(check.command, allowed=allowed, seconds=seconds)
+        self._append(happened.RAN, {"about": check.id, "quality": 1.0 if ran.met else 0.0})
+        return check, ran
+
+    # Reports -------------------------------------------------------------------------------------------
+
+    def history(self) -> list[Episode]:
+        """All decisions whose outcome is known, oldest first."""
+        return happened.episodes(self._feed(), self._scope.agent)
+
+    def synthesis(self, others: Sequence[Learning] = ()) -> Synthesis:
+        """Success patterns, decision templates and pooled rates."""
+        episodes, runs = [], []
+        for each in (self, *others):
+            events = each._feed()
+            episodes += happened.episodes(events, each._scope.agent)
+            runs += happened.runs(events, each._scope.agent)
+        return self._synthesizer.synthesize(episodes, runs=runs, own=self._scope.agent)
+
+    def calibration(self) -> Calibration:
+        """How far this agent's predictions can be believed, told from its own decisions."""
+        return scores.calibration(self.history(), self._evaluator)
+
+    def harmful(self) -> list[HarmfulMemory]:
+        """Memories whose use goes with failure, the worst first."""
+        if not isinstance(self._store, CreditsRecalls):
+            raise Unsupported("this store does not keep what became of recalls; SQLite and PostgreSQL do")
+        harm = scores.harm(self._store.credits(self._scope, CREDITS))
+        found = self._store.get(self._scope, [each.id for each in harm])
+        told = zip(harm, found, strict=True)
+        return [each.model_copy(update={"text": memory.text}) for each, memory in told if isinstance(memory, Memory)]
+
+    def stats(self, others: Sequence[Learning] = ()) -> LearningStats:
+        """The five measures of success over this agent and the others."""
+        several = (self, *others)
+        days, patterns, episodes = [], [], []
+        for each in several:
+            with self._experience.of(each._scope) as learned:
+                days.append({day: tuple(counts) for day, counts in learned.days.items()})
+            patterns += each.failures()
+            episodes += each.history()
+        successes = self.synthesis(others).patterns
+        agents = tuple(each._scope.agent for each in several)
+        calibration = scores.calibration(episodes, self._evaluator)
+        return scores.stats(agents, days, episodes, patterns, len(successes), calibration)
+
+    def _feed(self) -> list[Event]:
+        store, found, after = self._store, list[Event](), 0
+        if not isinstance(store, KeepsEvents):
+            return []
+        while some := store.feed(self._scope, after, PAGE):
+            found, after = found + some, some[-1].seq
+        return found
+
+    def _known(self, pattern: str) -> FailurePattern:
+        known = self.failure(pattern)
+        if known is None:
+            raise NotFound(f"there is no failure pattern {pattern!r}; `engram learning failures` shows what there is")
+        return known
+
+    def _append(self, kind: str, body: dict[str, JsonValue]) -> None:
+        self._experience.flush(self._scope)
+        event = Event(self._sources.new_id(), kind, self._sources.now(), "", "", body)
+        self._events().append(self._scope, [event])
+
+    def _events(self) -> KeepsEvents:
+        if not isinstance(self._store, KeepsEvents):
+            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        return self._store

@@ -1,0 +1,172 @@
+"""Which parts of a message vary from one occurrence to the next: numbers, ids, paths, addresses, times, hosts."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MAX_CHARACTERS = 2000
+"""What lies behind this many characters of a line tells no two failures apart."""
+
+PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <func> <val> <*>".split())
+
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_CLOCK = r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?"
+_ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b))?"
+
+_TIMES = re.compile(
+    rf"(?<![\w.])(?:{_DAY},? {{1,2}})?(?:{_MONTH} {{1,2}}\d{{1,2}}|\d{{1,2}}[ -]{_MONTH}),?[ -](?:\d{{4}} )?{_CLOCK}"
+    rf"{_ZONE}(?: [A-Z]{{3,4}}\b)?(?: \d{{4}}\b)?"
+    rf"|(?<![\w./-])\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}(?:[T _]{_CLOCK}{_ZONE})?(?![\w/-])"
+    rf"|(?<![\w.:])\d{{1,2}}/\d{{1,2}}/\d{{2,4}}(?: {_CLOCK}{_ZONE})?(?!\w)"
+    rf"|(?<![\w.:]){_CLOCK}{_ZONE}(?![\w:])"
+    r"|(?<![\w:.>]):\d\d(?![\w:])"
+)
+
+_UNIT = (
+    "(?:[kKMGTP]i?[Bb]|[kKMGT]|bytes?|bits?|B|ns|us|µs|ms|s|m|h|d|msecs?|secs?|mins?|nanoseconds?|microseconds?|milliseconds?"
+    "|seconds?|minutes?|hours?|hrs?|days?|weeks?|[kMG]?[Hh]z|%)"
+)
+_LESS_THAN = re.compile(rf"[<>~≈](?=\d{{1,12}}(?:\.\d{{1,9}})? ?{_UNIT}(?![\w>]))")
+
+_WORD = re.compile(
+    r"<(?:num|id|path|url|host|email|time|str|func|val|\*)>"
+    r"|[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s\"'`<>()\[\]{},;|]+"
+    r"|(?<![\w:])::(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{1,4}(?![\w:])"
+    r"|(?<![\w:])(?:[0-9A-Fa-f]{1,4}:{1,2}){2,7}[0-9A-Fa-f]{1,4}(?![\w:])"
+    r"|\*{3,}\w*"
+    r"|(?<!\w)[A-Za-z]:[\\/][^\s\"'`<>|,;()\[\]{}]*"
+    r"|\\\\[\w.$-]+(?:\\[^\s\"'`<>|*?,;()\[\]{}]+)+"
+    r"|(?<![\w>/.])(?:~|\.{1,2})?/[\w.@%+$~:=&?#-]+(?:/[\w.@%+$~:=&?#-]*)*"
+    r"|[-+#$]?[\w][\w@$%+~#-]*(?:[./][\w@$%+~#-]+)*"
+)
+
+_KEPT = frozenset(
+    """utf-8 utf8 utf-16 utf16 utf-32 latin-1 latin1 iso-8859-1 cp1252 ipv4 ipv6 int8 int16 int32 int64 uint8
+    uint16 uint32 uint64 float16 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 base64 base32
+    md5 sha1 sha-1 sha256 sha-256 sha512 http/1.0 http/1.1 http/2 http2 x86 x86_64 x64 amd64 arm64 win32 python2
+    python3 es5 es6 s3 ec2 oauth2 oauth1 k8s i18n l10n log4j slf4j web3 p2p psycopg2 urllib3 boto3 jinja2
+    sqlite3 bs4 h2 h5py mp3 mp4 l1 l2 l3 2d 3d""".split()
+)
+"""Words of the trade that hold a digit and never vary."""
+
+_CONSTANTS = frozenset("true false null none nil nan".split())
+_DOMAINS = frozenset(
+    "com org net edu gov mil io dev app info biz local localdomain internal lan corp cloud arpa".split()
+)
+_COUNTRIES = frozenset(
+    """ar at au be br ca ch cn co cz de dk es eu fi fr gr hk hu id ie il in it jp kr me mx my nl no nz pl pt ro ru se sg
+    si sk th tr tw ua uk us vn za""".split()
+)
+_REGISTRIES = frozenset("ac co com edu gob gov go ne net or org".split())
+
+_NUMBER = re.compile(r"[-+#$]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d+)?%?")
+_NUMBER_WITH_UNIT = re.compile(rf"([-+]?\d+(?:\.\d+)?)({_UNIT})")
+_EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_FILE = frozenset(
+    """py js ts jsx tsx mjs cjs java kt go rs rb php c cc cpp h hpp cs swift scala sh bash json yaml yml toml ini
+    cfg conf xml html css md txt csv tsv log lock sql db sqlite pdf docx doc xlsx xls pptx zip tar gz tgz jar
+    war so dll exe o a png jpg jpeg gif svg ipynb parquet pyc pem key crt env properties""".split()
+)
+
+_QUOTED = re.compile(
+    r"(?<![\w\\])\"[^\"\n]{0,400}\"(?!\w)"
+    r"|(?<![\w\\])'[^'\n]{0,400}'(?!\w)"
+    r"|`[^`'\n]{0,400}[`'](?!\w)|`[^`\n]{0,400}`"
+    r"|‘[^’\n]{0,400}’|“[^”\n]{0,400}”|«[^»\n]{0,400}»"
+)
+_LIST = re.compile(r"<(str|num|id|path|host|val)>(?:(?:, (?:and |or )?| and | or |,)<\1>)+")
+_CALL = re.compile(r"(?<![\w.<>])[A-Za-z_][\w.<>]{0,100}\(\)")
+_ROUNDS = 8
+"""What was masked can bring two quotation marks together; more than a few rounds never happened."""
+_DIGIT = re.compile(r"\d")
+_SPACES = re.compile(r"\s+")
+
+
+def mask(text: str) -> str:
+    """The text with everything that looks variable replaced by its kind; masking twice changes nothing.
+
+    Words in quotation marks stay: in a log they are often constant.
+    """
+    line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
+    if _DIGIT.search(line):
+        line = _LESS_THAN.sub("", line)
+        line = _TIMES.sub("<time>", line)
+    return _WORD.sub(_masked, line)
+
+
+def mask_message(text: str) -> str:
+    """Like `mask` for the message of an error, where quoted values, lists of values and names of functions vary too."""
+    line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
+    for _ in range(_ROUNDS):
+        before, line = line, _LIST.sub(r"<\1>", mask(_CALL.sub("<func>()", _QUOTED.sub("<str>", line))))
+        if line == before:
+            break
+    return line
+
+
+def cut(text: str, limit: int) -> str:
+    """A text that is not longer than the limit: its start and its end, because the middle is what varies most."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - limit // 4 - 3]} … {text[len(text) - limit // 4 :]}"
+
+
+def _masked(found: re.Match[str]) -> str:
+    word = found[0]
+    bare = word.rstrip(":") if word[-1] == ":" else word
+    return kind_of(bare) + word[len(bare) :]
+
+
+@lru_cache(maxsize=50_000)
+def kind_of(word: str) -> str:
+    """The placeholder of a word that looks variable, else the word itself."""
+    if word in PLACEHOLDERS or word.isalpha():
+        return "<val>" if word.lower() in _CONSTANTS else word
+    if "://" in word:
+        return "<url>"
+    if word[0] == "*":
+        return "<val>"
+    if word[0] in "/\\~" or word[1:3] in (":\\", ":/") or word[:2] in ("./", "..", ".\\"):
+        return "<path>"
+    if _EMAIL.fullmatch(word):
+        return "<email>"
+    digits = _DIGIT.search(word) is not None
+    if "/" in word:
+        return _of_slashes(word, digits)
+    if "." in word and (named := _of_dots(word)):
+        return named
+    if not digits:
+        return word
+    if word.lower() in _KEPT:
+        return word
+    if _NUMBER.fullmatch(word):
+        return "<num>"
+    if measured := _NUMBER_WITH_UNIT.fullmatch(word):
+        return f"<num>{measured[2]}"
+    return "<id>"
+
+
+def _of_slashes(word: str, digits: bool) -> str:
+    last = word.rsplit("/", 1)[1]
+    if word.lower() in _KEPT:
+        return word
+    if digits or word.count("/") > 1 or ("." in last and last.rpartition(".")[2].lower() in _FILE):
+        return "<path>"
+    return word
+
+
+def _of_dots(word: str) -> str:
+    """A host or a file, by its last part; a dotted name such as a Java class is neither."""
+    parts = word.lower().split(".")
+    last = parts[-1]
+    if all(part.isdigit() for part in parts):
+        return "<host>" if len(parts) == 4 else "<num>"
+    if last in _DOMAINS and parts[0] not in _DOMAINS:
+        return "<host>"
+    if len(parts) > 2 and last in _COUNTRIES and (parts[-2] in _REGISTRIES or _DIGIT.search(word)):
+        return "<host>"
+    if last in _FILE and len(last) > 1 and len(parts) == 2:
+        return "<path>"
+    return ""

@@ -1,0 +1,384 @@
+"""Whether an action may go ahead: what is known of it in such contexts, weighed by nearness and age.
+
+Evidence comes in three rings: the very same action in the same context, the same with other values, and similar ones.
+Each ring starts from what the wider one says and is moved by its own episodes; older ones count less, in time and by
+what came after them, so that something mended or newly broken is noticed. What is refused can never prove itself: so
+after a number of refusals, which grows with the failures, one try is let through. No embeddings: the same question gets
+the same answer, in little time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from engram.ids import from_micros, micros
+from engram.learn import actions
+from engram.learn.accounts import Account, Match
+from engram.learn.actions import Action, Context, same_action, same_context
+from engram.learn.beta import Beta
+from engram.learn.failures import GOOD, PatternRecognizer, Watch
+from engram.learn.patterns import Pattern
+from engram.learn.strategies import generate_prevention_strategies
+from engram.model.failure import CheckStatus, Decision, KnownFailure, Remedy, Verdict
+from engram.words import index_terms
+
+__all__ = ["SETTINGS", "Settings", "check", "generate_prevention_strategies"]
+
+VERY_SAME, SAME, SIMILAR = 0, 1, 2
+SHOWN = 5
+EPISODES = 5
+NAMED = 0.6
+"""How much a failure whose message names the action is taken to be about it."""
+TRY = "it was refused often since it last failed; a try will tell whether it still does"
+COMPARED = 48
+"""Accounts of other actions that are looked at for what works instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How evidence is weighed, and how much of it a warning and a block need."""
+
+    half_life: timedelta = timedelta(days=90)
+    refusals: float = 3.0
+    """After so many refusals for every failure in a row one try is let through; 0 for never."""
+    patience: float = 2.5
+    """How many times as many refusals it takes at most."""
+    fading: float = 0.8
+    """What an episode is worth after another one of full weight came after it."""
+    mended: float = 0.3
+    """What a failure is worth besides after a success."""
+    broken: float = 0.5
+    """What a success is worth besides after a failure, which may be chance."""
+    unknown: float = 0.15
+    """The share of failures that is expected of an action nobody tried."""
+    hold: float = 2.0
+    """How strongly each ring is held by the wider one: as by so many episodes."""
+    other_values: float = 0.6
+    """What an episode is worth for the same action with other values."""
+    everywhere: float = 0.6
+    """What a failure is worth, at least, that strikes all kinds of actions."""
+    warn: float = 1 / 3
+    """The expected share of failures from which on there is a warning."""
+    block: float = 0.6
+    """The probability that it fails more often than not, from which on it is blocked."""
+    repeated: int = 2
+    """The failures a block needs."""
+    near: float = 0.8
+    """The similarity a block needs, if the action was never tried in this very context."""
+
+
+SETTINGS = Settings()
+
+
+class _Piece(NamedTuple):
+    """One episode as evidence."""
+
+    ring: int
+    at: int
+    weight: float
+    quality: float
+    pattern: str | None
+    same: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """What the evidence comes to."""
+
+    rate: Beta
+    failures: int
+    succeeded_last: bool
+    only_failed: bool
+    """Whether the very same was tried lately, and failed every time."""
+    nearest: float
+
+
+def check(
+    known: PatternRecognizer,
+    action: str,
+    context: str = "",
+    *,
+    now: datetime,
+    features: frozenset[str] = frozenset(),
+    environment: str = "",
+    settings: Settings = SETTINGS,
+) -> Verdict:
+    """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
+
+    What is not known is allowed, with empty lists.
+    """
+    asked, place = actions.action(action), actions.context(context, features, environment)
+    matches = known.ledger.matches(asked, place) if asked.key else []
+    named = _named(known, asked, place)
+    rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
+    failed = [match for match in matches if any(one.quality < GOOD for one in match.account.episodes)]
+    if not failed and not named and not rules:
+        reason = "it worked before" if matches else "nothing is known about it"
+        return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
+    time = micros(now)
+    pieces = _pieces(known, matches, named, asked, time, settings)
+    belief = _weigh(pieces, failed, settings)
+    sure = 1 - belief.rate.below(0.5)
+    patterns = _patterns(known, pieces)
+    status = _status(known, patterns[0]) if patterns else "active"
+    decision = _restrained(_decide(belief, sure, settings), status, pieces, failed, settings)
+    due = decision != "allow" and _due(failed, settings)
+    decision = "allow" if due else decision
+    spoke = _speaking(known, patterns, rules, decision)
+    if decision == "allow" and any(watch.status != "retired" for watch in rules):
+        decision = "warn"
+    return Verdict(
+        decision=decision,
+        action=action,
+        context=context,
+        failures=_failures(known, failed, named),
+        instead=_instead(known, patterns, asked, place, time, settings) if decision != "allow" else (),
+        confidence=min(max(sure, 0.0), 1.0),
+        failure_rate=belief.rate.mean,
+        reason=TRY if due and decision == "allow" else _reason(decision, failed, named, rules),
+        checks=tuple(spoke) if decision != "allow" else (),
+    )
+
+
+def _applies(watch: Watch, asked: Action, place: Context) -> bool:
+    own = actions.context(watch.context, watch.features)
+    return same_action(actions.action(watch.action), asked) * same_context(own, place) >= 0.6
+
+
+def _named(known: PatternRecognizer, asked: Action, place: Context) -> list[Pattern]:
+    """Failures that nobody said an action for, but whose message names this one."""
+    words = tuple(term for word in asked.head for term in index_terms(word))
+    return [pattern for pattern in known.shelf.naming(words)[:SHOWN] if _happens_in(pattern, place)]
+
+
+def _happens_in(pattern: Pattern, place: Context) -> bool:
+    contexts = [actions.context(text) for text in islice(pattern.contexts, COMPARED)]
+    return not contexts or any(same_context(context, place) >= 0.5 for context in contexts)
+
+
+def _pieces(
+    known: PatternRecognizer,
+    matches: Sequence[Match],
+    named: Sequence[Pattern],
+    asked: Action,
+    now: int,
+    settings: Settings,
+) -> list[_Piece]:
+    """Every episode that counts, the newest first, with what it is worth."""
+    found, worth = list[_Piece](), dict[str, float]()
+    head = " ".join(asked.head)
+    for match in matches:
+        same = match.similarity == 1
+        for one in match.account.episodes:
+            ring = SIMILAR if not same else VERY_SAME if one.exact == asked.exact else SAME
+            weight = settings.other_values if ring == SAME else match.similarity**2
+            if one.pattern is not None:
+                if one.pattern not in worth:
+                    share = known.shelf.patterns[one.pattern].share(head)
+                    worth[one.pattern] = min(1.0, max(settings.everywhere, 3 * share))
+                weight *= worth[one.pattern]
+            found.append(_Piece(ring, one.at, weight, one.quality, one.pattern, one.exact == asked.exact))
+    for pattern in named:
+        times = sorted(pattern.times.values())[-EPISODES:]
+        found += [_Piece(SIMILAR, at, NAMED**2, 0.0, pattern.id) for at in times]
+    found.sort(key=lambda piece: (-piece.at, piece.ring))
+    return _aged(found, now, settings)
+
+
+def _aged(pieces: Iterable[_Piece], now: int, settings: Settings) -> list[_Piece]:
+    """The pieces, the newest first, with the weight that age and what came later leave them.
+
+    What the very same action did elsewhere tells about it here; what it did with other values does not.
+    """
+    aged = list[_Piece]()
+    half_life = settings.half_life / timedelta(microseconds=1)
+    good, bad = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
+    same_good, same_bad = 0.0, 0.0
+    for piece in pieces:
+        ring = piece.ring
+        newer = good[ring] + bad[ring]
+        gained, lost = (same_good, same_bad) if ring == VERY_SAME else (good[ring], bad[ring])
+        against = settings.broken ** (piece.quality * lost) * settings.mended ** ((1 - piece.quality) * gained)
+        kept: float = settings.fading**newer * against
+        weight: float = piece.weight * kept * 0.5 ** (max(0, now - piece.at) / half_life)
+        aged.append(_Piece(ring, piece.at, weight, piece.quality, piece.pattern, piece.same))
+        good[ring] += piece.weight * piece.quality
+        bad[ring] += piece.weight * (1 - piece.quality)
+        if piece.same:
+            same_good += piece.weight * piece.quality
+            same_bad += piece.weight * (1 - piece.quality)
+    return aged
+
+
+def _weigh(pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings) -> _Belief:
+    """What the rings say together, from the widest to the narrowest that has anything to say."""
+    rate = Beta(settings.hold * settings.unknown, settings.hold * (1 - settings.unknown))
+    for ring in (SIMILAR, SAME, VERY_SAME):
+        own = [piece for piece in pieces if piece.ring == ring]
+        if own:
+            broke = sum(piece.weight * (1 - piece.quality) for piece in own)
+            worked = sum(piece.weight * piece.quality for piece in own)
+            rate = Beta(settings.hold * rate.mean + broke, settings.hold * (1 - rate.mean) + worked)
+    here = [piece for piece in pieces if piece.ring != SIMILAR] or pieces
+    last = min(pieces, key=lambda piece: (piece.ring, -piece.at), default=None)
+    nearest = max((match.similarity for match in failed), default=0.0)
+    failures = sum(1 for piece in here if piece.quality < GOOD)
+    very_same = [piece for piece in pieces if piece.ring == VERY_SAME]
+    only_failed = bool(very_same) and all(piece.quality < GOOD for piece in very_same)
+    fresh = sum(piece.weight for piece in very_same) >= settings.warn
+    return _Belief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
+
+
+def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
+    if belief.rate.mean < settings.warn:
+        return "warn" if belief.only_failed else "allow"
+    often = belief.failures >= settings.repeated and belief.nearest >= settings.near
+    return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
+
+
+def _due(failed: Sequence[Match], settings: Settings) -> bool:
+    """Whether the nearest of what failed was refused so often since that only another try can tell."""
+    if not failed or not settings.refusals:
+        return False
+    account = failed[0].account
+    newest = sorted(account.episodes, key=lambda one: -one.at)
+    times = next((place for place, one in enumerate(newest) if one.quality >= GOOD), len(newest))
+    return account.refused >= settings.refusals * min(settings.patience, max(times, 1))
+
+
+def _patterns(known: PatternRecognizer, pieces: Sequence[_Piece]) -> list[Pattern]:
+    """The patterns of the failures among the evidence, the weightiest first."""
+    weights = dict[str, float]()
+    for piece in pieces:
+        if piece.pattern is not None and piece.quality < GOOD:
+            weights[piece.pattern] = weights.get(piece.pattern, 0.0) + piece.weight
+    return [known.shelf.patterns[id] for id in sorted(weights, key=lambda id: (-weights[id], id))]
+
+
+def _restrained(
+    decision: Decision, status: CheckStatus, pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings
+) -> Decision:
+    """What the check of the weightiest failure may say: a retired one nothing, a loosened one warns of what is near."""
+    if decision == "allow" or status == "active":
+        return decision
+    here = [piece for piece in pieces if piece.ring != SIMILAR]
+    if status == "retired" or not here:
+        return "allow"
+    return "warn" if _weigh(here, failed, settings).rate.mean >= 0.5 else "allow"
+
+
+def _status(known: PatternRecognizer, pattern: Pattern) -> CheckStatus:
+    """The status of the least restrained check of a pattern; a pattern without one is not restrained."""
+    found = {known.checks[id].status for id in pattern.checks}
+    order: tuple[CheckStatus, ...] = ("active", "loosened", "retired")
+    return next((status for status in order if status in found), "active")
+
+
+def _speaking(
+    known: PatternRecognizer, patterns: Sequence[Pattern], rules: Sequence[Watch], decision: Decision
+) -> list[str]:
+    """The ids of the checks that speak up, each once."""
+    own = [id for pattern in patterns[:SHOWN] for id in pattern.checks] if decision != "allow" else []
+    active = [id for id in own if known.checks[id].status != "retired" and not known.checks[id].action]
+    return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
+
+
+def _failures(known: PatternRecognizer, failed: Sequence[Match], named: Sequence[Pattern]) -> tuple[KnownFailure, ...]:
+    found = [_known_failure(known, match) for match in failed[:SHOWN]]
+    for pattern in named:
+        newest = sorted(pattern.times.items(), key=lambda one: (-one[1], one[0]))
+        found.append(
+            KnownFailure(
+                pattern_id=pattern.id,
+                name=pattern.name,
+                error_signature=pattern.signature,
+                action="",
+                context=next(iter(pattern.contexts), ""),
+                similarity=NAMED,
+                failures=len(newest),
+                successes=0,
+                last_seen=from_micros(newest[0][1]),
+                episodes=tuple(id for id, _ in newest[:EPISODES]),
+            )
+        )
+    return tuple(found[:SHOWN])
+
+
+def _known_failure(known: PatternRecognizer, match: Match) -> KnownFailure:
+    account = match.account
+    failed = sorted((one for one in account.episodes if one.quality < GOOD), key=lambda one: -one.at)
+    pattern = next((known.shelf.patterns[one.pattern] for one in failed if one.pattern), None)
+    return KnownFailure(
+        pattern_id=pattern.id if pattern else "",
+        name=pattern.name if pattern else "",
+        error_signature=pattern.signature if pattern else "",
+        action=account.action_text,
+        context=account.context_text,
+        similarity=match.similarity,
+        failures=len(failed),
+        successes=len(account.episodes) - len(failed),
+        last_seen=from_micros(failed[0].at),
+        episodes=tuple(one.id for one in failed[:EPISODES]),
+    )
+
+
+def _instead(
+    known: PatternRecognizer,
+    patterns: Sequence[Pattern],
+    asked: Action,
+    place: Context,
+    now: int,
+    settings: Settings,
+) -> tuple[Remedy, ...]:
+    """Solutions that helped more often than not, and other actions that mostly succeed here; the best first."""
+    found = dict[tuple[str, str], Remedy]()
+    for pattern in patterns[:SHOWN]:
+        for one in pattern.ranked()[:SHOWN]:
+            if one.rate > GOOD:
+                found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
+    for match in known.ledger.others(asked, place)[:COMPARED]:
+        good = _working(match.account, match.context, now, settings)
+        if good is not None:
+            found.setdefault(("action", match.account.action.key), good)
+    ranked = sorted(found.values(), key=lambda one: (-one.success_rate, -one.attempts, one.kind, one.text))
+    return tuple(ranked[:SHOWN])
+
+
+def _solution(text: str, rate: float, tried: int, episodes: Sequence[str]) -> Remedy:
+    newest = tuple(reversed(episodes[-EPISODES:]))
+    return Remedy(kind="solution", text=text, success_rate=rate, attempts=tried, episodes=newest)
+
+
+def _working(account: Account, near: float, now: int, settings: Settings) -> Remedy | None:
+    """An action that is expected to succeed more often than not, from its own episodes."""
+    newest = sorted(account.episodes, key=lambda one: -one.at)
+    pieces = _aged([_Piece(VERY_SAME, one.at, near, one.quality, None) for one in newest], now, settings)
+    rate = (1 + sum(one.weight * one.quality for one in pieces)) / (2 + sum(one.weight for one in pieces))
+    good = tuple(one.id for one in newest if one.quality >= GOOD)
+    if rate <= GOOD or not good:
+        return None
+    return Remedy(
+        kind="action",
+        text=account.action_text,
+        success_rate=min(rate, 1.0),
+        attempts=account.tried,
+        episodes=good[:EPISODES],
+    )
+
+
+def _reason(decision: Decision, failed: Sequence[Match], named: Sequence[Pattern], rules: Sequence[Watch]) -> str:
+    if decision == "allow":
+        return "it failed before, but what is known does not speak against it now"
+    if failed:
+        account = failed[0].account
+        times = sum(1 for one in account.episodes if one.quality < GOOD)
+        where = "in this context" if failed[0].context == 1 else "in a similar context"
+        what = "it" if failed[0].action == 1 else "a similar action"
+        return f"{what} failed {times} of {len(account.episodes)} times {where}"
+    if named:
+        return f"a failure that names it was seen {len(named[0].times)} times"
+    return f"a check asks to verify first: {rules[0].verify or rules[0].name or rules[0].action}"

@@ -1,0 +1,123 @@
+"""What the evidence of one or several agents says together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engram.learn.agreement import agreement
+from engram.learn.decisions import EVERYTHING, Episode
+from engram.learn.factors import FALSE_DISCOVERIES
+from engram.learn.groups import Group, distinct, grouped
+from engram.learn.successes import patterns_of
+from engram.learn.tree import CONFIDENCE, decision_template, rate_interval
+from engram.model.success import Contribution, DecisionTemplate, PooledRate, Synthesis
+from engram.words import normal_form
+
+__all__ = ["KnowledgeSynthesizer", "agreement"]
+
+LEAST_EPISODES = 4
+"""Episodes there must be in a group before it gets a decision template."""
+
+_Tallies = dict[tuple[str, str], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeSynthesizer:
+    """Turns episodes, each marked with whose it is and how far that agent is trusted, into knowledge.
+
+    The result depends on the set of episodes alone: not on their order, and not on how often one is given.
+    """
+
+    confidence_threshold: float = CONFIDENCE
+    false_discoveries: float = FALSE_DISCOVERIES
+
+    def synthesize(
+        self, episodes: Iterable[Episode], *, runs: Sequence[Sequence[Episode]] = (), own: str | None = None
+    ) -> Synthesis:
+        """Decision templates, success patterns and pooled rates, as `own` sees them, or nobody in particular.
+
+        The others' evidence counts by their trust times how far their outcomes agree with one's own; when nobody
+        asks, with those of all the others together.
+        """
+        groups = grouped([*episodes, *(episode for run in runs for episode in run)])
+        weights = agent_weights(groups, own)
+        weighted = [_weighted(group, weights) for group in groups]
+        templates = (self._template(group.signature, group.episodes) for group in weighted)
+        overall = [episode for group in weighted for episode in group.episodes] if len(weighted) > 1 else []
+        return Synthesis(
+            patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries),
+            templates=tuple(
+                template for template in (*templates, self._template(EVERYTHING, overall)) if template is not None
+            ),
+            rates=tuple(rate for group in weighted for rate in _rates(group)),
+            weights=weights,
+        )
+
+    def _template(self, signature: str, episodes: Sequence[Episode]) -> DecisionTemplate | None:
+        if len(episodes) < LEAST_EPISODES:
+            return None
+        return decision_template(episodes, signature, confidence_threshold=self.confidence_threshold)
+
+
+def agent_weights(groups: Iterable[Group], own: str | None = None) -> dict[str, float]:
+    """What each agent's outcomes count for `own`; for nobody in particular, by agreement with all the others.
+
+    One's own count fully, and so do those of a single agent.
+    """
+    tallies: dict[str, _Tallies] = defaultdict(dict)
+    for group in groups:
+        for episode in group.episodes:
+            key = (group.signature, normal_form(episode.action))
+            attempts, quality = tallies[episode.agent].get(key, (0.0, 0.0))
+            tallies[episode.agent][key] = attempts + 1, quality + episode.quality
+    if len(tallies) == 1 and own is None:
+        return dict.fromkeys(tallies, 1.0)
+    weights = {}
+    for agent, theirs in sorted(tallies.items()):
+        mine = tallies.get(own, {}) if own is not None else _together(tallies, agent)
+        weights[agent] = 1.0 if agent == own else agreement(mine, theirs)
+    return weights
+
+
+def _together(tallies: Mapping[str, _Tallies], without: str) -> _Tallies:
+    total: _Tallies = {}
+    for agent, known in sorted(tallies.items()):
+        if agent == without:
+            continue
+        for key, (attempts, quality) in known.items():
+            before, sum_before = total.get(key, (0.0, 0.0))
+            total[key] = before + attempts, sum_before + quality
+    return total
+
+
+def _weighted(group: Group, weights: Mapping[str, float]) -> Group:
+    episodes = (replace(episode, trust=episode.trust * weights[episode.agent]) for episode in group.episodes)
+    return Group(group.signature, tuple(distinct(episodes)))
+
+
+def _rates(group: Group) -> list[PooledRate]:
+    by_action: dict[str, list[Episode]] = defaultdict(list)
+    for episode in group.episodes:
+        by_action[normal_form(episode.action)].append(episode)
+    return [_rate(group.signature, episodes) for _, episodes in sorted(by_action.items())]
+
+
+def _rate(signature: str, episodes: Sequence[Episode]) -> PooledRate:
+    by_agent: dict[str, list[Episode]] = defaultdict(list)
+    for episode in episodes:
+        by_agent[episode.agent].append(episode)
+    good = sum(episode.trust * episode.quality for episode in episodes)
+    bad = sum(episode.trust * (1 - episode.quality) for episode in episodes)
+    return PooledRate(
+        context_signature=signature,
+        action=episodes[0].action,
+        success_rate=(1 + good) / (2 + good + bad),
+        interval=rate_interval(good, bad),
+        attempts=len(episodes),
+        contributions=tuple(
+            Contribution(agent=agent, attempts=len(several), weight=sum(episode.trust for episode in several))
+            for agent, several in sorted(by_agent.items())
+        ),
+    )

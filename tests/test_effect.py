@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.learn.beta import Beta
+from engram.learn.effect import Counts, effect, failure_rate, next_status
+from engram.model import CheckStatus
+
+
+def counts(before: tuple[int, float], after: tuple[int, float], ahead: list[float] | None = None) -> Counts:
+    return Counts(before[0], before[1], after[0], after[1], ahead or [])
+
+
+def test_rates_come_with_the_interval_of_the_belief() -> None:
+    rate = failure_rate(10, 4)
+    assert rate.rate == pytest.approx(5 / 12)
+    assert rate.interval == pytest.approx(Beta(5, 7).interval())
+
+
+def test_without_opportunities_nothing_is_known() -> None:
+    nothing = effect(Counts())
+    assert nothing.difference == 0
+    assert nothing.helps == pytest.approx(0.5, abs=0.01)
+    assert nothing.interval[0] < -0.7
+    assert nothing.interval[1] > 0.7
+
+
+def test_fewer_failures_after_it_spoke_mean_that_a_check_helps() -> None:
+    good = effect(counts((20, 16), (20, 1)))
+    assert good.helps > 0.99
+    assert 0 < good.interval[0] < good.difference < good.interval[1]
+    bad = effect(counts((20, 1), (20, 16)))
+    assert bad.helps < 0.01
+    assert bad.interval[1] < 0
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_the_difference_lies_in_its_interval_and_the_sides_can_be_swapped(a: int, b: int, c: int, d: int) -> None:
+    one = effect(counts((a + b, a), (c + d, c)))
+    other = effect(counts((c + d, c), (a + b, a)))
+    assert one.interval[0] - 0.01 <= one.difference <= one.interval[1] + 0.01
+    assert one.helps == pytest.approx(1 - other.helps, abs=1e-6)
+    assert one.interval[0] == pytest.approx(-other.interval[1], abs=0.01)
+
+
+def test_a_check_that_does_not_help_is_retired_but_not_at_once() -> None:
+    assert next_status("active", counts((20, 4), (4, 4))) == "active"
+    assert next_status("active", counts((20, 4), (10, 8))) == "retired"
+    assert next_status("active", counts((20, 16), (10, 1))) == "active"
+
+
+def test_one_that_fires_on_success_is_loosened_and_tightened_when_it_fails_again() -> None:
+    wolf = counts((5, 5), (4, 0), [1.0, 1.0, 1.0, 1.0])
+    assert next_status("active", wolf) == "loosened"
+    assert next_status("loosened", wolf) == "loosened"
+    assert next_status("loosened", counts((5, 5), (6, 5), [1.0, 0.0, 0.0, 0.0, 0.0])) == "active"
+    assert next_status("active", counts((5, 5), (2, 0), [1.0, 1.0])) == "active"
+
+
+def test_one_that_only_warns_and_is_always_wrong_is_retired() -> None:
+    assert next_status("loosened", counts((5, 5), (10, 0), [1.0] * 10)) == "retired"
+
+
+def test_a_retired_check_comes_back_only_when_it_fails_without_it() -> None:
+    retired = counts((20, 10), (10, 8))
+    retired.turn("retired")
+    assert next_status("retired", retired) == "retired"
+    for _ in range(5):
+        retired.silent(1.0)
+    assert next_status("retired", retired) == "retired"
+    for _ in range(12):
+        retired.silent(0.0)
+    counted = counts((20, 10), (10, 2))
+    counted.turn("retired")
+    for _ in range(4):
+        counted.silent(0.0)
+    assert next_status("retired", counted) == "active"
+    counted.turn("active")
+    assert (counted.after, counted.ahead) == (0, [])
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from([0.0, 0.5, 1.0])), max_size=60),
+)
+def test_the_status_never_flutters_without_new_counts(events: list[tuple[bool, bool, float]]) -> None:
+    counted, status = Counts(), "active"
+    for spoke, ahead, quality in events:
+        if spoke:
+            counted.spoken(quality, ahead=ahead)
+        else:
+            counted.silent(quality)
+        new: CheckStatus = next_status(status, counted)  # type: ignore[arg-type]
+        if new != status:
+            counted.turn(new)
+            status = new
+            assert next_status(new, counted) == new
+
+
+def test_what_was_counted_can_be_taken_back() -> None:
+    counted = counts((3, 1), (2, 1), [1.0])
+    counted.spoken(0.0, ahead=True)
+    counted.silent(0.5)
+    counted.spoken(0.0, ahead=True, times=-1)
+    counted.silent(0.5, times=-1)
+    assert (counted.before, counted.before_failed, counted.after, counted.after_failed, counted.ahead) == (
+        3,
+        1,
+        2,
+        1,
+        [1.0],
+    )

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engram.learn.failures import Happening, PatternRecognizer
+from engram.learn.strategies import check_name, generate_prevention_strategies, pattern_name
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Story:
+    """Happenings five minutes apart, folded as they are told."""
+
+    def __init__(self) -> None:
+        self.known = PatternRecognizer()
+        self.told: list[Happening] = []
+
+    def tell(self, kind: Any, **fields: Any) -> str:
+        number = len(self.told)
+        event = Happening(kind, f"e{number}", START + timedelta(minutes=5 * number), **{"agent": "alice", **fields})
+        self.told.append(event)
+        self.known.fold(event)
+        return event.id
+
+
+def npm(package: str) -> str:
+    return f"npm ERR! network timeout at: https://registry.example.com/{package}"
+
+
+def test_the_same_failure_at_another_time_and_place_is_one_pattern() -> None:
+    story = Story()
+    first = story.tell("failure", error=npm("a"), action="npm install", context="CI build", environment="ci")
+    last = story.tell("failure", error=npm("b"), action="npm install", context="CI build", environment="ci")
+    story.tell("failure", error="PermissionError: [Errno 13] Permission denied: '/srv/a'", action="make release")
+    patterns = story.known.patterns()
+    assert [(one.name, one.occurrence_count, one.recurring) for one in patterns] == [
+        ("make-release-permission-denied", 1, False),
+        ("npm-install-timeout", 2, True),
+    ]
+    pattern = patterns[1]
+    assert (pattern.first_seen, pattern.last_seen) == (START, START + timedelta(minutes=5))
+    assert pattern.episodes == (last, first)
+    assert pattern.environments == ("ci",)
+    assert pattern.actions == ("npm install",)
+    assert pattern.contexts == ("CI build",)
+    assert pattern.agents == ("alice",)
+
+
+def test_errors_of_different_kinds_are_never_one_pattern() -> None:
+    story = Story()
+    story.tell("failure", error="TimeoutError: cannot open the connection to the primary database server")
+    story.tell("failure", error="PermissionError: cannot open the connection to the primary database server")
+    assert len(story.known.patterns()) == 2
+    assert story.known.find("ValueError: cannot open the connection to the primary database server") is None
+
+
+def test_a_similar_message_of_the_same_kind_is_the_same_failure() -> None:
+    story = Story()
+    story.tell("failure", error="TimeoutError: cannot open the connection to the primary database server")
+    story.tell("failure", error="KeyError: 'x'")
+    found = story.known.find("TimeoutError: cannot open connection to the primary database server again")
+    assert found is not None
+    assert found.kind == "TimeoutError"
+    assert story.known.find("TimeoutError: the queue of the printer did not drain") is None
+
+
+def test_an_error_that_says_nothing_is_told_apart_by_what_was_done() -> None:
+    story = Story()
+    story.tell("failure", error="exit 1", action="npm install")
+    story.tell("failure", error="exit 1", action="pytest -q")
+    story.tell("failure", error="exit 1", action="npm install")
+    assert sorted(one.occurrence_count for one in story.known.patterns()) == [1, 2]
+
+
+def test_asking_teaches_nothing() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install")
+    before = story.known.dump()
+    assert story.known.find(npm("zzz")) is not None
+    assert story.known.find("something else went wrong entirely") is None
+    story.known.patterns()
+    assert story.known.dump() == before
+
+
+def test_every_solution_has_its_own_rate_and_one_that_did_not_help_is_known_as_such() -> None:
+    story = Story()
+    failure = story.tell("failure", error=npm("a"), action="npm install", solution="Clear the npm cache")
+    story.tell("solution", subject=failure, solution="clear the npm cache", helped=1.0, agent="bob")
+    story.tell("solution", subject="npm-install-timeout", solution="try again at once", helped=0.0)
+    story.tell("solution", error=npm("c"), solution="try again at once", helped=0.0)
+    (pattern,) = story.known.patterns()
+    good, bad = pattern.known_solutions
+    assert (good.text, good.tried, good.helped, good.success_rate) == ("Clear the npm cache", 2, 2.0, 0.75)
+    assert good.agents == ("alice", "bob")
+    assert (bad.text, bad.tried, bad.helped, bad.success_rate) == ("try again at once", 2, 0.0, 0.25)
+    assert good.interval[0] < 0.75 < good.interval[1]
+    assert pattern.occurrence_count == 1
+
+
+def test_a_solution_for_an_unknown_failure_makes_it_known() -> None:
+    story = Story()
+    story.tell("solution", error=npm("a"), action="npm install", solution="clear the npm cache")
+    story.tell("solution", subject="nobody", solution="pray")
+    (pattern,) = story.known.patterns()
+    assert [one.text for one in pattern.known_solutions] == ["clear the npm cache"]
+
+
+def test_a_decision_that_failed_is_a_known_failure_even_without_an_error() -> None:
+    story = Story()
+    story.tell("decision", action="increase-timeout", context="api-auth-timeout", quality=0.0)
+    story.tell("decision", action="retry-with-backoff", context="api-auth-timeout", quality=1.0)
+    (pattern,) = story.known.patterns()
+    assert pattern.error_signature == "increase-timeout failed in api-auth-timeout"
+    assert pattern.actions == ("increase-timeout",)
+
+
+def test_the_error_of_a_recorded_decision_is_the_same_occurrence() -> None:
+    story = Story()
+    decision = story.tell("decision", action="npm install", context="CI", quality=0.0)
+    failure = story.tell("failure", subject=decision, error=npm("a"), solution="clear the npm cache")
+    (pattern,) = story.known.patterns()
+    assert (pattern.name, pattern.occurrence_count) == ("npm-install-timeout", 1)
+    found = story.known.pattern(failure)
+    assert found is not None
+    assert found.pattern_id == pattern.pattern_id
+
+
+def test_the_last_outcome_of_a_decision_counts() -> None:
+    story = Story()
+    decision = story.tell("decision", action="npm install", context="CI")
+    assert story.known.patterns() == []
+    story.tell("outcome", subject=decision, quality=0.0, error=npm("a"))
+    assert [one.occurrence_count for one in story.known.patterns()] == [1]
+    story.tell("outcome", subject=decision, quality=1.0)
+    assert story.known.patterns() == []
+    story.tell("outcome", subject="nobody", quality=0.0)
+    assert story.known.patterns() == []
+
+
+def test_a_check_is_suggested_once_a_failure_came_back_or_was_solved() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", context="CI build")
+    assert story.known.prevention_checks() == []
+    story.tell("failure", error=npm("b"), action="npm install", context="CI build")
+    (check,) = story.known.prevention_checks()
+    assert check.name == "verify-npm-install-timeout"
+    story.tell("solution", subject="npm-install-timeout", solution="Clear the npm cache")
+    (check,) = story.known.prevention_checks()
+    assert check.name == "verify-npm-cache-status"
+    assert check.stage == "development"
+    assert check.command is None
+    assert "Clear the npm cache" in check.verify
+    assert "npm install" in check.rule
+    assert "CI build" in check.rule
+    (pattern,) = story.known.patterns()
+    assert pattern.prevention_checks == (check,)
+    assert story.known.prevention_check("verify-npm-cache-status") == check
+    (generated,) = generate_prevention_strategies(pattern)
+    assert (generated.id, generated.name, generated.verify) == (check.id, check.name, check.verify)
+
+
+def test_a_check_can_be_changed_by_hand_and_a_retired_one_stays_retired() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", solution="clear the npm cache")
+    story.tell("check", subject="npm-install-timeout", name="npm-ready", stage="ci", command=("npm", "ping"))
+    (check,) = story.known.prevention_checks()
+    assert (check.name, check.stage, check.command) == ("npm-ready", "ci", ("npm", "ping"))
+    story.tell("check", name="npm-ready", status="retired")
+    for _ in range(10):
+        story.tell("decision", action="npm install", quality=0.0, error=npm("a"))
+    found = story.known.prevention_check("npm-ready")
+    assert found is not None
+    assert found.status == "retired"
+
+
+def test_runs_of_a_command_are_counted() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", solution="clear the npm cache")
+    (check,) = story.known.prevention_checks()
+    story.tell("ran", subject=check.id, quality=1.0)
+    story.tell("ran", subject=check.id, quality=0.0)
+    story.tell("ran", subject="nobody", quality=0.0)
+    (check,) = story.known.prevention_checks()
+    assert (check.runs, check.passed) == (2, 1)
+
+
+def test_the_effect_counts_what_happened_while_it_was_silent_and_after_it_spoke() -> None:
+    story = Story()
+    for _ in range(3):
+        story.tell("decision", action="npm install", context="CI", quality=0.0, error=npm("a"))
+    (check,) = story.known.prevention_checks()
+    said = story.tell("checked", action="npm install", context="CI", verdict="block", checks=(check.id,))
+    story.tell("decision", subject=said, action="npm ci", context="CI", quality=1.0)
+    story.tell("checked", action="npm install", context="CI", verdict="warn", checks=(check.id,))
+    story.tell("decision", action="npm install", context="CI", quality=1.0)
+    story.tell("checked", action="npm install", context="CI", verdict="warn", checks=(check.id,))
+    story.tell("decision", action="npm install", context="elsewhere", quality=1.0)
+    (check,) = story.known.prevention_checks()
+    assert check.fired == 3
+    assert check.effect is not None
+    assert (check.effect.before.opportunities, check.effect.before.failures) == (3, 3)
+    assert (check.effect.after.opportunities, check.effect.after.failures) == (2, 0)
+    assert (check.effect.went_ahead, check.effect.false_alarms) == (1, 1)
+    assert check.effect.difference > 0
+
+
+def test_the_outcome_of_a_verdict_is_an_episode_of_what_it_was_about() -> None:
+    story = Story()
+    said = story.tell("checked", action="make release", context="v2", verdict="allow")
+    story.tell("outcome", subject=said, quality=0.0, error="fatal: no tag")
+    (pattern,) = story.known.patterns()
+    assert pattern.actions == ("make release",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "head", "name"),
+    [
+        ("", "npm ERR! network timeout at: <url>", ("npm", "install"), "npm-install-timeout"),
+        ("PermissionError", "denied", (), "permission"),
+        ("", "could not lock the index", ("git", "commit"), "git-commit-lock-index"),
+        ("", "", (), "failure"),
+        ("java.io.IOException", "Broken pipe", (), "io"),
+    ],
+)
+def test_names_say_what_was_done_and_what_went_wrong(kind: str, message: str, head: tuple[str, ...], name: str) -> None:
+    assert pattern_name(kind, message, head) == name
+
+
+def test_names_are_unique() -> None:
+    story = Story()
+    story.tell("failure", error="ValueError: the moon is too bright tonight", action="make test")
+    story.tell("failure", error="ValueError: seventeen bananas were eaten", action="make test")
+    names = [one.name for one in story.known.patterns()]
+    assert sorted(names) == ["make-test-value", "make-test-value-2"]
+    assert check_name("make-test-value", []) == "verify-make-test-value"
+
+
+ERRORS = st.sampled_from([npm("a"), npm("b"), "exit 1", "", "TimeoutError: x took 3 s", "ValueError: no channel 'a'"])
+ACTIONS = st.sampled_from(["npm install", "npm ci", "read_channel(name='a')", "read_channel(name='b')", "", "retry"])
+CONTEXTS = st.sampled_from(["CI build", "CI build 17", "a laptop", ""])
+SUBJECTS = st.sampled_from([None, "e0", "e1", "e2", "e3", "e5", "e8", "npm-install-timeout", "nobody"])
+TELLING = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["failure", "solution", "decision", "outcome", "check", "checked", "ran"]),
+        "agent": st.sampled_from(["alice", "bob"]),
+        "subject": SUBJECTS,
+        "error": ERRORS,
+        "action": ACTIONS,
+        "context": CONTEXTS,
+        "environment": st.sampled_from(["", "ci", "CI.."]),
+        "features": st.sampled_from([frozenset(), frozenset({"tool=npm"}), frozenset({"A=b..", "tool=pip"})]),
+        "solution": st.sampled_from(["", "wait", "clear the cache"]),
+        "helped": st.sampled_from([None, 0.0, 0.5, 1.0]),
+        "quality": st.sampled_from([None, 0.0, 0.3, 0.5, 1.0]),
+        "name": st.sampled_from(["", "mine"]),
+        "status": st.sampled_from(["", "", "active", "retired"]),
+        "verdict": st.sampled_from(["allow", "warn", "block"]),
+        "checks": st.sampled_from([(), ("mine",), ("nobody",)]),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TELLING, max_size=25), st.integers(0, 25))
+def test_a_rebuild_and_a_reloaded_state_are_the_same_state(tellings: list[dict[str, Any]], cut: int) -> None:
+    straight, early = Story(), Story()
+    for telling in tellings:
+        straight.tell(**telling)
+    for telling in tellings[:cut]:
+        early.tell(**telling)
+    resumed = PatternRecognizer.load(json.loads(json.dumps(early.known.dump())))
+    rebuilt = PatternRecognizer()
+    for event in straight.told:
+        rebuilt.fold(event)
+    for event in straight.told[cut:]:
+        resumed.fold(event)
+    assert rebuilt.dump() == straight.known.dump()
+    assert json.dumps(resumed.dump()) == json.dumps(straight.known.dump())
+    assert resumed.patterns() == straight.known.patterns()
+    assert resumed.prevention_checks() == straight.known.prevention_checks()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(TELLING, max_size=25))
+def test_counts_are_never_negative_and_every_pattern_was_seen(tellings: list[dict[str, Any]]) -> None:
+    story = Story()
+    for telling in tellings:
+        story.tell(**telling)
+    for pattern in story.known.patterns():
+        assert pattern.occurrence_count >= 1
+        assert pattern.first_seen <= pattern.last_seen
+        assert pattern.recurring == (pattern.occurrence_count >= 2)
+        for solution in pattern.known_solutions:
+            assert 0 <= solution.helped <= solution.tried
+    for check in story.known.prevention_checks():
+        assert check.effect is not None
+        assert check.effect.before.opportunities >= 0
+        assert check.effect.after.opportunities >= 0
