@@ -14,7 +14,7 @@ from engram.cli.options import Group
 from engram.cli.state import State
 from engram.errors import EngramError
 
-COMMANDS = ("memory", "learning", "model", "upkeep", "db", "doctor", "config", "bench", "completion")
+COMMANDS = ("memory", "learning", "prevention", "model", "upkeep", "db", "doctor", "config", "bench", "completion")
 INTERRUPTED = 130
 
 

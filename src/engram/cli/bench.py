@@ -1,4 +1,4 @@
-"""`engram bench`: measure on public data sets, and on sizes."""
+"""`engram bench`: measure on public data sets, in simulated worlds, and on sizes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,8 @@ from engram.cli.text import inline, many, size
 
 if TYPE_CHECKING:
     from engram.bench.data import DataSet
+    from engram.bench.metrics import Estimate
+    from engram.bench.prevention import Result
     from engram.bench.rankings import Ranking, Run
     from engram.engine import Engram
 
@@ -29,7 +32,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group("bench", cls=Group)
 def command() -> None:
-    """Measure recall on public data sets, and speed at any size."""
+    """Measure recall and learning on public data sets and in simulated worlds, and speed at any size."""
 
 
 def _run_options(command: F) -> F:
@@ -44,6 +47,17 @@ def _run_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _seeds(default: int) -> Callable[[F], F]:
+    return click.option(
+        "--seeds",
+        type=click.IntRange(min=2),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help="Repeat it so often, each time with other luck.",
+    )
 
 
 @command.command("locomo")
@@ -123,6 +137,101 @@ def latency(state: State, sizes: str, queries: int, keep: Path | None, out: Path
         print_json(report)
     else:
         _print_latency(report)
+
+
+@command.command("decisions")
+@click.option("--data", type=FILE, required=True, help="JSON lines: a context, and the outcome of every action in it.")
+@_seeds(20)
+@click.option("--out", type=FILE, help="Write what was chosen and what it gave into this file, as JSON lines.")
+@click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`.")
+@click.pass_obj
+def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
+    """Choose what to do in a stream of tasks, learning from the outcomes of what was chosen only.
+
+    Beside it run chance, the same without contexts, and the same with shuffled contexts.
+    """
+    from engram.bench import choices
+
+    tasks = choices.read(data)
+    with _brain(state, embedder) as brain, progress(state, "deciding") as tell:
+        report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=tell)
+    if out is not None:
+        choices.write(out, played)
+    if state.json:
+        print_json(report)
+    else:
+        _print_decisions(report)
+
+
+@command.command("grouping")
+@click.option("--data", type=FILE, required=True, help="JSON lines: log lines or errors of tools, with their groups.")
+@click.option("--out", type=FILE, help="Write the group of every line into this file, as JSON lines, in order.")
+@click.pass_obj
+def grouping(state: State, data: Path, out: Path | None) -> None:
+    """Group log lines and errors by what they have in common, and compare with the groups they belong to."""
+    from engram.bench import grouping as bench
+
+    lines, sha256 = bench.read_lines(data)
+    with progress(state, "grouping") as tell:
+        report, groups = bench.run(lines, tell=tell)
+    if out is not None:
+        out.write_text("".join(json.dumps({"group": group}) + "\n" for group in groups), encoding="utf-8")
+    if state.json:
+        print_json({"data_sha256": sha256, **report})
+        return
+    _print_grouping(report)
+    for reason in report["skipped"]:
+        state.notice(reason)
+
+
+@command.command("prevention")
+@_seeds(30)
+@click.option("--worlds", is_flag=True, help="Simulate other worlds, too: more noise, more drift, more contexts, …")
+@click.option("--latency", is_flag=True, help="Time a check among 10,000 known failures, too.")
+@click.pass_obj
+def prevention(state: State, seeds: int, worlds: bool, latency: bool) -> None:
+    """Simulate an agent that asks before it acts, and count the failures that come back.
+
+    Beside it run the same agent without checks, and with checks about something else.
+    """
+    from engram.bench import prevention as bench
+
+    with progress(state, "simulating") as tell:
+        results = bench.grid(seeds, tell=tell) if worlds else {"as it is": bench.run(seeds, tell=tell)}
+        speed = asdict(bench.latency()) if latency else None
+    if state.json:
+        print_json({"worlds": {name: _plain(asdict(result)) for name, result in results.items()}, "latency": speed})
+        return
+    _print_prevention(results)
+    if speed is not None:
+        click.echo()
+        print_facts({name.replace("_", " "): f"{number:,.3g}" for name, number in speed.items()})
+
+
+@command.command("calibration")
+@_seeds(20)
+@click.option("--data", type=FILE, help="Replay this file of decisions, too, as `engram bench decisions` does.")
+@click.option("--embedder", metavar="NAME", help="For the replay: use this one, named as in the setting `embedder`.")
+@click.pass_obj
+def calibration(state: State, seeds: int, data: Path | None, embedder: str | None) -> None:
+    """Simulate worlds whose true success rates are known, and ask how honest the rates and intervals are."""
+    from engram.bench import calibration as bench
+    from engram.bench import choices
+
+    tasks = None if data is None else choices.read(data)
+    with progress(state, "simulating") as tell:
+        report, _ = bench.run(seeds, tell=tell)
+    replay = None
+    if tasks is not None:
+        with _brain(state, embedder) as brain, progress(state, "deciding") as tell:
+            replay, _ = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=tell)
+    if state.json:
+        print_json({"simulated": report, "replay": replay})
+        return
+    _print_calibration(report)
+    if replay is not None:
+        click.echo("\nThe replay:")
+        print_facts(_honesty(replay))
 
 
 def _measure(state: State, data: DataSet, out: Path | None, compare: bool, embedder: str | None) -> None:
@@ -257,3 +366,108 @@ def _print_latency(report: Mapping[str, Any]) -> None:
 
 def _megabytes(number: float | None) -> str | None:
     return None if number is None else f"{number:,.0f} MB"
+
+
+def _print_decisions(report: Mapping[str, Any]) -> None:
+    print_facts(
+        {
+            "tasks": f"{report['tasks']:,}, with {many(report['actions'], 'action')} each",
+            "seeds": report["seeds"],
+            "embedder": report["embedder"],
+            **_honesty(report),
+        }
+    )
+    click.echo("\nMean outcome over the whole stream, with 95% intervals over seeds:")
+    rows = [[name, _estimate(found)] for name, found in report["means"].items()]
+    rows += [["best single action", f"{report['best_single']:.3f}"], ["oracle", f"{report['oracle']:.3f}"]]
+    print_table(["CHOICE", "MEAN OUTCOME"], rows)
+    click.echo("\nDifferences, seed by seed:")
+    differences = report["differences"].items()
+    print_table(["DIFFERENCE", "MEAN OUTCOME"], [[name, _estimate(found, "+")] for name, found in differences])
+
+
+def _honesty(report: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "Brier score": f"{report['brier']:.3f} of the rates it believed, "
+        f"{report['brier_of_base_rates']:.3f} of the true mean of each action",
+        "calibration error": f"{report['ece']:.3f}",
+    }
+
+
+def _print_calibration(report: Mapping[str, Any]) -> None:
+    click.echo("Rates as they were told, against the true ones:")
+    rows = [
+        [
+            name.replace("_", " "),
+            f"{found['rates']:,}",
+            f"{found['ece']:.3f}",
+            f"{found['brier']:.3f} ({found['brier_of_base_rate']:.3f}, {found['brier_of_truth']:.3f})",
+            f"{100 * found['coverage']:.1f}%",
+            f"{found['width']:.2f}",
+        ]
+        for name, found in report.items()
+        if found["rates"]
+    ]
+    headings = ["RATES", "NUMBER", "CALIBRATION ERROR", "BRIER (OF THE MEAN, OF THE TRUTH)", "IN 95% INTERVAL", "WIDTH"]
+    print_table(headings, rows)
+
+
+def _print_grouping(report: Mapping[str, Any]) -> None:
+    print_facts(
+        {
+            "lines": f"{report['lines']:,}, {report['scored']:,} of them scored",
+            "systems": f"{report['systems']:,}",
+        }
+    )
+    click.echo("\nMean over systems, in percent:")
+    means = [row for row in report["means"] if row["accuracy"] is not None]
+    rows = [[row["arm"], f"{100 * row['accuracy']:.1f}", f"{100 * row['f1']:.1f}"] for row in means]
+    print_table(["GROUPING", "ACCURACY", "F1"], rows)
+    click.echo("\nEngram by system:")
+    rows = [
+        [
+            inline(row["system"]) or "-",
+            f"{row['lines']:,}",
+            f"{row['groups']:,} of {row['true_groups']:,}",
+            f"{100 * row['accuracy']:.1f}",
+            f"{100 * row['f1']:.1f}",
+        ]
+        for row in report["results"]
+        if row["arm"] == "engram"
+    ]
+    print_table(["SYSTEM", "LINES", "GROUPS", "ACCURACY", "F1"], rows)
+
+
+def _print_prevention(results: Mapping[str, Result]) -> None:
+    for name, result in results.items():
+        click.echo(f"World {name}, {many(result.seeds, 'seed')}, with 95% intervals:")
+        rows = [
+            [arm, _estimate(result.repeated[arm]._asdict(), digits=1), _percent(result.success[arm])]
+            for arm in result.repeated
+        ]
+        print_table(["AGENT", "REPEATED FAILURES", "TASKS DONE"], rows)
+        print_facts(
+            {
+                "repeated failures prevented": f"{_percent(result.reduction)}; by placebo {_percent(result.placebo)}",
+                "good actions refused": _percent(result.false_blocks),
+                "needless refusals": f"{_percent(result.needless)} of all actions",
+            }
+        )
+
+
+def _estimate(found: Mapping[str, float], sign: str = "", digits: int = 3) -> str:
+    mean, low, high = (f"{found[part]:{sign}.{digits}f}" for part in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
+
+
+def _percent(found: Estimate) -> str:
+    return f"{100 * found.mean:.1f}% [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _plain(value: Any) -> Any:
+    """A value of dataclasses as JSON, with estimates as objects."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value

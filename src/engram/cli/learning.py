@@ -1,52 +1,266 @@
-"""`engram learning`: what experience says about the next decision."""
+"""`engram learning`: what experience says about the next decision, and how well it is learned from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Group, reader_option
-from engram.cli.render import print_json
+from engram.cli import applying, patterns
+from engram.cli.options import Group, limit_option, owner_option, reader_option, when
+from engram.cli.patterns import askers, between, circumstances, circumstances_options, clean, rated
+from engram.cli.render import dump, glance, print_facts, print_json, print_table
 from engram.cli.state import State
-from engram.cli.text import inline, many
+from engram.cli.text import inline, many, moment
+from engram.errors import EngramError, NotFound
 
 if TYPE_CHECKING:
-    from engram.model import ActionRecord, Suggestion
+    from engram.engine import AgentHandle
+    from engram.model import (
+        ActionRecord,
+        Calibration,
+        FailurePattern,
+        LearningStats,
+        Prediction,
+        Ratio,
+        Suggestion,
+    )
+
+_JOINTS = re.compile(r"[\W_]+")
 
 
 @click.group("learning", cls=Group)
 def command() -> None:
-    """Ask what experience says.
+    """Ask what experience says, and tell how it went.
 
     When no agent is named, by --agent or by the `agent` setting (ENGRAM_AGENT), the experience of all agents in the
     database counts.
     """
 
 
+command.add_command(patterns.patterns)
+command.add_command(applying.apply_pattern)
+
+
 @command.command("suggest")
-@click.option("--context", required=True, help="The situation, such as api-auth-timeout.")
+@click.option("--context", help="The situation, such as api-auth-timeout.")
+@click.option("--task", metavar="NAME", help="The task, whose last decision or memory tells the situation.")
 @click.option("--action", "actions", multiple=True, metavar="ACTION", help="Consider only these; may be repeated.")
 @click.option("--explore", is_flag=True, help="Now and then try what is less certain, to learn more.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the 95% interval of each rate.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the 95% interval of each rate, and how to tell the outcome.")
+@circumstances_options
 @reader_option
 @click.pass_obj
 def suggest(
-    state: State, context: str, actions: tuple[str, ...], explore: bool, verbose: bool, agent: str | None
+    state: State,
+    /,
+    context: str | None,
+    task: str | None,
+    actions: tuple[str, ...],
+    explore: bool,
+    verbose: bool,
+    agent: str | None,
+    **around: Any,
 ) -> None:
-    """Suggest what to do in a context, from how it went before; too little evidence gives no recommendation."""
+    """Suggest what to do in a context, from how it went before; too little evidence gives no recommendation.
+
+    A task is what was recorded with its name as --session. Of one that nobody knows, the words of the name are taken.
+    """
     from engram import engine
 
+    if context is None and task is None:
+        raise click.UsageError("Say what it is about with --context or --task.")
     with state.brain() as brain:
-        suggestion = engine.suggest(state.readers(brain, agent), context, actions or None, explore=explore)
+        readers = state.readers(brain, agent)
+        asked = context if context is not None else _situation(readers, str(task))
+        suggestion = engine.suggest(readers, asked, actions or None, explore=explore, around=circumstances(**around))
     if state.json:
         print_json(suggestion.model_dump(mode="json"))
+        return
+    if context is None:
+        click.echo(f"Task {inline(str(task))}: {glance(asked)}")
+    _print_suggestion(suggestion, verbose)
+
+
+@command.command("predict")
+@click.option("--context", required=True, help="The situation, such as api-auth-timeout.")
+@click.option("--action", required=True, help="What is to be done.")
+@circumstances_options
+@reader_option
+@click.pass_obj
+def predict(state: State, /, context: str, action: str, agent: str | None, **around: Any) -> None:
+    """Predict how likely an action is to succeed in a context."""
+    with state.brain() as brain:
+        first, others = askers(state, brain, agent)
+        prediction = first.learning.predict(
+            clean(brain, "context", context),
+            clean(brain, "action", action),
+            circumstances(**around),
+            [other.learning for other in others],
+        )
+    if state.json:
+        print_json(prediction.model_dump(mode="json"))
     else:
-        _print(suggestion, verbose)
+        _print_prediction(prediction)
 
 
-def _print(suggestion: Suggestion, verbose: bool) -> None:
-    known = any(record.attempts for record in suggestion.actions)
+@command.command("outcome")
+@click.argument("id")
+@click.argument("outcome")
+@click.option("--used", multiple=True, metavar="ID", help="recall: the memories that were used. Default: all shown.")
+@click.option("--action", help="suggestion: what was done, if it was not what it recommended.")
+@click.option("--error", default="", help="The error, if it failed.")
+@click.option("--correct", is_flag=True, help="Replace the outcome that was told before.")
+@owner_option
+@click.pass_obj
+def outcome(
+    state: State,
+    id: str,
+    outcome: str,
+    used: tuple[str, ...],
+    action: str | None,
+    error: str,
+    correct: bool,
+    agent: str | None,
+) -> None:
+    """Tell how it went: of a decision, a suggestion or a recall, by its ID.
+
+    OUTCOME is success, failure, partial or a number from 0 to 1.
+    """
+    with state.brain() as brain:
+        owner, new = _told(
+            state.readers(brain, agent), id, outcome, used=used or None, action=action, error=error, correct=correct
+        )
+        told = owner.outcomes(id) if state.json else []
+    if state.json:
+        print_json({"id": id, "agent": owner.name, "new": new, "outcomes": dump(told)})
+    else:
+        click.echo(f"Learned: {inline(id)} → {inline(outcome)}" if new else f"Just that was known of {inline(id)}")
+
+
+@command.command("failures")
+@click.option("--recent", type=when, metavar="TIME", help="Only those seen since: how long ago (7d), or a date.")
+@click.option("--recurring", is_flag=True, help="Only those that came back.")
+@reader_option
+@limit_option(50)
+@click.pass_obj
+def failures(state: State, recent: datetime | None, recurring: bool, agent: str | None, limit: int) -> None:
+    """List known failures, the most recently seen first."""
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = [(reader.name, pattern) for reader in readers for pattern in reader.learning.failures()]
+    found = [
+        (name, pattern)
+        for name, pattern in found
+        if pattern.recurring >= recurring and (recent is None or pattern.last_seen >= recent)
+    ]
+    found = sorted(found, key=lambda each: (each[1].last_seen, each[1].pattern_id), reverse=True)[:limit]
+    if state.json:
+        print_json([{"agent": name, **pattern.model_dump(mode="json")} for name, pattern in found])
+    elif not found:
+        click.echo("No such failure.")
+    else:
+        whose = ["AGENT"] if len(readers) > 1 else []
+        rows = [_row(name if whose else None, pattern) for name, pattern in found]
+        print_table(["NAME", "SEEN", "LAST", *whose, "RECURRING", "ERROR"], rows)
+
+
+@command.command("stats")
+@reader_option
+@click.pass_obj
+def stats(state: State, agent: str | None) -> None:
+    """Show how well it learns, measured on its own decisions."""
+    with state.brain() as brain:
+        first, others = askers(state, brain, agent)
+        found = first.learning.stats([other.learning for other in others])
+    if state.json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        _print_stats(found)
+
+
+@command.command("harmful")
+@reader_option
+@click.pass_obj
+def harmful(state: State, agent: str | None) -> None:
+    """List memories whose use goes with failure, the worst first."""
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = [(reader.name, memory) for reader in readers for memory in reader.learning.harmful()]
+    found.sort(key=lambda each: (-each[1].harm, each[1].id))
+    if state.json:
+        print_json([{"agent": name, **memory.model_dump(mode="json")} for name, memory in found])
+    elif not found:
+        click.echo("No memory is known to do harm.")
+    else:
+        rows = [
+            [
+                memory.id,
+                f"{memory.harm:.0%}",
+                f"{memory.helped}",
+                f"{memory.hindered}",
+                inline(name),
+                glance(memory.text),
+            ]
+            for name, memory in found
+        ]
+        print_table(["ID", "HARMFUL", "HELPED", "HINDERED", "AGENT", "TEXT"], rows)
+
+
+@command.command("rebuild")
+@reader_option
+@click.pass_obj
+def rebuild(state: State, agent: str | None) -> None:
+    """Learn everything again from what was recorded."""
+    from engram import upkeep
+
+    with state.brain() as brain:
+        rebuilt = upkeep.relearn(brain, [reader.name for reader in state.readers(brain, agent)])
+    if state.json:
+        print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
+    else:
+        known = many(sum(rebuilt.values()), "failure pattern")
+        click.echo(f"Learned again from what {many(len(rebuilt), 'agent')} recorded: {known}.")
+
+
+def _situation(readers: Sequence[AgentHandle], task: str) -> str:
+    """What a task is about: its last decision's context, else its last memory, else the words of its name."""
+    for kinds in (("decision",), ()):
+        found = [memory for reader in readers for memory in reader.list(limit=1, session=task, kinds=kinds)]
+        if found:
+            newest = max(found, key=lambda memory: (memory.happened_at, memory.id))
+            return newest.context if kinds and newest.context else newest.text
+    return _JOINTS.sub(" ", task).strip() or task
+
+
+def _told(owners: Iterable[AgentHandle], id: str, outcome: str, **details: Any) -> tuple[AgentHandle, bool]:
+    """Tell the outcome to whoever knows the id; who it was, and whether it was new. Raises `NotFound`."""
+    missing: EngramError = NotFound(f"there is no decision, suggestion or recall {id}")
+    for owner in owners:
+        try:
+            return owner, owner.outcome(id, outcome, **details)
+        except NotFound as error:
+            missing = error
+    raise missing
+
+
+def _row(agent: str | None, pattern: FailurePattern) -> list[str]:
+    return [
+        inline(pattern.name),
+        f"{pattern.occurrence_count:,}",
+        moment(pattern.last_seen),
+        *([] if agent is None else [inline(agent)]),
+        "yes" if pattern.recurring else "no",
+        glance(pattern.error_signature),
+    ]
+
+
+def _print_suggestion(suggestion: Suggestion, verbose: bool) -> None:
+    known = any(record.attempts or record.similar for record in suggestion.actions)
     click.echo("Based on past experience:" if known else "No experience with this context yet.")
     for record in suggestion.actions if known else ():
         click.echo(f"  • {inline(record.action)} ({_evidence(record, verbose)})")
@@ -54,9 +268,67 @@ def _print(suggestion: Suggestion, verbose: bool) -> None:
         click.echo(f"  Recommended: {inline(suggestion.recommended)}")
     elif known:
         click.echo(f"  No recommendation: {inline(suggestion.reason)}")
+    if verbose and suggestion.id is not None:
+        click.echo(f"  How it goes: engram learning outcome {suggestion.id} success|failure|partial")
 
 
 def _evidence(record: ActionRecord, verbose: bool) -> str:
-    said = f"{record.success_rate:.0%} success rate, {many(record.attempts, 'attempt')}"
-    low, high = record.interval
-    return f"{said}, 95% interval {low * 100:.0f}–{high * 100:.0f}%" if verbose else said
+    said = rated(record.success_rate, record.attempts) + (f", {record.similar:,} similar" if record.similar else "")
+    return f"{said}, 95% interval {between(record.interval)}" if verbose else said
+
+
+def _print_prediction(prediction: Prediction) -> None:
+    click.echo(f"{inline(prediction.action)}: {prediction.probability:.0%} likely to succeed")
+    similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""
+    click.echo(f"  95% interval {between(prediction.interval)}; {many(prediction.attempts, 'attempt')} here{similar}")
+
+
+def _print_stats(found: LearningStats) -> None:
+    from engram.learn.scores import COMPARED, SHARE
+
+    trend, least = found.effectiveness, math.ceil(COMPARED / SHARE)
+    change = f"not known yet: it takes {least} decisions with an outcome, and there are {found.with_outcome}"
+    if trend is not None:
+        low, high = trend.interval
+        change = (
+            f"{trend.change:+.0%} against its own baseline: {trend.baseline:.0%} → {trend.recent:.0%} success "
+            f"({many(trend.decisions, 'decision')} each, 95% interval {low * 100:+.0f} to {high * 100:+.0f} points)"
+        )
+    rate = "" if found.success_rate is None else f", success rate {found.success_rate:.0%}"
+    fewer = "not known yet: no check has spoken up before an action whose outcome is known"
+    print_facts(
+        {
+            "agents": ", ".join(found.agents),
+            "decisions": f"{found.decisions:,}, {found.with_outcome:,} with an outcome{rate}",
+            "learning effectiveness": change,
+            "memory utilization": _ratio(found.utilization, "of decisions informed by memory", "no decision"),
+            "pattern recognition": _ratio(found.recognition, "of failures were known ones", "no failure with an error"),
+            "cross-agent transfer": _ratio(
+                found.transfer, "of informed decisions owe something to other agents", "no informed decision"
+            ),
+            "prevention success": fewer if found.prevention is None else _fewer(found.prevention),
+            "patterns": f"{many(found.failure_patterns, 'failure pattern')} ({found.recurring_patterns:,} recurring), "
+            f"{many(found.success_patterns, 'success pattern')}, {many(found.checks, 'prevention check')}",
+            "calibration": _calibrated(found.calibration),
+        }
+    )
+
+
+def _ratio(ratio: Ratio, what: str, nothing: str) -> str:
+    if ratio.share is None:
+        return f"not known yet: {nothing} was recorded"
+    return f"{ratio.share:.0%} {what} ({ratio.some:,} of {ratio.all:,})"
+
+
+def _fewer(reduction: float) -> str:
+    word = "fewer" if reduction >= 0 else "more"
+    return f"{abs(reduction):.0%} {word} failures per opportunity after checks spoke up"
+
+
+def _calibrated(found: Calibration) -> str:
+    if found.brier is None or found.base_rate_brier is None or found.calibration_error is None:
+        return "not known yet: it takes two decisions with an outcome"
+    return (
+        f"Brier score {found.brier:.3f} ({found.base_rate_brier:.3f} for always predicting the mean), "
+        f"calibration error {found.calibration_error:.3f}, {many(found.decisions, 'decision')}"
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import recording
+from engram.cli import patterns, recording
 from engram.cli.options import (
     Group,
     filter_options,
@@ -48,6 +48,7 @@ def command() -> None:
 
 command.add_command(recording.record)
 command.add_command(recording.add)
+command.add_command(patterns.patterns)
 
 
 @command.command("list")

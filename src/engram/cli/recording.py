@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram.cli import batch
-from engram.cli.options import KIND, Command, agent_option, draft_options
+from engram.cli.options import KIND, Command, agent_option, draft_options, share
+from engram.cli.patterns import rated
 from engram.cli.render import print_json
 from engram.cli.state import State
+from engram.cli.text import inline
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
-    from engram.model import Receipt
+    from engram.model import FailurePattern, Receipt
 
 CONFLICT = 5
 
@@ -25,6 +27,11 @@ CONTENT = {
         "root_cause": "root_cause",
         "solution": "solution_applied",
         "prevention": "prevention_strategy",
+        "solution_helped": "solution_helped",
+        "action": "action",
+        "environment": "environment",
+        "tool": "tool",
+        "task_type": "task_type",
     },
     "success": {"approach": "successful_approach", "factor": "key_factors", "step": "replication_steps"},
     "collaboration": {
@@ -43,6 +50,24 @@ CONTENT = {
     "procedure": {"step": "steps"},
     "result": {"error": "error", "artifact": "artifacts"},
 }
+# The options of a decision, and what `record_decision` calls them.
+DECISION = {
+    "action": "action",
+    "outcome": "outcome",
+    "alternative": "alternatives",
+    "environment": "environment",
+    "tool": "tool",
+    "task_type": "task_type",
+    "error": "error",
+    "informed_by": "informed_by",
+}
+# What is no part of the text, which is what a memory is found by.
+UNSAID = frozenset({"ok", "context_signature", "solution_helped", "action", "environment", "tool", "task_type"})
+
+
+def helped(value: str) -> float:
+    """Whether a solution helped: yes, no, or how much of it, from 0 to 1."""
+    return {"yes": 1.0, "no": 0.0}[value] if value in {"yes", "no"} else share(value)
 
 
 @click.command("add", cls=Command)
@@ -89,13 +114,25 @@ def add(ctx: click.Context, /, text: str | None, agent: str | None, lines: str |
 @agent_option
 @click.option("--type", "kind", type=KIND, metavar="KIND", default="decision", show_default=True, help="Its kind.")
 @click.option("--context", default="", help="The situation, such as auth-failure; a decision needs it.")
-@click.option("--action", help="decision: what was done.")
+@click.option("--action", help="decision, failure: what was done.")
 @click.option("--outcome", help="decision, result: success, failure, partial or 0..1; collaboration: how it went.")
 @click.option("--alternative", multiple=True, metavar="ACTION", help="decision: what else could have been done.")
 @click.option("--text", help="What happened, in words. Default: the details given. Not for decisions.")
-@click.option("--error", help="failure, result: the error.")
+@click.option("--environment", metavar="NAME", help="decision, failure: where, such as ci.")
+@click.option("--tool", metavar="NAME", help="decision, failure: with which tool, such as npm.")
+@click.option("--task-type", metavar="NAME", help="decision, failure: in which sort of task, such as deploy.")
+@click.option(
+    "--informed-by",
+    multiple=True,
+    metavar="ID",
+    help="decision: the recall, suggestion or verdict it was based on; may be repeated.",
+)
+@click.option("--error", help="decision, failure, result: the error.")
 @click.option("--root-cause", help="failure: why it went wrong.")
-@click.option("--solution", help="failure: what solved it.")
+@click.option("--solution", help="failure: what was done about it.")
+@click.option(
+    "--solution-helped", type=helped, metavar="yes|no|0..1", help="failure: whether that helped. Default: yes."
+)
 @click.option("--prevention", help="failure: how to keep it from happening again.")
 @click.option("--approach", help="success: what worked.")
 @click.option("--factor", multiple=True, help="success: what it depended on; may be repeated.")
@@ -127,42 +164,47 @@ def record(
 ) -> None:
     """Record a decision and how it went, or another experience.
 
-    The details depend on --type; the help of each option says which types it belongs to.
+    The details depend on --type; the help of each option says which types it belongs to. The outcome of a decision can
+    be told later: `engram learning outcome`.
     """
     state = ctx.ensure_object(State)
     details = {name: value for name, value in details.items() if value not in (None, ())}
-    common = {"tags": tags, "at": at, "session": session, "importance": importance, "key": key, "metadata": metadata}
+    common: dict[str, Any] = {
+        "tags": tags,
+        "at": at,
+        "session": session,
+        "importance": importance,
+        "key": key,
+        "metadata": metadata,
+    }
     common = {name: value for name, value in common.items() if value not in (None, ())}
     _refuse_strangers(kind, text, details)
     with state.brain(create=True) as brain:
         writer = state.writer(brain, agent)
         if kind == "decision":
-            receipt = writer.record_decision(
-                context=context,
-                action=details["action"],
-                outcome=details["outcome"],
-                alternatives=details.get("alternative", ()),
-                **common,
-            )
+            told = {DECISION[name]: value for name, value in details.items()}
+            receipt = writer.record_decision(context=context, **told, **common)
         else:
             content = _content(kind, context, details)
             said = text if text is not None else _summary(content)
             receipt = writer.remember(said, kind=kind, context=context, content=content, **common)
-        _finish(ctx, state, writer, receipt)
+        _finish(ctx, state, writer, receipt, failed=kind == "failure" or "error" in details)
 
 
 def _refuse_strangers(kind: str, text: str | None, details: dict[str, Any]) -> None:
     """Refuse details that belong to another type, and the lack of those that are needed."""
-    own = {"action", "outcome", "alternative"} if kind == "decision" else set(CONTENT.get(kind, {}))
+    own = set(DECISION if kind == "decision" else CONTENT.get(kind, {}))
     own |= {"outcome"} if kind == "result" else set()
     if strangers := sorted(details.keys() - own):
         raise click.UsageError(f"{_option(strangers[0])} does not belong to --type {kind}.")
     if kind == "decision":
         if text is not None:
             raise click.UsageError("A decision is told by --context, --action and --outcome; --text is not for it.")
-        if lacking := [_option(name) for name in ("action", "outcome") if name not in details]:
-            raise click.UsageError(f"A decision needs --context, --action and --outcome; {lacking[0]} is missing.")
-    elif text is None and not details:
+        if "action" not in details:
+            raise click.UsageError("A decision needs --context and --action; --action is missing.")
+    elif "solution_helped" in details and "solution" not in details:
+        raise click.UsageError("--solution-helped needs --solution.")
+    elif text is None and not details.keys() - UNSAID:
         raise click.UsageError("Say what happened with --text.")
 
 
@@ -185,11 +227,11 @@ def _content(kind: str, context: str, details: dict[str, Any]) -> dict[str, Any]
 
 def _summary(content: dict[str, Any]) -> str:
     """The details in words, so that they are found by them."""
-    values = [value for name, value in content.items() if name not in {"ok", "context_signature"}]
+    values = [value for name, value in content.items() if name not in UNSAID]
     return "; ".join(", ".join(value) if isinstance(value, list) else value for value in values)
 
 
-def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Receipt) -> None:
+def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Receipt, *, failed: bool = False) -> None:
     """Print the receipt, and exit with 1 or 5 if it is a rejection."""
     if state.json:
         print_json(receipt.model_dump(mode="json"))
@@ -206,3 +248,14 @@ def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Rece
         click.echo(f"Stored {receipt.id}" + (f" ({news})" if news else ""))
     if receipt.redacted:
         click.echo(f"Redacted: {', '.join(receipt.redacted)}")
+    if receipt.status == "stored" and failed and (pattern := writer.learning.failure(str(receipt.id))) is not None:
+        _recognised(pattern)
+
+
+def _recognised(known: FailurePattern) -> None:
+    """Say that a failure was seen before, and what helped."""
+    if known.occurrence_count > 1:
+        click.echo(f"Recognised: {inline(known.name)}, seen {known.occurrence_count} times")
+        for solution in known.known_solutions[:1]:
+            rate = rated(solution.success_rate, solution.tried)
+            click.echo(f"  Solution: {inline(solution.text)} ({rate})")

@@ -1,0 +1,155 @@
+"""`engram learning apply-pattern`: do again what worked, and keep track of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from engram.cli.options import Command, agent_option
+from engram.cli.patterns import factors, rated
+from engram.cli.render import print_json
+from engram.cli.state import State
+from engram.cli.text import inline
+from engram.errors import NotFound
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle
+    from engram.model import FailurePattern, Memory, SuccessPattern
+
+CONFLICT = 5
+TOLD = 1000
+"""So many successes that somebody told of are looked through, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, and why it is believed to work; `sure` says which of several plans is taken."""
+
+    owner: str
+    pattern_id: str
+    name: str
+    context: str
+    action: str
+    steps: tuple[str, ...]
+    evidence: str
+    key_factors: str = ""
+    success_rate: float | None = None
+    sure: float = 0.0
+
+
+@click.command("apply-pattern", cls=Command)
+@click.argument("name")
+@click.option("--task", required=True, metavar="NAME", help="The task it is applied in: the session of the decision.")
+@click.option("--from", "giver", metavar="NAME", help="Whose pattern. Default: one that --agent may see.")
+@agent_option
+@click.pass_context
+def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, agent: str | None) -> None:
+    """Show how to do again what worked, and record that it is being done.
+
+    NAME is the name or id of a success pattern, of a failure whose best solution is meant, or of a success that was
+    recorded. The decision is recorded without an outcome; `engram learning outcome` tells it later.
+    """
+    state = ctx.ensure_object(State)
+    with state.brain() as brain:
+        writer = state.writer(brain, agent)
+        plan = _found(state.readers(brain, giver if giver is not None else agent), name)
+        receipt = writer.record_decision(
+            context=plan.context, action=plan.action, session=task, informed_by=[plan.pattern_id]
+        )
+    if not receipt.ok:
+        state.error(receipt.code or "failed", f"not recorded: {receipt.reason}")
+        ctx.exit(CONFLICT if receipt.code == "conflict" else 1)
+    if state.json:
+        told = {field: value for field, value in asdict(plan).items() if field not in {"owner", "sure"}}
+        print_json({"decision": receipt.id, "task": task, "agent": writer.name, "from": plan.owner, **told})
+        return
+    click.echo(f'Applying pattern "{inline(plan.name)}" of {inline(plan.owner)} ({plan.evidence}):')
+    click.echo(f"  Context: {inline(plan.context)}")
+    if plan.key_factors:
+        click.echo(f"  Key factors: {inline(plan.key_factors)}")
+    for number, step in enumerate(plan.steps, 1):
+        click.echo(f"  {number}. {inline(step)}")
+    click.echo(f"  Recorded decision {receipt.id} in task {inline(task)}")
+    click.echo(f"  How it goes: engram learning outcome {receipt.id} success|failure|partial")
+
+
+def _found(lenders: Sequence[AgentHandle], name: str) -> Plan:
+    """The surest plan of this name: a success pattern before a solution, before what was told. Raises `NotFound`."""
+    for source in (_replicated, _solved, _told):
+        plans = [plan for lender in lenders for plan in source(lender, name)]
+        if plans:
+            return max(plans, key=lambda plan: plan.sure)
+    if any(lender.learning.failure(name) is not None for lender in lenders):
+        raise NotFound(f"nothing that solves {name} is known yet; `engram memory record --type failure` can tell it")
+    raise NotFound(
+        f"there is no pattern {name}; `engram learning patterns` shows what there is, --from names another agent"
+    )
+
+
+def _replicated(lender: AgentHandle, name: str) -> Iterator[Plan]:
+    for pattern in lender.learning.synthesis().patterns:
+        if name in {pattern.name, pattern.pattern_id}:
+            yield _of_success(lender.name, pattern)
+
+
+def _solved(lender: AgentHandle, name: str) -> Iterator[Plan]:
+    failure = lender.learning.failure(name)
+    if failure is not None and failure.known_solutions:
+        yield _of_failure(lender.name, failure)
+
+
+def _told(lender: AgentHandle, name: str) -> Iterator[Plan]:
+    from engram.learn.successes import slug
+    from engram.model import SuccessContent
+
+    for memory in lender.list(kinds="success", limit=TOLD):
+        content = memory.content
+        if isinstance(content, SuccessContent) and name in {memory.id, slug(content.successful_approach) or None}:
+            yield _of_memory(memory, content.successful_approach, content.key_factors, content.replication_steps)
+            return
+
+
+def _of_success(owner: str, pattern: SuccessPattern) -> Plan:
+    return Plan(
+        owner=owner,
+        pattern_id=pattern.pattern_id,
+        name=pattern.name,
+        context=pattern.context_signature,
+        action=pattern.successful_approach,
+        steps=pattern.replication_steps,
+        evidence=rated(pattern.success_rate, pattern.attempts),
+        key_factors=factors(pattern.key_factors),
+        success_rate=pattern.success_rate,
+        sure=pattern.interval[0],
+    )
+
+
+def _of_failure(owner: str, failure: FailurePattern) -> Plan:
+    best = failure.known_solutions[0]
+    return Plan(
+        owner=owner,
+        pattern_id=failure.pattern_id,
+        name=failure.name,
+        context=next(filter(str.strip, failure.contexts), failure.name),
+        action=best.text,
+        steps=(best.text,),
+        evidence=rated(best.success_rate, best.tried),
+        success_rate=best.success_rate,
+        sure=best.interval[0],
+    )
+
+
+def _of_memory(memory: Memory, approach: str, why: Sequence[str], steps: Sequence[str]) -> Plan:
+    return Plan(
+        owner=memory.agent,
+        pattern_id=memory.id,
+        name=approach or memory.id,
+        context=memory.context or approach or memory.text,
+        action=approach or memory.text,
+        steps=tuple(steps) or (approach or memory.text,),
+        evidence="as it was told, success rate not known yet",
+        key_factors=", ".join(why),
+    )

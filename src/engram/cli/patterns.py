@@ -1,0 +1,275 @@
+"""What was learned, as several commands show and choose it: `learning patterns` and `memory patterns` are the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from engram.cli.options import Command, reader_option, when
+from engram.cli.render import glance, print_json
+from engram.cli.state import State
+from engram.cli.text import inline, many, moment
+from engram.errors import InvalidInput
+from engram.ids import EPOCH
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from engram.engine import AgentHandle, Engram
+    from engram.learn.happened import Circumstances
+    from engram.model import Clean, FailurePattern, PreventionCheck
+    from engram.model.success import DecisionBranch, DecisionTemplate, KeyFactor, SuccessPattern
+
+F = TypeVar("F", bound=Callable[..., Any])
+TYPES = ("failure", "success", "decision")
+SHOWN = 5
+_RATE = re.compile(r"(>=|<=|>|<|=)?\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)", re.ASCII)
+_COMPARED: dict[str, Callable[[float, float], bool]] = {"": ge, ">=": ge, "<=": le, ">": gt, "<": lt}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a success rate must be, such as above 80%."""
+
+    sign: str
+    share: float
+
+    def holds(self, rate: float) -> bool:
+        """Whether a rate is so; equal means equal in whole percent, as rates are printed."""
+        if self.sign == "=":
+            return f"{rate:.0%}" == f"{self.share:.0%}"
+        return _COMPARED[self.sign](rate, self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A pattern, whose it is, and what it is chosen by."""
+
+    type: str
+    agent: str
+    pattern: BaseModel
+    title: str
+    facts: tuple[str, ...]
+    places: str
+    rates: tuple[float, ...]
+    last_seen: datetime
+    recurring: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return {"type": self.type, "agent": self.agent, **self.pattern.model_dump(mode="json")}
+
+
+def bound(value: str) -> Bound:
+    """A bound such as >80%, <=0.5 or 80%, which means at least 80%; numbers above 1 are percent."""
+    found = _RATE.fullmatch(value.strip())
+    number = float(found[2]) if found else -1.0
+    share = number / 100 if found and (found[3] or number > 1) else number
+    if found is None or not 0 <= share <= 1:
+        raise click.BadParameter(f'{value!r} is not a rate such as ">80%", "<=0.5" or "80%".')
+    return Bound(found[1] or "", share)
+
+
+def circumstances_options(command: F) -> F:
+    """What may be said about a situation besides its words."""
+    for option in reversed(
+        (
+            click.option("--environment", default="", metavar="NAME", help="Where it happens, such as ci."),
+            click.option("--tool", default="", metavar="NAME", help="With which tool, such as npm."),
+            click.option("--task-type", default="", metavar="NAME", help="In which sort of task, such as deploy."),
+            click.option("--tag", "tags", multiple=True, metavar="TAG", help="A label; may be repeated."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def circumstances(environment: str, tool: str, task_type: str, tags: tuple[str, ...]) -> Circumstances:
+    """The same, as the engine takes it."""
+    from engram.learn.happened import Circumstances
+
+    return Circumstances(environment, tool, task_type, tags)
+
+
+def askers(state: State, brain: Engram, agent: str | None) -> tuple[AgentHandle, list[AgentHandle]]:
+    """Whose view is taken, and the others who are asked besides; who has stored nothing yet knows nothing."""
+    first, *others = state.readers(brain, agent) or [state.writer(brain, agent)]
+    return first, others
+
+
+def clean(brain: Engram, name: str, text: str) -> Clean:
+    """A text of the command line as the learning takes it: redacted. Raises `InvalidInput` if it cannot be used."""
+    from engram.ports import unstorable
+
+    if not text.strip():
+        raise InvalidInput(f"the {name} is empty; say what is meant")
+    if reason := unstorable(text):
+        raise InvalidInput(f"the {name} cannot be used: {reason}")
+    return brain.redactor.clean([text])[0].text
+
+
+def learned(readers: Iterable[AgentHandle], types: Iterable[str] = TYPES) -> list[Found]:
+    """Everything these agents have learned, agent by agent: failures, successes, decision templates."""
+    found = list[Found]()
+    for reader in readers:
+        if "failure" in types:
+            found += [_failure(reader.name, pattern) for pattern in reader.learning.failures()]
+        if "success" in types or "decision" in types:
+            synthesis = reader.learning.synthesis()
+            found += [_success(reader.name, pattern) for pattern in synthesis.patterns if "success" in types]
+            found += [_decision(reader.name, template) for template in synthesis.templates if "decision" in types]
+    return found
+
+
+@click.command("patterns", cls=Command)
+@click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only of this type; may be repeated.")
+@click.option(
+    "--success-rate",
+    type=bound,
+    metavar="RATE",
+    help='Only with such a rate: ">80%", ">=0.8", "<50%", "=100%"; a plain number means at least.',
+)
+@click.option("--recurring", is_flag=True, help="Only failures that came back.")
+@click.option("--recent", type=when, metavar="TIME", help="Only what was seen since: how long ago (7d), or a date.")
+@click.option("--context", metavar="WORDS", help="Only those in whose name or context all of these words occur.")
+@reader_option
+@click.pass_obj
+def patterns(
+    state: State,
+    types: tuple[str, ...],
+    success_rate: Bound | None,
+    recurring: bool,
+    recent: datetime | None,
+    context: str | None,
+    agent: str | None,
+) -> None:
+    """Show what was learned: failures that come back, approaches that work, and what to decide when.
+
+    The success rate of a failure is that of its best solution, of a decision that of its best branch.
+    """
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = learned(readers, types or TYPES)
+    found = [each for each in found if _wanted(each, success_rate, recent, context) and each.recurring >= recurring]
+    if state.json:
+        print_json([each.plain() for each in found])
+        return
+    for each in found:
+        click.echo(each.title + (f" ({inline(each.agent)})" if len(readers) > 1 else ""))
+        for fact in each.facts:
+            click.echo(f"  • {fact}")
+    if not found:
+        click.echo("No such pattern yet.")
+
+
+def _wanted(found: Found, rate: Bound | None, since: datetime | None, words: str | None) -> bool:
+    return (
+        (rate is None or any(rate.holds(each) for each in found.rates))
+        and (since is None or found.last_seen >= since)
+        and (words is None or all(word in found.places for word in words.casefold().split()))
+    )
+
+
+def _failure(agent: str, pattern: FailurePattern) -> Found:
+    return Found(
+        type="failure",
+        agent=agent,
+        pattern=pattern,
+        title=f'Identified pattern: "{inline(pattern.name)}"',
+        facts=tuple(_of_failure(pattern)),
+        places=" ".join((pattern.name, *pattern.actions, *pattern.contexts, *pattern.environments)).casefold(),
+        rates=tuple(solution.success_rate for solution in pattern.known_solutions[:1]),
+        last_seen=pattern.last_seen,
+        recurring=pattern.recurring,
+    )
+
+
+def _of_failure(pattern: FailurePattern) -> Iterator[str]:
+    places = [*(f"{name} environment" for name in pattern.environments), *pattern.contexts]
+    yield f"Error: {glance(pattern.error_signature)}"
+    if places:
+        yield f"Occurs in: {inline(', '.join(places[:SHOWN]))}"
+    yield f"Seen: {many(pattern.occurrence_count, 'time')}, last {moment(pattern.last_seen)}"
+    for solution in pattern.known_solutions[:SHOWN]:
+        yield f"Solution: {glance(solution.text)} ({rated(solution.success_rate, solution.tried)})"
+    for check in pattern.prevention_checks:
+        yield f"Prevention check: {glance(check.verify)} ({inline(check.name)}, {check.status})"
+        yield f"Success rate after applying prevention: {prevented(check)}"
+    if not pattern.prevention_checks:
+        yield "Prevention check: none yet"
+
+
+def _success(agent: str, pattern: SuccessPattern) -> Found:
+    return Found(
+        type="success",
+        agent=agent,
+        pattern=pattern,
+        title=f'Success pattern: "{inline(pattern.name)}"',
+        facts=tuple(_of_success(pattern)),
+        places=f"{pattern.name} {pattern.context_signature}".casefold(),
+        rates=(pattern.success_rate,),
+        last_seen=pattern.last_seen,
+    )
+
+
+def _of_success(pattern: SuccessPattern) -> Iterator[str]:
+    yield f"Works in: {inline(pattern.context_signature)}"
+    attempts, interval = many(pattern.attempts, "attempt"), between(pattern.interval)
+    yield f"Success rate: {pattern.success_rate:.0%} ({attempts}, 95% interval {interval})"
+    if pattern.contrast.other_rate is not None:
+        yield f"Other approaches: {rated(pattern.contrast.other_rate, pattern.contrast.other_attempts)}"
+    if pattern.key_factors:
+        yield f"Key factors: {factors(pattern.key_factors)}"
+    yield f"Steps: {inline(' → '.join(pattern.replication_steps))}"
+    yield f"Last seen: {moment(pattern.last_seen)}"
+
+
+def _decision(agent: str, template: DecisionTemplate) -> Found:
+    branches = template.decision_tree
+    return Found(
+        type="decision",
+        agent=agent,
+        pattern=template,
+        title=f'Decision template: "{inline(template.context_signature)}"',
+        facts=tuple(map(_branch, branches)),
+        places=" ".join((template.context_signature, *(branch.action for branch in branches))).casefold(),
+        rates=(max(branch.success_rate for branch in branches),),
+        last_seen=max((past.at for past in template.success_history), default=EPOCH),
+    )
+
+
+def _branch(branch: DecisionBranch) -> str:
+    conditions = [("" if each.present else "not ") + each.feature for each in branch.conditions]
+    case = f"If {' and '.join(conditions)}: " if conditions else "Always: "
+    if branch.recommended is None:
+        return inline(f"{case}no recommendation, {branch.reason}")
+    return inline(f"{case}{branch.action} ({rated(branch.success_rate, branch.attempts)})")
+
+
+def rated(rate: float, attempts: int) -> str:
+    """A success rate and what it rests on."""
+    return f"{rate:.0%} success rate, {many(attempts, 'attempt')}"
+
+
+def between(interval: tuple[float, float]) -> str:
+    """An interval of rates in percent."""
+    return f"{interval[0] * 100:.0f}–{interval[1] * 100:.0f}%"
+
+
+def factors(found: Sequence[KeyFactor]) -> str:
+    """What went with success, and by how many points."""
+    return inline(", ".join(f"{factor.feature} ({factor.effect * 100:+.0f} points)" for factor in found[:SHOWN]))
+
+
+def prevented(check: PreventionCheck) -> str:
+    """How often it went well after a check had spoken up, as far as that is known."""
+    effect = check.effect
+    if effect is None or not effect.after.opportunities:
+        return "not known yet"
+    return f"{1 - effect.after.rate:.0%} ({many(effect.after.opportunities, 'opportunity')})"

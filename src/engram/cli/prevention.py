@@ -1,0 +1,239 @@
+"""`engram prevention`: checks that keep known failures from coming back."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engram.cli.options import Group, owner_option, reader_option
+from engram.cli.patterns import between, circumstances_options, prevented, rated
+from engram.cli.render import dump, glance, print_json, print_table
+from engram.cli.state import State
+from engram.cli.text import block, inline, many, moment
+from engram.errors import EngramError, InvalidInput, NotAllowed, NotFound
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle, Engram
+    from engram.model import Effect, FailureRate, PreventionCheck, Verdict
+
+NOT_ALLOWED = 4
+SEVERITY = ("allow", "warn", "block")
+
+
+@click.group("prevention", cls=Group)
+def command() -> None:
+    """Keep known failures from coming back.
+
+    A check is made from a failure and what solved it, and speaks up before an action that is known to fail. One that
+    cries wolf is loosened and then only warns; one that does not help is retired.
+    """
+
+
+@command.command("generate")
+@click.option("--pattern", required=True, metavar="NAME", help="The failure: its name or id.")
+@click.option("--stage", default="", metavar="NAME", help="The stage of the workflow it belongs to.")
+@click.option(
+    "--command", "program", metavar="COMMAND", help="A program with arguments that exits with 0 if all is well."
+)
+@owner_option
+@click.pass_context
+def generate(ctx: click.Context, pattern: str, stage: str, program: str | None, agent: str | None) -> None:
+    """Make a prevention check from a failure and what solved it."""
+    state, words = ctx.ensure_object(State), _words(program)
+    with state.brain() as brain:
+        made = _generated(state.readers(brain, agent), pattern, stage, words)
+    if state.json:
+        print_json(dump(made))
+    for check in () if state.json else made:
+        click.echo(f"Created prevention check: {inline(check.name)}")
+        click.echo(f"  Added to workflow stage: {inline(check.stage)}")
+        click.echo(f"  Verify: {glance(check.verify)}")
+        if check.command is not None:
+            click.echo(f"  Command: {inline(shlex.join(check.command))}")
+    if not made:
+        state.error("failed", f"there is nothing to check for {pattern}: neither an action nor a solution is known")
+        ctx.exit(1)
+
+
+@command.command("list")
+@reader_option
+@click.pass_obj
+def list_(state: State, agent: str | None) -> None:
+    """List the prevention checks."""
+    with state.brain() as brain:
+        readers = state.readers(brain, agent)
+        found = [(reader.name, check) for reader in readers for check in reader.learning.checks()]
+    if state.json:
+        print_json([{"agent": name, **check.model_dump(mode="json")} for name, check in found])
+    elif not found:
+        click.echo("No prevention checks yet.")
+    else:
+        rows = [
+            [
+                inline(check.name),
+                check.status,
+                inline(check.stage),
+                f"{check.fired:,}",
+                inline(name),
+                glance(check.verify),
+            ]
+            for name, check in found
+        ]
+        print_table(["NAME", "STATUS", "STAGE", "SPOKE UP", "AGENT", "VERIFY"], rows)
+
+
+@command.command("check")
+@click.option("--action", required=True, help="What is about to be done, such as a command line.")
+@click.option("--context", default="", help="The situation.")
+@circumstances_options
+@click.option("--strict", is_flag=True, help="Exit with 4 after a warning, too.")
+@reader_option
+@click.pass_context
+def check(ctx: click.Context, /, strict: bool, agent: str | None, **asked: Any) -> None:
+    """Ask before an action whether it is known to fail.
+
+    It exits with 0 if the action may go ahead, even with a warning, and with 4 if it is blocked. Of several agents, the
+    most severe verdict counts.
+    """
+    state = ctx.ensure_object(State)
+    with state.brain() as brain:
+        owner, verdict, spoke = _severest(state, brain, agent, asked)
+    if state.json:
+        print_json(verdict.model_dump(mode="json"))
+    else:
+        _print_verdict(owner, verdict, spoke)
+    if verdict.decision == "block" or (strict and verdict.decision == "warn"):
+        ctx.exit(NOT_ALLOWED)
+
+
+@command.command("run")
+@click.argument("name", metavar="CHECK")
+@click.option("--allow", is_flag=True, help="Really run the command.")
+@click.option("--seconds", type=float, default=10.0, show_default=True, help="Stop it after so long; 60 at most.")
+@owner_option
+@click.pass_context
+def run(ctx: click.Context, name: str, allow: bool, seconds: float, agent: str | None) -> None:
+    """Run the command of a check, and note whether its condition holds.
+
+    Without --allow nothing is run; it says what would be, and exits with 4. No shell is involved. It exits with 0 if
+    the condition holds, else with 1.
+    """
+    state = ctx.ensure_object(State)
+    with state.brain() as brain:
+        owner, known = _check(state, brain, name, agent)
+        if known.command is not None and not allow:
+            raise NotAllowed(f"this would be run: {shlex.join(known.command)}; --allow runs it")
+        done, ran = owner.learning.run(known.id, allowed=allow, seconds=seconds)
+    if state.json:
+        print_json({"check": done.name, "command": list(done.command or ()), **asdict(ran)})
+    else:
+        click.echo(f"{inline(done.name)}: {inline(ran.reason)}")
+        click.echo(block(ran.output), nl=bool(ran.output) and not ran.output.endswith("\n"))
+    if not ran.met:
+        ctx.exit(1)
+
+
+@command.command("effect")
+@click.argument("name", metavar="[CHECK]", required=False)
+@reader_option
+@click.pass_obj
+def effect(state: State, name: str | None, agent: str | None) -> None:
+    """Show what checks changed: failures per opportunity before they spoke up, and after, with 95% intervals."""
+    with state.brain() as brain:
+        if name is None:
+            found = [check for reader in state.readers(brain, agent) for check in reader.learning.checks()]
+        else:
+            found = [_check(state, brain, name, agent)[1]]
+    if state.json:
+        print_json(dump(found))
+    elif not found:
+        click.echo("No prevention checks yet.")
+    else:
+        print_table(
+            ["CHECK", "STATUS", "BEFORE", "AFTER", "FALSE ALARMS", "HELPS"], [_effect_row(check) for check in found]
+        )
+
+
+def _words(program: str | None) -> list[str] | None:
+    try:
+        return None if program is None else shlex.split(program)
+    except ValueError as error:
+        raise click.BadParameter(f"it cannot be read: {error}.", param_hint="--command") from None
+
+
+def _generated(owners: list[AgentHandle], pattern: str, stage: str, program: list[str] | None) -> list[PreventionCheck]:
+    """The checks of whoever has the pattern. Raises `NotFound`, or `InvalidInput` if several have it."""
+    having = [owner for owner in owners if owner.learning.failure(pattern) is not None]
+    if len(having) > 1:
+        names = ", ".join(owner.name for owner in having)
+        raise InvalidInput(f"{pattern} is known to {names}; say whose is meant with --agent")
+    if not having:
+        raise NotFound(f"there is no failure pattern {pattern}; `engram learning failures` shows what there is")
+    return having[0].learning.generate(pattern, stage=stage, command=program)
+
+
+def _check(state: State, brain: Engram, name: str, agent: str | None) -> tuple[AgentHandle, PreventionCheck]:
+    """The check of this name or id, and whose it is. Raises `NotFound`, or `InvalidInput` if several have it."""
+    readers = state.readers(brain, agent)
+    found = [(reader, each) for reader in readers for each in reader.learning.checks() if name in {each.id, each.name}]
+    missing: EngramError = NotFound(f"there is no check {name}; `engram prevention list` shows what there is")
+    if len(found) > 1:
+        owners = ", ".join(f"{each.id} of {reader.name}" for reader, each in found)
+        missing = InvalidInput(f"there are several checks {name}: {owners}; give the id, or --agent")
+    if len(found) != 1:
+        raise missing
+    return found[0]
+
+
+def _severest(
+    state: State, brain: Engram, agent: str | None, asked: dict[str, Any]
+) -> tuple[str, Verdict, list[PreventionCheck]]:
+    """Who is most severe of those who are asked, the verdict, and the checks that spoke up in it."""
+    readers = state.readers(brain, agent) or [state.writer(brain, agent)]
+    verdicts = [(reader.check(**asked), reader) for reader in readers]
+    verdict, reader = max(verdicts, key=lambda each: (SEVERITY.index(each[0].decision), each[0].confidence))
+    spoke = [each for each in reader.learning.checks() if each.id in verdict.checks] if verdict.checks else []
+    return reader.name, verdict, spoke
+
+
+def _print_verdict(owner: str, verdict: Verdict, spoke: list[PreventionCheck]) -> None:
+    click.echo(f"{verdict.decision.upper()}: {inline(verdict.reason)}")
+    if verdict.failure_rate is not None:
+        click.echo(f"  Expected to fail: {verdict.failure_rate:.0%}")
+    for failure in verdict.failures:
+        name = f"{inline(failure.name)}: {glance(failure.error_signature)}" if failure.name else "without an error"
+        counts = f"failed {many(failure.failures, 'time')}, worked {many(failure.successes, 'time')}"
+        click.echo(f"  • Known failure: {name} ({counts}, last {moment(failure.last_seen)})")
+    for each in spoke:
+        click.echo(f"  • Check: {glance(each.verify)} ({inline(each.name)})")
+    for remedy in verdict.instead:
+        click.echo(f"  • Worked instead: {glance(remedy.text)} ({rated(remedy.success_rate, remedy.attempts)})")
+    if verdict.id is not None:
+        click.echo(
+            f"  Verdict {verdict.id} of {inline(owner)}: name it with --informed-by when recording what was done"
+        )
+
+
+def _effect_row(check: PreventionCheck) -> list[str]:
+    known = check.effect
+    if known is None:
+        return [inline(check.name), check.status, "-", "-", "-", "not known yet"]
+    helps = _helps(known) if known.after.opportunities else prevented(check)
+    alarms = f"{known.false_alarms:,} of {known.went_ahead:,}"
+    return [inline(check.name), check.status, _failing(known.before), _failing(known.after), alarms, helps]
+
+
+def _failing(rate: FailureRate) -> str:
+    if not rate.opportunities:
+        return "-"
+    return f"{rate.rate:.0%} ({between(rate.interval)}) of {rate.opportunities:,}"
+
+
+def _helps(effect: Effect) -> str:
+    low, high = effect.interval
+    return (
+        f"{effect.helps:.0%} likely, by {effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"
+    )
