@@ -111,24 +111,28 @@ def read_longmemeval(path: Path, *, single_store: bool = False) -> DataSet:
     return replace(longmemeval(value, path.name, single_store=single_store), sha256=sha256)
 
 
-def read_json(path: Path) -> tuple[Any, str]:
-    """The JSON value in a file, unpacked if it is gzip, whatever it is called, and the hash of its text.
-
-    Raises `NotFound` or `InvalidInput`.
-    """
+def unpacked(path: Path) -> bytes:
+    """What a file holds, unpacked if it is gzip, whatever it is called. Raises `NotFound` or `InvalidInput`."""
     try:
         raw = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         raise NotFound(f"there is no file {path}; give the path of a data set") from None
     try:
         if raw.startswith(_GZIP):
-            with gzip.open(BytesIO(raw)) as unpacked:
-                raw = unpacked.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise InvalidInput(f"{path.name} is larger than {MAX_BYTES >> 30} GB; that is no data set")
-        return json.loads(raw.decode("utf-8-sig")), hashlib.sha256(raw).hexdigest()
+            with gzip.open(BytesIO(raw)) as packed:
+                raw = packed.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path.name} is damaged and cannot be unpacked ({error}); fetch it again") from None
+    if len(raw) > MAX_BYTES:
+        raise InvalidInput(f"{path.name} is larger than {MAX_BYTES >> 30} GB; that is no data set")
+    return raw
+
+
+def read_json(path: Path) -> tuple[Any, str]:
+    """The JSON value in a file, unpacked if need be, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+    raw = unpacked(path)
+    try:
+        return json.loads(raw.decode("utf-8-sig")), hashlib.sha256(raw).hexdigest()
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path.name} is not JSON ({error}); give the data set's JSON file, gzip or not") from None
 
