@@ -455,7 +455,7 @@ def test_the_engine_works_on_a_server(postgres_url: str) -> None:
     with engram.open(postgres_url, embedder="hashing") as brain:
         assert brain.agents() == ["alice"]
         assert len(brain.agent("alice").list()) == 3
-        assert maintained(brain).info()["memory_index"] == 3
+        assert maintained(brain).info()["memory_index"] == 6  # each also by its context
 
 
 def run(*arguments: str) -> tuple[int, str]:
