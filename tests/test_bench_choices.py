@@ -16,6 +16,7 @@ from engram.embed.hashing import HashingEmbedder
 from engram.errors import InvalidInput, NotFound
 from engram.learn import decisions
 from engram.learn.decisions import EVERYTHING, Episode, Tally
+from engram.learn.scores import calibration_error
 from engram.privacy.redactor import SecretRedactor
 
 KINDS = {
@@ -143,8 +144,8 @@ def test_a_whole_run_embeds_and_reports() -> None:
 
 def test_calibration_error_is_the_mean_distance_in_bins() -> None:
     right = np.array([0.25, 0.25, 0.25, 0.25]), np.array([1.0, 0.0, 0.0, 0.0])
-    assert choices.calibration_error(*right) == pytest.approx(0)
-    assert choices.calibration_error(np.array([0.95, 0.05]), np.array([0.0, 1.0])) == pytest.approx(0.95)
+    assert calibration_error(*right) == pytest.approx(0)
+    assert calibration_error(np.array([0.95, 0.05]), np.array([0.0, 1.0])) == pytest.approx(0.95)
 
 
 def test_the_replay_believes_what_a_suggestion_would_say() -> None:

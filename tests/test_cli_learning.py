@@ -209,6 +209,19 @@ def test_memories_that_go_with_failure_are_listed(run: Run, db: Path) -> None:
     assert value(run("learning harmful --json"))[0]["hindered"] == 4
 
 
+def test_another_outcome_of_a_suggestion_or_a_recall_is_a_conflict(run: Run, db: Path) -> None:
+    decide(run, "c", "a")
+    decide(run, "c", "a")
+    run("memory add hello --agent bob")
+    with library.open(db) as brain:
+        recall = brain.agent("alice").recall("c").id
+    for id in (value(run("learning suggest --context c --json"))["id"], recall):
+        assert run(f"learning outcome {id} success").stdout == f"Learned: {id} → success\n"
+        assert run(f"learning outcome {id} success").stdout == f"Just that was known of {id}\n"
+        assert run(f"learning outcome {id} failure", code=5).stderr.startswith("Error: ")
+        assert json.loads(run(f"learning outcome {id} failure --json", code=5).stderr)["code"] == "conflict"
+
+
 # Patterns
 
 
@@ -285,6 +298,9 @@ def test_a_pattern_of_another_agent_must_be_asked_for(run: Run) -> None:
     assert "--from" in run("learning apply-pattern a-plan --task t --agent bob", code=3).stderr
     assert value(run("learning apply-pattern a-plan --task t --agent bob --from alice --json"))["agent"] == "bob"
     run("learning apply-pattern a-plan", code=2)
+    assert value(run("learning stats --agent bob --json"))["transfer"] == {"some": 1, "all": 1, "share": 1.0}
+    run("learning apply-pattern a-plan --task t --agent alice")
+    assert value(run("learning stats --agent alice --json"))["transfer"] == {"some": 0, "all": 1, "share": 0.0}
     run("memory record --agent alice --type failure --error 'KeyError: x' --action 'render page'")
     assert "nothing that solves" in run("learning apply-pattern render-page-key --task t", code=3).stderr
 
@@ -313,7 +329,25 @@ def test_stats_say_what_is_known_and_what_is_not_yet(run: Run) -> None:
     assert "pattern recognition     not known yet: no failure with an error was recorded\n" in shown
     assert "cross-agent transfer    not known yet: no informed decision was recorded\n" in shown
     assert "prevention success      not known yet: " in shown
-    assert "calibration             not known yet: " in shown
+    assert "calibration             not known yet: it takes 10 decisions with an outcome, and there are 1\n" in shown
+
+
+def test_calibration_is_told_from_ten_decisions_on(run: Run, db: Path) -> None:
+    with library.open(db) as brain:
+        for _ in range(9):
+            brain.agent("alice").record_decision(context="c", action="a", outcome="success")
+    assert "calibration             not known yet: " in run("learning stats").stdout
+    decide(run, "c", "a")
+    assert "calibration             Brier score 0." in run("learning stats").stdout
+
+
+@pytest.mark.parametrize("line", ["learning rebuild", "learning stats"])
+def test_an_agent_that_stored_nothing_is_not_found(run: Run, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    decide(run, "c", "a")
+    assert "there is no agent nobody" in run(f"{line} --agent nobody", code=3).stderr
+    run(f"{line} --agent alice")
+    monkeypatch.setenv("ENGRAM_AGENT", "nobody")
+    assert "there is no agent nobody" in run(line, code=3).stderr
 
 
 def test_stats_measure_the_trend_and_the_calibration(run: Run, db: Path) -> None:

@@ -152,6 +152,18 @@ def test_the_effect_of_a_check_is_told_before_and_after(run: Run) -> None:
 
 
 def test_without_a_database_there_is_nothing_to_prevent(run: Run, path: Path) -> None:
-    for line in (ASK, "prevention list", "prevention effect", "prevention run x", "prevention generate --pattern x"):
+    for line in ("prevention list", "prevention effect", "prevention run x", "prevention generate --pattern x"):
         assert "there is no database" in run(line, code=3).stderr
+    assert not path.exists()
+
+
+def test_without_a_database_everything_is_allowed_and_none_is_made(run: Run, path: Path) -> None:
+    for more in ("", " --strict", " --agent alice"):
+        assert run(ASK + more).stdout == "ALLOW: there is no memory yet, so nothing is known about it\n"
+    key = "AKIA" + "Q7RZ2M4NX5KD3W6P"
+    verdict = value(run("prevention check --json --action", f"aws configure set aws_access_key_id {key}"))
+    assert (verdict["decision"], verdict["id"]) == ("allow", None)
+    assert verdict["reason"].startswith("there is no memory yet")
+    assert key not in verdict["action"]
+    run("prevention check --action ' '", code=2)
     assert not path.exists()

@@ -195,8 +195,10 @@ def test_other_features_make_an_episode_count_less() -> None:
     past = [episode("retry", 1.0, features=frozenset({"env=ci"})) for _ in range(4)]
     same, other = (records(weigh(past, features=[name]))["retry"] for name in ("env=ci", "env=prod"))
     assert same.weight == pytest.approx(4)
-    assert other.weight == pytest.approx(2)
+    assert other.weight == pytest.approx(0.4)
     assert same.success_rate > other.success_rate
+    tagged = records(weigh(past, features=["tag=db"]))["retry"]
+    assert tagged.weight == pytest.approx(2)
 
 
 def test_evidence_fades_by_its_half_life() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,13 +85,61 @@ def test_a_function_that_takes_nothing_is_recorded_as_what_it_is(alice: engram.A
     assert decisions(alice)[0].chosen_action == "npm install"
 
 
-def test_the_memories_that_were_shown_get_the_credit(alice: engram.AgentHandle, tmp_path: Any) -> None:
+@pytest.fixture
+def bob(tmp_path: Path) -> Iterator[engram.AgentHandle]:
     with engram.open(tmp_path / "team.db", embedder="hashing") as brain:
-        bob = brain.agent("bob")
-        bob.remember("packages of the web app in CI need the registry mirror")
-        result = TaskExecutor(bob).execute_with_memory(CONTEXT, approach)
-        assert len(result.strategy.memories) == 1
-        assert bob.outcome(result.strategy.memories.id, "success") is False
+        yield brain.agent("bob")
+
+
+def test_the_memories_that_were_used_get_the_credit_and_the_blame(bob: engram.AgentHandle) -> None:
+    texts = ["packages of the web app in CI need the registry mirror", "the web app in CI has many packages"]
+    mirror, other = [bob.remember(text).id for text in texts]
+
+    def good(strategy: Strategy) -> None:
+        for hit in strategy.memories:
+            if hit.id == mirror:
+                strategy.use(hit)
+                strategy.use(hit.id)
+
+    def bad(strategy: Strategy) -> None:
+        strategy.use(str(other))
+        raise TimeoutError("registry timed out")
+
+    executor = TaskExecutor(bob)
+    result = executor.execute_with_memory(CONTEXT, good)
+    assert result.strategy.used == (mirror,)
+    assert {mirror, other} <= {hit.id for hit in result.strategy.memories}
+    assert bob.outcome(result.strategy.memories.id, "success", used=[str(mirror)]) is False
+    for _ in range(4):
+        with pytest.raises(TimeoutError):
+            executor.execute_with_memory(CONTEXT, bad, ignore_blocks=True)
+    assert [(memory.id, memory.hindered) for memory in bob.learning.harmful()] == [(other, 4)]
+
+
+def test_memories_that_nobody_used_are_not_blamed(bob: engram.AgentHandle) -> None:
+    for text in ("the web team meets on Mondays", "packages are counted in the app", "CI is green on Fridays"):
+        bob.remember(text)
+    seen = list[Strategy]()
+
+    def run(strategy: Strategy) -> None:
+        seen.append(strategy)
+        raise TimeoutError("registry timed out")
+
+    for _ in range(12):
+        with pytest.raises(TimeoutError):
+            TaskExecutor(bob).execute_with_memory(CONTEXT, run, ignore_blocks=True)
+    assert all(strategy.memories for strategy in seen)
+    assert bob.learning.harmful() == []
+    assert bob.outcome(seen[-1].memories.id, "failure") is True
+
+
+def test_what_was_not_shown_cannot_be_used_and_breaks_nothing(
+    bob: engram.AgentHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "engram"):
+        result = TaskExecutor(bob).execute_with_memory(CONTEXT, lambda strategy: strategy.use("mem_unknown"))
+    assert "'mem_unknown' is not among the memories" in caplog.text
+    assert (result.outcome, result.strategy.used) == ("success", ())
 
 
 def test_circumstances_and_session_are_recorded(alice: engram.AgentHandle) -> None:
@@ -106,11 +155,48 @@ def test_a_judge_says_how_good_the_result_is(alice: engram.AgentHandle) -> None:
     result = TaskExecutor(alice).execute_with_memory(CONTEXT, lambda _: 7, judge=lambda value: value / 10)
     assert (result.value, result.outcome) == (7, 0.7)
     assert decisions(alice)[0].outcome_quality == 0.7
-    with pytest.raises(InvalidInput, match="outcome must be"):
-        TaskExecutor(alice).execute_with_memory(CONTEXT, lambda _: 7, judge=lambda _: "great")
-    with pytest.raises(ZeroDivisionError):
-        TaskExecutor(alice).execute_with_memory(CONTEXT, lambda _: 7, judge=lambda _: 1 / 0)
+
+
+@pytest.mark.parametrize("judge", [lambda _: "great", lambda _: 1 / 0, lambda _: None, lambda _: 1.5, lambda: 1])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_result_that_cannot_be_judged_is_recorded_without_an_outcome(
+    alice: engram.AgentHandle, caplog: pytest.LogCaptureFixture, judge: Any, awaited: bool
+) -> None:
+    executor = TaskExecutor(alice)
+    with caplog.at_level(logging.WARNING, "engram"):
+        if awaited:
+            result = asyncio.run(executor.aexecute_with_memory(CONTEXT, lambda _: 7, judge=judge))
+        else:
+            result = executor.execute_with_memory(CONTEXT, lambda _: 7, judge=judge)
+    assert "could not be judged" in caplog.text
+    assert (result.value, result.outcome, result.error) == (7, None, None)
+    (content,) = decisions(alice)
+    assert content.outcome_quality is None
+    assert result.decision_id is not None
+    assert alice.outcome(result.decision_id, "success") is True
+
+
+def test_a_judge_that_nobody_awaits_loses_nothing(alice: engram.AgentHandle) -> None:
+    result = TaskExecutor(alice).execute_with_memory(CONTEXT, lambda _: 7, judge=lambda _: asyncio.sleep(0))  # type: ignore[arg-type,return-value]
+    assert (result.value, result.outcome, len(decisions(alice))) == (7, None, 1)
+
+
+def test_a_recovery_that_nobody_awaits_is_refused(alice: engram.AgentHandle) -> None:
+    def run() -> None:
+        raise TimeoutError("registry timed out")
+
+    with pytest.raises(InvalidInput, match="aexecute_with_memory"):
+        TaskExecutor(alice, lambda *_: asyncio.sleep(0)).execute_with_memory(CONTEXT, run)
     assert len(decisions(alice)) == 1
+
+
+def test_memories_of_a_result_that_cannot_be_judged_get_no_credit(bob: engram.AgentHandle) -> None:
+    bob.remember("packages of the web app in CI need the registry mirror")
+    result = TaskExecutor(bob).execute_with_memory(
+        CONTEXT, lambda strategy: strategy.use(strategy.memories[0]), judge=lambda _: "great"
+    )
+    assert result.strategy.used
+    assert bob.outcome(result.strategy.memories.id, "success") is True
 
 
 def test_an_error_is_learned_from_and_raised_again(alice: engram.AgentHandle) -> None:

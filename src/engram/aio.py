@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from engram.engine import AgentHandle, Engram
+from engram.learn.learning import Learning
 from engram.lifecycle.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
 from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options
-from engram.model import Draft, FailurePattern, Receipt
+from engram.model import Draft, FailurePattern, LearningStats, Receipt
+from engram.model.success import Synthesis
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,11 +26,38 @@ def _in_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
     return call
 
 
+class AsyncLearning:
+    """`Learning` with `await`."""
+
+    def __init__(self, learning: Learning) -> None:
+        self._sync = learning
+
+    async def synthesis(self, others: Sequence[AsyncLearning] = ()) -> Synthesis:
+        """`Learning.synthesis`, in a thread."""
+        return await asyncio.to_thread(self._sync.synthesis, [other._sync for other in others])
+
+    async def stats(self, others: Sequence[AsyncLearning] = ()) -> LearningStats:
+        """`Learning.stats`, in a thread."""
+        return await asyncio.to_thread(self._sync.stats, [other._sync for other in others])
+
+    failures = _in_thread(Learning.failures)
+    failure = _in_thread(Learning.failure)
+    tried = _in_thread(Learning.tried)
+    checks = _in_thread(Learning.checks)
+    generate = _in_thread(Learning.generate)
+    run = _in_thread(Learning.run)
+    history = _in_thread(Learning.history)
+    calibration = _in_thread(Learning.calibration)
+    harmful = _in_thread(Learning.harmful)
+
+
 class AsyncAgent:
     """`AgentHandle` with `await`."""
 
     def __init__(self, agent: AgentHandle) -> None:
         self._sync = agent
+        self.learning = AsyncLearning(agent.learning)
+        """What it has learned: patterns, checks, rates, and how far they can be believed."""
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -51,6 +52,13 @@ def count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
     return number
+
+
+def amount(name: str, number: float | None) -> None:
+    """Refuse what is neither nothing nor a finite number from 0 on. Raises `InvalidInput`."""
+    fine = not isinstance(number, bool) and isinstance(number, int | float) and 0 <= number < math.inf
+    if number is not None and not fine:
+        raise InvalidInput(f"{name} must be a number from 0 on, not {number!r}")
 
 
 def share(name: str, number: float) -> float:

@@ -192,6 +192,8 @@ class Credit:
     """What each score was made of, before anything was learned from credits; a part that is not there is 0."""
     shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """How much each memory helped and hindered, if one outcome is shared by several; otherwise each counts as one."""
+    about: Mapping[str, JsonValue] = field(default_factory=dict)
+    """What was told, as far as it can be told once only. No text."""
 
     @property
     def counts(self) -> Mapping[str, tuple[float, float]]:

@@ -57,7 +57,11 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
         writer = state.writer(brain, agent)
         plan = _found(state.readers(brain, giver if giver is not None else agent), name)
         receipt = writer.record_decision(
-            context=plan.context, action=plan.action, session=task, informed_by=[plan.pattern_id]
+            context=plan.context,
+            action=plan.action,
+            session=task,
+            informed_by=[plan.pattern_id],
+            from_others=plan.owner != writer.name,
         )
     if not receipt.ok:
         state.error(receipt.code or "failed", f"not recorded: {receipt.reason}")

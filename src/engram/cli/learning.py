@@ -19,10 +19,9 @@ from engram.cli.text import inline, many, moment
 from engram.errors import EngramError, NotFound
 
 if TYPE_CHECKING:
-    from engram.engine import AgentHandle
+    from engram.engine import AgentHandle, Engram
     from engram.model import (
         ActionRecord,
-        Calibration,
         FailurePattern,
         LearningStats,
         Prediction,
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
         Suggestion,
     )
 
+CALIBRATED = 10
+"""From so many decisions with an outcome on, figures about predictions say something."""
 _JOINTS = re.compile(r"[\W_]+")
 
 
@@ -175,6 +176,7 @@ def failures(state: State, recent: datetime | None, recurring: bool, agent: str 
 def stats(state: State, agent: str | None) -> None:
     """Show how well it learns, measured on its own decisions."""
     with state.brain() as brain:
+        _require_agent(state, brain, agent)
         first, others = askers(state, brain, agent)
         found = first.learning.stats([other.learning for other in others])
     if state.json:
@@ -219,12 +221,24 @@ def rebuild(state: State, agent: str | None) -> None:
     from engram import upkeep
 
     with state.brain() as brain:
+        _require_agent(state, brain, agent)
         rebuilt = upkeep.relearn(brain, [reader.name for reader in state.readers(brain, agent)])
     if state.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:
         known = many(sum(rebuilt.values()), "failure pattern")
         click.echo(f"Learned again from what {many(len(rebuilt), 'agent')} recorded: {known}.")
+
+
+def _require_agent(state: State, brain: Engram, agent: str | None) -> None:
+    """Raises `NotFound` if an agent is named that never stored anything, as far as the store can tell."""
+    from engram.ports import ListsAgents
+
+    named = agent if agent is not None else state.settings.agent or None
+    if named is None or not isinstance(brain.store, ListsAgents):
+        return
+    if brain.agent(named).name not in brain.agents():
+        raise NotFound(f"there is no agent {named} here: it has stored nothing; leave it out to mean all agents")
 
 
 def _situation(readers: Sequence[AgentHandle], task: str) -> str:
@@ -309,7 +323,7 @@ def _print_stats(found: LearningStats) -> None:
             "prevention success": fewer if found.prevention is None else _fewer(found.prevention),
             "patterns": f"{many(found.failure_patterns, 'failure pattern')} ({found.recurring_patterns:,} recurring), "
             f"{many(found.success_patterns, 'success pattern')}, {many(found.checks, 'prevention check')}",
-            "calibration": _calibrated(found.calibration),
+            "calibration": _calibrated(found),
         }
     )
 
@@ -325,10 +339,12 @@ def _fewer(reduction: float) -> str:
     return f"{abs(reduction):.0%} {word} failures per opportunity after checks spoke up"
 
 
-def _calibrated(found: Calibration) -> str:
-    if found.brier is None or found.base_rate_brier is None or found.calibration_error is None:
-        return "not known yet: it takes two decisions with an outcome"
+def _calibrated(found: LearningStats) -> str:
+    told, known = found.calibration, found.with_outcome
+    few = known < CALIBRATED
+    if few or told.brier is None or told.base_rate_brier is None or told.calibration_error is None:
+        return f"not known yet: it takes {CALIBRATED} decisions with an outcome, and there are {known}"
     return (
-        f"Brier score {found.brier:.3f} ({found.base_rate_brier:.3f} for always predicting the mean), "
-        f"calibration error {found.calibration_error:.3f}, {many(found.decisions, 'decision')}"
+        f"Brier score {told.brier:.3f} ({told.base_rate_brier:.3f} for always predicting the mean), "
+        f"calibration error {told.calibration_error:.3f}, {many(told.decisions, 'decision')}"
     )

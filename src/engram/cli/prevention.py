@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engram.model import Effect, FailureRate, PreventionCheck, Verdict
 
 NOT_ALLOWED = 4
+NO_MEMORY = "there is no memory yet, so nothing is known about it"
 SEVERITY = ("allow", "warn", "block")
 
 
@@ -96,11 +97,16 @@ def check(ctx: click.Context, /, strict: bool, agent: str | None, **asked: Any) 
     """Ask before an action whether it is known to fail.
 
     It exits with 0 if the action may go ahead, even with a warning, and with 4 if it is blocked. Of several agents, the
-    most severe verdict counts.
+    most severe verdict counts. As long as there is no database, everything may go ahead.
     """
+    from engram import wiring
+
     state = ctx.ensure_object(State)
-    with state.brain() as brain:
+    new = state.missing is not None
+    with wiring.open(":memory:", say=state.notice, vectors="") if new else state.brain() as brain:
         owner, verdict, spoke = _severest(state, brain, agent, asked)
+    if new:
+        verdict = verdict.model_copy(update={"reason": NO_MEMORY})
     if state.json:
         print_json(verdict.model_dump(mode="json"))
     else:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from pydantic import JsonValue
+
 from engram.errors import InvalidInput
+from engram.learn.happened import Circumstances
 from engram.model import Hit, Suggestion
 from engram.ports import Credit, Shown, unstorable
 
@@ -52,11 +55,19 @@ def parts(hits: Sequence[Hit], names: Collection[str], tuned: Mapping[str, float
     }
 
 
-def suggested(suggestion: Suggestion, at: datetime, *, lent: bool) -> Shown:
+def suggested(suggestion: Suggestion, around: Circumstances, at: datetime, *, lent: bool) -> Shown:
     """What a suggestion showed: the episodes that spoke for what it recommends."""
     chosen = next((record for record in suggestion.actions if record.action == suggestion.recommended), None)
     episodes = chosen.episodes_for[-CITED:] if chosen is not None else ()
-    about = {"context": suggestion.context, "action": suggestion.recommended, "lent": lent}
+    about: dict[str, JsonValue] = {
+        "context": suggestion.context,
+        "action": suggestion.recommended,
+        "environment": around.environment,
+        "tool": around.tool,
+        "task_type": around.task_type,
+        "tags": [*around.tags],
+        "lent": lent,
+    }
     return Shown(str(suggestion.id), at, tuple(episodes), about=about)
 
 
@@ -71,4 +82,5 @@ def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:
             raise InvalidInput(f"{id!a} was not shown; give ids of those that were, or hits")
     share = 1 / len(ids) if ids else 0.0
     shares = dict.fromkeys(ids, (share * quality, share * (1 - quality)))
-    return Credit(shown.id, at, ids, frozenset(ids if quality >= GOOD else ()), shown.parts, shares)
+    helped = frozenset(ids if quality >= GOOD else ())
+    return Credit(shown.id, at, ids, helped, shown.parts, shares, about={"quality": quality})

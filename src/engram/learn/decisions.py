@@ -31,6 +31,9 @@ SAME = 1 - 1e-6
 FAR = 8.0
 """What decisions that share no feature are worth together, in episodes, beside those that do."""
 
+ELSEWHERE = 0.2
+"""What an episode in other circumstances counts, as that of a neighbour."""
+
 LEAST = 0.02
 """Less weight than this is none, so that evidence stays a list that somebody can read."""
 
@@ -358,7 +361,7 @@ def _accounts(
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
     known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
     taken = [normal_form(one.action) for one in known]
-    here = np.array([one.similarity >= SAME for one in known], dtype=bool)
+    here = np.array([_is_here(one, features) for one in known], dtype=bool)
     aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
     likeness = np.ones(len(known))
     likeness[~here] = closeness(np.array([one.similarity for one in known], dtype=np.float64)[~here], settings)
@@ -396,6 +399,8 @@ def _accounts(
     wanted = {normal_form(action) for action in actions} if actions is not None else None
     listed = {key for key, mass in zip(taken, weight, strict=True) if mass > 0}
     listed |= {normal_form(action) for action in also}
+    if not listed:  # nothing is near: what is known of such circumstances can at least be shown
+        listed = {normal_form(name) for group in features & groups.keys() for name in groups[group]}
     return [
         _Account(
             action=action,
@@ -418,11 +423,24 @@ def _left(at: datetime, now: datetime, settings: Settings) -> float:
     return float(0.5 ** (max((now - at).total_seconds(), 0.0) / _DAY / settings.half_life_days))
 
 
+def _is_here(episode: Episode, features: frozenset[str]) -> bool:
+    """Whether it is the context asked about, and nothing known about the circumstances says otherwise."""
+    return episode.similarity >= SAME and not _contradict(features, episode.features)
+
+
+def _contradict(asked: frozenset[str], found: frozenset[str]) -> bool:
+    """Whether one thing is known to be different, such as the environment; tags may all be there at once."""
+    mine = dict(feature.split("=", 1) for feature in asked if "=" in feature and not feature.startswith("tag="))
+    theirs = (feature.split("=", 1) for feature in found if "=" in feature)
+    return any(name in mine and mine[name] != value for name, value in theirs)
+
+
 def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
-    """Half if two contexts' features differ throughout, 1 if they are the same or not known."""
+    """1 if two contexts' features are the same or not known, half if they differ, less if they contradict."""
     if not asked or not found:
         return 1.0
-    return 0.5 + 0.5 * len(asked & found) / len(asked | found)
+    shared = 0.5 + 0.5 * len(asked & found) / len(asked | found)
+    return ELSEWHERE * shared if _contradict(asked, found) else shared
 
 
 def _rest(

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
@@ -23,7 +23,7 @@ from engram.learn.rates import Rates, day_of
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope
 from engram.words import digest
 
-FORM = 1
+FORM = 2
 """Changes when what is folded changes; a snapshot of another form is not used."""
 PAGE = 2000
 WORTH_KEEPING = 2000
@@ -42,7 +42,13 @@ class Learned:
         self.recognizer = PatternRecognizer()
         self.rates = Rates()
         self.days: dict[int, list[int]] = {}
-        """By day: decisions, those informed by memory, failures, those recognised, decisions informed by others."""
+        """By day: decisions, those informed by memory, failures that came back, those recognised, those of others."""
+        self.seen: set[str] = set()
+        """What was said by errors, as digests: those that come back word for word must be recognised."""
+        self.ran: dict[str, str] = {}
+        """When the command of a check last found its condition met; empty if it did not."""
+        self.early: set[str] = set()
+        """Events that were learned from before they were stored."""
         self.unkept = 0
         """Events that no snapshot has yet."""
 
@@ -63,11 +69,33 @@ class Learned:
         failed = happened.text(event, "error")
         told = event.kind == happened.FAILURE and happened.text(event, "about")
         if failed and not told and event.kind in {happened.DECISION, happened.OUTCOME, happened.FAILURE}:
-            self._count(event.at, 2)
-            if self.recognizer.find(failed, happened.text(event, "action")) is not None:
+            said = digest(failed)[:12]
+            known = self.recognizer.find(failed, happened.text(event, "action")) is not None
+            if known or said in self.seen:
+                self._count(event.at, 2)
+            if known:
                 self._count(event.at, 3)
+            self.seen.add(said)
+        if event.id in self.early:
+            self.early.discard(event.id)
+        else:
+            self._note(event)
+
+    def note_early(self, event: Event) -> None:
+        """Learn from an event that is still to be stored; when it comes by, it is known."""
+        self._note(event)
+        self.early.add(event.id)
+
+    def _note(self, event: Event) -> None:
+        if event.kind == happened.RAN:
+            met = happened.number(event, "quality") == 1.0
+            self.ran[happened.text(event, "about")] = event.at.isoformat() if met else ""
         if (seen := happened.happening(event, self.agent)) is not None:
             self.recognizer.fold(seen)
+
+    def met(self, checks: Iterable[str], since: datetime) -> bool:
+        """Whether what each of these checks verifies was found to be so since then."""
+        return all((at := self.ran.get(check, "")) and datetime.fromisoformat(at) >= since for check in checks)
 
     def _correct(self, event: Event) -> None:
         decided = datetime.fromisoformat(happened.text(event, "decided"))
@@ -89,6 +117,8 @@ class Learned:
             "failures": cast(JsonValue, self.recognizer.dump()),
             "rates": self.rates.dump(),
             "days": [[day, *counts] for day, counts in sorted(self.days.items())],
+            "seen": [*sorted(self.seen)],
+            "ran": dict(sorted(self.ran.items())),
         }
 
     @classmethod
@@ -101,6 +131,7 @@ class Learned:
         learned.recognizer = PatternRecognizer.load(state["failures"])
         learned.rates = Rates.load(state["rates"])
         learned.days = {day: counts for day, *counts in state["days"]}
+        learned.seen, learned.ran = set(state["seen"]), dict(state["ran"])
         return learned
 
 
@@ -123,7 +154,11 @@ class Experience:
         if not isinstance(self._store, KeepsEvents):
             return Learned(scope.agent)
         learned = self._learned.get(scope) or self._snapshot(scope) or Learned(scope.agent)
+        known = learned
         learned = self._go_on(self._store, scope, learned)
+        if learned is not known or scope not in self._learned:
+            for event in self._pending.get(scope, ()):
+                learned.note_early(event)
         self._learned[scope] = learned
         self._learned.move_to_end(scope)
         if len(self._learned) > AGENTS:
@@ -136,6 +171,8 @@ class Experience:
         with self._lock:
             pending = self._pending.setdefault(scope, [])
             pending.append(event)
+            if scope in self._learned:
+                self._learned[scope].note_early(event)
             if len(pending) >= MOST_PENDING:
                 self.flush(scope)
 
@@ -151,8 +188,7 @@ class Experience:
         """Fold everything again from the canonical events; how many failure patterns there are."""
         with self._lock:
             self._learned.pop(scope, None)
-            if isinstance(self._store, KeepsSettings) and self._store.setting(_name(scope)):
-                self._store.set_setting(_name(scope), "")
+            self._drop_snapshot(scope)
             return len(self._brought_up_to_date(scope).recognizer.patterns())
 
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
@@ -161,6 +197,7 @@ class Experience:
         while events := store.feed(scope, learned.seq, PAGE):
             for event in events:
                 if event.kind == FORGOTTEN and (fresh is None or event.body.get("id") in fresh):
+                    self._drop_snapshot(scope)
                     return self._go_on(store, scope, Learned(scope.agent))
                 learned.fold(event)
                 learned.unkept += 1
@@ -168,13 +205,23 @@ class Experience:
                     fresh.add(event.subject)
         return learned
 
+    def forgot(self, scope: Scope) -> None:
+        """Nothing of what was forgotten may stay in what was learned; it is learned again when it is needed."""
+        with self._lock:
+            self._learned.pop(scope, None)
+            self._drop_snapshot(scope)
+
+    def _drop_snapshot(self, scope: Scope) -> None:
+        if isinstance(self._store, KeepsSettings) and self._store.setting(_name(scope)):
+            self._store.set_setting(_name(scope), "")
+
     def _snapshot(self, scope: Scope) -> Learned | None:
         if not isinstance(self._store, KeepsSettings) or not (kept := self._store.setting(_name(scope))):
             return None
         return Learned.load(scope.agent, json.loads(kept))
 
     def _keep(self, scope: Scope, learned: Learned) -> None:
-        if learned.unkept < WORTH_KEEPING or not isinstance(self._store, KeepsSettings):
+        if learned.unkept < WORTH_KEEPING or learned.early or not isinstance(self._store, KeepsSettings):
             return
         learned.unkept = 0
         try:

@@ -12,7 +12,8 @@ from random import Random
 
 from pydantic import JsonValue
 
-from engram.errors import Conflict, NotFound, Unsupported
+from engram.arguments import share
+from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import commands, happened, prevention, scores
 from engram.learn.agreement import agreement
@@ -43,6 +44,8 @@ CONTEXTS = "contexts"
 MOST_EPISODES = 10_000
 NEIGHBOURS = 256
 CREDITS = 5000
+MET_FOR = timedelta(hours=1)
+"""For so long what a check verified is taken to be so."""
 PAGE = 2000
 
 
@@ -53,6 +56,12 @@ class Told:
     error: str = ""
     duration: float | None = None
     cost: float | None = None
+
+    def said_by(self, event: Event) -> bool:
+        """Whether an event says all of it already."""
+        told = (happened.text(event, "error"), happened.number(event, "duration"), happened.number(event, "cost"))
+        given = (self.error or told[0], self.duration, self.cost)
+        return all(new is None or new == old for new, old in zip(given, told, strict=True))
 
 
 class Learning:
@@ -65,7 +74,9 @@ class Learning:
         experience: Experience,
         sources: Sources,
         near: Callable[[Clean], Placed | None],
+        clean: Callable[[str, str], Clean],
     ) -> None:
+        self._clean = clean
         self._store = store
         self._scope = scope
         self._experience = experience
@@ -147,14 +158,16 @@ class Learning:
             events = store.events_of(self._scope, [id])
             decision = next((event for event in events if event.kind == happened.DECISION), None)
             if decision is None:
-                raise NotFound(f"there is no decision {id}; `engram memory list --kind decision` shows what there is")
+                raise NotFound(
+                    f"there is no decision {self._shown(id)}; `engram memory list --kind decision` shows what there is"
+                )
             past = happened.outcomes(events)
             last = past[-1] if past else decision
             before = happened.number(last, "quality")
             if before is not None:
-                if before == quality and (not told.error or happened.text(last, "error") == told.error):
+                if before == quality and told.said_by(last):
                     return False
-                if not correct:
+                if not correct and before != quality:
                     raise Conflict(f"decision {id} has an outcome already ({before:g}); say that this one corrects it")
             event = happened.outcome_of(
                 decision,
@@ -183,6 +196,18 @@ class Learning:
             )
             for event in [*decided, *happened.outcomes(events)]
             if (quality := happened.number(event, "quality")) is not None
+        ]
+
+    def up_to_date(self, memories: list[Memory]) -> list[Memory]:
+        """The same memories; decisions with the success that was told of them last."""
+        decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
+        if not decided or not isinstance(self._store, KeepsEvents):
+            return memories
+        told = happened.outcomes(self._store.events_of(self._scope, decided))
+        last = {event.subject: happened.number(event, "quality") for event in told}
+        return [
+            memory.model_copy(update={"success_rate": last[memory.id]}) if memory.id in last else memory
+            for memory in memories
         ]
 
     # Failures ------------------------------------------------------------------------------------------
@@ -216,11 +241,11 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.recognizer.find(error, action)
 
-    def tried(self, pattern: str, solution: Clean, helped: float) -> FailurePattern:
-        """Learn how a solution did. Raises `NotFound` if there is no such pattern."""
-        known = self._known(pattern)
-        body: dict[str, JsonValue] = {"solution": solution, "helped": helped, "about": known.pattern_id}
-        self._append(happened.SOLUTION, body)
+    def tried(self, pattern: str, solution: str, helped: bool | float = True) -> FailurePattern:
+        """Learn how a solution did. Raises `NotFound` if there is no such pattern, and `InvalidInput`."""
+        known, said = self._known(pattern), self._clean("solution", solution)
+        body: dict[str, JsonValue] = {"solution": said, "helped": share("helped", float(helped))}
+        self._append(happened.SOLUTION, known, body)
         return self._known(known.pattern_id)
 
     # Prevention ----------------------------------------------------------------------------------------
@@ -237,6 +262,9 @@ class Learning:
                 features=around.features(),
                 environment=around.environment,
             )
+            if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
+                reason = f"{verdict.reason}; but what its check verifies was found to be so"
+                verdict = verdict.model_copy(update={"decision": "warn", "reason": reason})
         if verdict.decision == "allow":
             return verdict
         id = self._sources.new_id()
@@ -259,30 +287,43 @@ class Learning:
     def generate(self, pattern: str, *, stage: str = "", command: Sequence[str] | None = None) -> list[PreventionCheck]:
         """Make checks from a failure and what solved it, and keep them. Raises `NotFound`."""
         known = self._known(pattern)
+        parts = None if command is None else self._command(command)
+        where = self._clean("stage", stage) if stage else ""
         for strategy in prevention.generate_prevention_strategies(known):
             body: dict[str, JsonValue] = {
-                "about": known.pattern_id,
                 "name": strategy.name,
-                "stage": stage or strategy.stage,
+                "stage": where or strategy.stage,
                 "status": "active",
             }
-            if chosen := command or strategy.command:
+            if chosen := parts or strategy.command:
                 body["command"] = [*chosen]
-            self._append(happened.CHECK, body)
+            self._append(happened.CHECK, known, body)
         return list(self._known(known.pattern_id).prevention_checks)
+
+    def _command(self, command: Sequence[str]) -> list[str]:
+        """A program and its arguments, if it can be kept. Raises `InvalidInput`."""
+        if isinstance(command, str) or not command or not all(isinstance(part, str) and part for part in command):
+            raise InvalidInput("a command is a list of texts, the program first, such as ['npm', 'cache', 'verify']")
+        if any(self._clean("command", part) != part for part in command):
+            raise InvalidInput("the command holds a secret; let it read that from the environment or a file")
+        return list(command)
 
     def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, commands.Ran]:
         """Run the command of a check, if that is allowed. Raises `NotFound` and `NotAllowed`."""
         check = next((check for check in self.checks() if name in {check.id, check.name}), None)
         if check is None:
-            raise NotFound(f"there is no check {name!r}; `engram prevention list` shows what there is")
+            raise NotFound(f"there is no check {self._shown(name)}; `engram prevention list` shows what there is")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise InvalidInput(f"seconds must be a number, not {type(seconds).__name__}")
         if check.command is None:
             raise NotFound(
                 f"the check {check.name!r} has no command; `engram prevention generate --command` gives it one"
             )
         ran = commands.run(check.command, allowed=allowed, seconds=seconds)
-        self._append(happened.RAN, {"about": check.id, "quality": 1.0 if ran.met else 0.0})
-        return check, ran
+        body: dict[str, JsonValue] = {"about": check.id, "quality": 1.0 if ran.met else 0.0}
+        self._append(happened.RAN, self._known(check.pattern_id), body)
+        said = self._clean("output", ran.output) if ran.output.strip() else ran.output
+        return check, replace(ran, output=said)
 
     # Reports -------------------------------------------------------------------------------------------
 
@@ -337,12 +378,21 @@ class Learning:
     def _known(self, pattern: str) -> FailurePattern:
         known = self.failure(pattern)
         if known is None:
-            raise NotFound(f"there is no failure pattern {pattern!r}; `engram learning failures` shows what there is")
+            raise NotFound(
+                f"there is no failure pattern {self._shown(pattern)}; `engram learning failures` shows what there is"
+            )
         return known
 
-    def _append(self, kind: str, body: dict[str, JsonValue]) -> None:
+    def _shown(self, name: str) -> str:
+        """What somebody asked for, as far as it may be repeated."""
+        return ascii(self._clean("name", name)) if isinstance(name, str) and name.strip() else ascii(name)
+
+    def _append(self, kind: str, pattern: FailurePattern, body: dict[str, JsonValue]) -> None:
+        """Keep an event about a failure pattern; it goes with the newest memory of that failure."""
         self._experience.flush(self._scope)
-        event = Event(self._sources.new_id(), kind, self._sources.now(), "", "", body)
+        subject = next(iter(pattern.episodes), "")
+        about: dict[str, JsonValue] = {"about": pattern.pattern_id}
+        event = Event(self._sources.new_id(), kind, self._sources.now(), subject, "", about | body)
         self._events().append(self._scope, [event])
 
     def _events(self) -> KeepsEvents:

@@ -26,7 +26,17 @@ from engram.lifecycle.guard import (
     unknown,
     warned,
 )
-from engram.model import FailurePattern, KnownFailure, Recall, Solution, SuccessContent, Suggestion, Verdict, quality
+from engram.model import (
+    FailurePattern,
+    Hit,
+    KnownFailure,
+    Recall,
+    Solution,
+    SuccessContent,
+    Suggestion,
+    Verdict,
+    quality,
+)
 from engram.model.success import Synthesis
 from engram.words import normal_form
 
@@ -76,8 +86,8 @@ class Remembers(Checks, Protocol):
         """What to do in a context."""
         ...
 
-    def outcome(self, id: str, outcome: str | float) -> bool:
-        """Tell what became of a recall."""
+    def outcome(self, id: str, outcome: str | float, *, used: Sequence[str] | None = None) -> bool:
+        """Tell what became of a recall, and which of its memories were used."""
         ...
 
     def learn_from_failure(
@@ -138,7 +148,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a task is going to be carried out, and what is known about it."""
+    """How a task is going to be carried out, and what is known about it.
+
+    A run says by `use` which memories it relied on; only these get the credit or the blame for how it went.
+    """
 
     chosen_approach: str
     memories: Recall
@@ -147,6 +160,20 @@ class Strategy:
     informed_by: tuple[str, ...] = ()
     """The ids of the verdicts, suggestions and recalls behind it."""
     synthesis: Callable[[], Synthesis] = field(default=Synthesis, repr=False, compare=False)
+    _used: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def use(self, memory: str | Hit) -> None:
+        """Say that the run relies on one of the memories, by id or as a hit; what was not shown is logged, no more."""
+        id = memory.id if isinstance(memory, Hit) else memory
+        if not any(hit.id == id for hit in self.memories):
+            _log.warning("%a is not among the memories of the strategy, and gets no credit", id)
+        elif id not in self._used:
+            self._used.append(id)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The ids of the memories that the run said it relied on."""
+        return tuple(self._used)
 
     @property
     def failures(self) -> tuple[KnownFailure, ...]:
@@ -185,10 +212,13 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Generic[T]):
-    """What a task gave; `outcome` is what was recorded of the approach, also if the failure was recovered from."""
+    """What a task gave; `outcome` is what was recorded of the approach, also if the failure was recovered from.
+
+    It is `None` if the judge could not say how good the result is.
+    """
 
     value: T
-    outcome: str | float
+    outcome: str | float | None
     strategy: Strategy
     decision_id: str | None
     recovered: bool
@@ -219,6 +249,10 @@ class _Done:
     error: Exception | None = None
 
 
+class _Unawaited(InvalidInput):
+    """A function that has to be awaited was called where nobody awaits it."""
+
+
 _Steps = Generator[_Ask | _Do, Any, TaskResult[Any]]
 
 
@@ -245,9 +279,10 @@ class TaskExecutor:
     ) -> TaskResult[T]:
         """Carry out a task by `run(strategy)`, or `run()` if it takes nothing, and record how it went.
 
-        `judge` says how good the result is; without it, a result is a success. What is known to fail is replaced by
-        the best other action of the task, or raises `ActionBlocked` if there is none. An error of `run` is learned
-        from and raised again, unless `recover` made up for it. Errors of the memory are logged and break nothing.
+        `judge` says how good the result is; without it, a result is a success. If it cannot say, that is logged, and
+        the decision has no outcome yet. What is known to fail is replaced by the best other action of the task, or
+        raises `ActionBlocked` if there is none. An error of `run` is learned from and raised again, unless `recover`
+        made up for it. Errors of the memory are logged and break nothing.
         """
         for function in (run, judge, self._recover):
             if function is not None and is_async(function):
@@ -296,15 +331,11 @@ class TaskExecutor:
         started = self._clock()
         done = yield _Do(functools.partial(run, strategy) if offered else run)
         duration = self._clock() - started
-        if done.error is not None and not teaches(done.error):
+        if done.error is not None and (not teaches(done.error) or isinstance(done.error, _Unawaited)):
             return TaskResult(None, "failure", strategy, None, False, done.error, duration)
-        outcome: str | float = "success" if done.error is None else "failure"
+        outcome: str | float | None = "success" if done.error is None else "failure"
         if judge is not None and done.error is None:
-            judged = yield _Do(functools.partial(judge, done.value))
-            if judged.error is not None:
-                raise judged.error
-            outcome = judged.value
-            quality(outcome)
+            outcome = _judged((yield _Do(functools.partial(judge, done.value))))
         id = yield _Ask(lambda: self._record(task, strategy, outcome, done.error, duration))
         recovery = None
         if done.error is not None and self._recover is not None:
@@ -348,10 +379,10 @@ class TaskExecutor:
         return asked(lambda: self._agent.check(action=action, context=context, **task.around), unknown(action, context))
 
     def _record(
-        self, task: Task, strategy: Strategy, outcome: str | float, error: Exception | None, duration: float
+        self, task: Task, strategy: Strategy, outcome: str | float | None, error: Exception | None, duration: float
     ) -> str | None:
-        """The id of the decision; the memories that were shown get their credit."""
-        chosen = strategy.chosen_approach
+        """The id of the decision; only the memories that were used get the credit or the blame."""
+        chosen, used = strategy.chosen_approach, strategy.used
         id = recorded(
             lambda: self._agent.record_decision(
                 context=task.context,
@@ -365,8 +396,8 @@ class TaskExecutor:
                 **task.around,
             )
         )
-        if strategy.memories.id in strategy.informed_by:
-            asked(lambda: self._agent.outcome(strategy.memories.id, outcome), False)
+        if used and outcome is not None:
+            asked(lambda: self._agent.outcome(strategy.memories.id, outcome, used=used), False)
         return id
 
     def _solutions(self, id: str | None) -> tuple[Solution, ...]:
@@ -416,7 +447,8 @@ def _tried(call: Callable[[], Any]) -> _Done:
         return _Done(error=error)
     if inspect.iscoroutine(value):
         value.close()
-        raise InvalidInput("the function gave a coroutine, which needs to be awaited; use aexecute_with_memory")
+        why = "the function gave a coroutine, which needs to be awaited; use aexecute_with_memory"
+        return _Done(error=_Unawaited(why))
     return _Done(value)
 
 
@@ -426,6 +458,21 @@ async def _awaited(call: Callable[[], Any]) -> _Done:
         return _Done(await value if inspect.isawaitable(value) else value)
     except Exception as error:  # noqa: BLE001 - whatever the caller's function raises is how it went
         return _Done(error=error)
+
+
+def _judged(done: _Done) -> str | float | None:
+    """What a judge said, or `None` if that is no outcome: what was done must not be lost to whoever judges it."""
+    error, outcome = done.error, done.value
+    if error is None:
+        try:
+            quality(outcome)
+        except InvalidInput as wrong:
+            error = wrong
+    if error is None:
+        said: str | float = outcome
+        return said
+    _log.warning("the result could not be judged, so its outcome is not known: %r", error)
+    return None
 
 
 def _takes_strategy(run: Callable[..., Any]) -> bool:
@@ -469,6 +516,8 @@ def _recovery(tried: _Done, error: Exception, known: Sequence[Solution], recover
     """What a hook did, as far as can be told; `None` if it did not try."""
     if tried.error is error:
         return None
+    if isinstance(tried.error, _Unawaited):
+        raise tried.error
     applied = known[0].text if known else summary_of(recover) or _own_name(recover)
     if tried.error is not None:
         _log.warning("the recovery failed, too: %r", tried.error)

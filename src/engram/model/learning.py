@@ -54,7 +54,7 @@ class LearningStats(Frozen):
     success_rate: Share | None
     effectiveness: Trend | None = Field(description="None as long as there are too few decisions to compare.")
     utilization: Ratio = Field(description="Decisions that were informed by memory, of all decisions.")
-    recognition: Ratio = Field(description="Failures that were recognised as ones seen before, of all failures.")
+    recognition: Ratio = Field(description="Failures that were recognised, of those that came back.")
     transfer: Ratio = Field(description="Decisions informed by what other agents learned, of the informed ones.")
     prevention: float | None = Field(description="Reduction of failures per opportunity after checks spoke up.")
     failure_patterns: int

@@ -286,7 +286,7 @@ class InMemoryStore:
         with self._lock:
             room = self._room(scope)
             if (credit := room.credits.get(id)) is not None:
-                return Shown(id, credit.at, credit.order, credit.parts, told=True)
+                return Shown(id, credit.at, credit.order, credit.parts, credit.about, told=True)
             return room.shown.get(id)
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:

@@ -141,6 +141,8 @@ def to_recall(scope: Scope, credit: Credit) -> Row:
     """The row that keeps what became of a recall."""
     shown = [id for id in credit.order if id in credit.helped]
     detail = {"order": credit.order, "helped": shown, "parts": {id: dict(own) for id, own in credit.parts.items()}}
+    if credit.about:
+        detail["about"] = dict(credit.about)
     if credit.shares:
         detail["shares"] = {id: list(share) for id, share in credit.shares.items()}
     return {"agent": scope.agent, "id": credit.id, "at": micros(credit.at), "detail": to_json(detail)}
@@ -168,7 +170,8 @@ def to_credit(row: Mapping[Any, Any]) -> Credit:
     detail = json.loads(row["detail"])
     order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
     shares = {id: (good, bad) for id, (good, bad) in detail.get("shares", {}).items()}
-    return Credit(row["id"], from_micros(row["at"]), order, helped, detail.get("parts", {}), shares)
+    about = detail.get("about", {})
+    return Credit(row["id"], from_micros(row["at"]), order, helped, detail.get("parts", {}), shares, about)
 
 
 def to_json(value: object) -> str:
