@@ -9,24 +9,47 @@ from pathlib import Path
 import pytest
 
 import engram
-from engram.aio import AsyncAgent, AsyncEngram
+from engram.aio import AsyncAgent, AsyncEngram, AsyncLearning
 from engram.engine import AgentHandle, Engram
+from engram.learn.learning import Learning
 
-PAIRS = [(Engram, AsyncEngram), (AgentHandle, AsyncAgent)]
-SYNC_ONLY = {"embed", "near", "similar", "embedder", "places"}  # what the engine itself uses
+PAIRS = [(Engram, AsyncEngram), (AgentHandle, AsyncAgent), (Learning, AsyncLearning)]
+SYNC_ONLY = {  # what the engine itself uses
+    Engram: {"embed", "near", "similar", "embedder", "places", "clean", "definitions"},
+    AgentHandle: {"episodic", "semantic", "procedural", "life", "workspaces", "workflows"},
+    Learning: {
+        "suggest",
+        "predict",
+        "episodes",
+        "outcome",
+        "outcomes",
+        "unlearned",
+        "recognise",
+        "check",
+        "up_to_date",
+    },
+}
 NOT_AWAITED = {"name", "guard", "guarding"}  # a name, and what stands around calls and blocks that are awaited
 
 
 @pytest.mark.parametrize(("sync", "aio"), PAIRS)
 def test_every_public_name_is_there(sync: type, aio: type) -> None:
-    assert {name for name in vars(sync) if not name.startswith("_")} - SYNC_ONLY == {
+    assert {name for name in vars(sync) if not name.startswith("_")} - SYNC_ONLY[sync] == {
         name for name in vars(aio) if not name.startswith("_")
     }
 
 
-@pytest.mark.parametrize("name", [n for n in vars(AsyncAgent) if not n.startswith("_") and n not in NOT_AWAITED])
-def test_every_call_is_awaited(name: str) -> None:
-    assert inspect.iscoroutinefunction(getattr(AsyncAgent, name))
+@pytest.mark.parametrize(
+    ("aio", "name"),
+    [
+        (aio, name)
+        for aio in (AsyncAgent, AsyncLearning)
+        for name in vars(aio)
+        if not name.startswith("_") and name not in NOT_AWAITED
+    ],
+)
+def test_every_call_is_awaited(aio: type, name: str) -> None:
+    assert inspect.iscoroutinefunction(getattr(aio, name))
 
 
 def test_the_calls_work(path: Path) -> None:
@@ -48,6 +71,28 @@ def test_the_calls_work(path: Path) -> None:
             assert [told.quality for told in await alice.outcomes(undecided.id)] == [0]
             assert (await alice.learn_from_failure("no such file", "make it", context="c")).known_solutions
             assert await brain.agents() == ["alice"]
+
+    asyncio.run(life())
+
+
+def test_what_was_learned_can_be_awaited(path: Path) -> None:
+    async def life() -> None:
+        async with AsyncEngram(engram.open(path)) as brain:
+            alice, bob = brain.agent("alice"), brain.agent("bob")
+            for agent in (alice, bob):
+                await agent.record_decision(context="c", action="a", outcome="failure", error="KeyError: name")
+            (known,) = await alice.learning.failures()
+            assert await alice.learning.failure(known.name) == known
+            assert (await alice.learning.tried(known.name, "give it a name")).known_solutions
+            (made,) = await alice.learning.generate(known.name, command=["true"])
+            assert [check.id for check in await alice.learning.checks()] == [made.id]
+            _, ran = await alice.learning.run(made.name, allowed=True, seconds=5)
+            assert ran.met
+            assert [episode.action for episode in await alice.learning.history()] == ["a"]
+            assert (await alice.learning.calibration()).decisions == 0
+            assert await alice.learning.harmful() == []
+            assert (await alice.learning.stats([bob.learning])).agents == ("alice", "bob")
+            assert (await alice.learning.synthesis([bob.learning])).patterns == ()
 
     asyncio.run(life())
 

@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engram.aio import AsyncEngram, AsyncTaskExecutor
     from engram.engine import AgentHandle, Engram
+    from engram.enhanced import EnhancedAgentMemory, WorkingMemory
     from engram.errors import ActionBlocked, EngramError
     from engram.learning import LearningEngine
+    from engram.lifecycle.cycles import Life
     from engram.lifecycle.executor import Recovery, Strategy, Task, TaskExecutor, TaskResult
+    from engram.memory.episodic import EpisodicMemory
+    from engram.memory.procedural import ProceduralMemory
+    from engram.memory.semantic import SemanticMemory
     from engram.model import (
         ActionRecord,
         AgentMemory,
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
         Suggestion,
         Verdict,
     )
+    from engram.model.life import ActionProposal, ActionResult, Agent, AgentCycle
     from engram.model.success import DecisionTemplate, SuccessPattern, Synthesis
     from engram.wiring import open
 
@@ -84,12 +90,26 @@ _HOMES = {
     "DecisionTemplate": "engram.model.success",
     "SuccessPattern": "engram.model.success",
     "Synthesis": "engram.model.success",
+    "EnhancedAgentMemory": "engram.enhanced",
+    "WorkingMemory": "engram.enhanced",
+    "EpisodicMemory": "engram.memory.episodic",
+    "SemanticMemory": "engram.memory.semantic",
+    "ProceduralMemory": "engram.memory.procedural",
+    "Life": "engram.lifecycle.cycles",
+    "Agent": "engram.model.life",
+    "AgentCycle": "engram.model.life",
+    "ActionProposal": "engram.model.life",
+    "ActionResult": "engram.model.life",
     "open": "engram.wiring",
 }
 
 __all__ = [
     "ActionBlocked",
+    "ActionProposal",
     "ActionRecord",
+    "ActionResult",
+    "Agent",
+    "AgentCycle",
     "AgentHandle",
     "AgentMemory",
     "AsyncEngram",
@@ -98,23 +118,28 @@ __all__ = [
     "Draft",
     "Engram",
     "EngramError",
+    "EnhancedAgentMemory",
+    "EpisodicMemory",
     "FailurePattern",
     "ForgetReceipt",
     "Hit",
     "KnownFailure",
     "LearningEngine",
     "LearningStats",
+    "Life",
     "Memory",
     "MemoryIndex",
     "MemoryRecord",
     "MemoryType",
     "Prediction",
     "PreventionCheck",
+    "ProceduralMemory",
     "Recall",
     "Receipt",
     "RecordedOutcome",
     "Recovery",
     "Remedy",
+    "SemanticMemory",
     "Solution",
     "Strategy",
     "SuccessPattern",
@@ -124,6 +149,7 @@ __all__ = [
     "TaskExecutor",
     "TaskResult",
     "Verdict",
+    "WorkingMemory",
     "__version__",
     "open",
 ]

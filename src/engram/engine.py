@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from engram import arguments
 from engram.arguments import When
-from engram.errors import InvalidInput, ModelError, NotFound, Unsupported
+from engram.errors import Conflict, InvalidInput, ModelError, NotFound, Unsupported
 from engram.ids import EPOCH, Sources
 from engram.learn import credits, decisions, happened
 from engram.learn.echoes import Echoes
@@ -24,8 +24,15 @@ from engram.learn.happened import ANYWHERE, Circumstances
 from engram.learn.learning import CONTEXTS, Learning, Told
 from engram.learn.signatures import extract_error_signature
 from engram.learn.tuning import Tuning
+from engram.lifecycle.agents import Definitions
+from engram.lifecycle.cycles import Life
 from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options, guard
+from engram.lifecycle.objects import Objects
+from engram.lifecycle.running import WorkflowEngine
+from engram.lifecycle.workspaces import Workspaces
 from engram.memory.drafting import handle, prepare, refuse_list, rejected, with_source
+from engram.memory.episodic import EpisodicMemory
+from engram.memory.semantic import SemanticMemory
 from engram.model import (
     Clean,
     DecisionContent,
@@ -79,6 +86,9 @@ from engram.words import digest, normal_form
 MAX_EPISODES = 10_000
 MAX_OFFSET = MAX_BUDGET = 1_000_000_000
 
+if TYPE_CHECKING:
+    from engram.memory.procedural import ProceduralMemory
+
 Kinds = str | Iterable[str]
 Memories = list[Memory]
 Item = str | Draft | Mapping[str, Any]
@@ -96,8 +106,10 @@ class Engram:
         redactor: Redactor,
         sources: Sources,
         say: Callable[[str], None],
+        objects: Objects | None = None,
     ) -> None:
         self.store = store
+        self.objects = objects
         self.redactor = redactor
         self.sources = sources
         self.tuning = Tuning(store)
@@ -178,6 +190,15 @@ class Engram:
             raise ModelError(f"{self.embedder.identity} gave vectors that are none; run `engram model verify`")
         return matrix
 
+    @property
+    def definitions(self) -> Definitions:
+        """The agents that were defined, version by version."""
+        return Definitions(self.store, self.redactor, self.sources)
+
+    def clean(self, text: str) -> Clean:
+        """A text without its secrets."""
+        return self.redactor.clean([text])[0].text
+
     def close(self) -> None:
         """Write what is pending and let go of the database; calling it twice is harmless."""
         try:
@@ -201,13 +222,49 @@ class AgentHandle:
         self._brain = brain
         self._scope = scope
         self._store = brain.store
-        self.learning = Learning(brain.store, scope, brain.experience, brain.sources, brain.similar)
+        self.learning = Learning(brain.store, scope, brain.experience, brain.sources, brain.similar, self._clean)
         """What it has learned: patterns, checks, rates, and how far they can be believed."""
 
     @property
     def name(self) -> str:
         """The agent's name."""
         return self._scope.agent
+
+    @property
+    def episodic(self) -> EpisodicMemory:
+        """Its interactions, by time, user, tag and outcome."""
+        return EpisodicMemory(self, self._brain.sources)
+
+    @property
+    def semantic(self) -> SemanticMemory:
+        """Its facts, with the time they are valid, and the graph they make."""
+        return SemanticMemory(self, sources=self._brain.sources, clean=self._brain.clean)
+
+    @property
+    def procedural(self) -> ProceduralMemory:
+        """Its skills: workflows that can be found, filled in and followed."""
+        from engram.memory.procedural import ProceduralMemory  # noqa: PLC0415 - its templates are slow to import
+
+        return ProceduralMemory(self)
+
+    @property
+    def workspaces(self) -> Workspaces:
+        """Its folders: snapshots of them by content, what changed in between, and the way back."""
+        if self._brain.objects is None:
+            raise Unsupported(
+                "this database has no folder for files beside it; give one with `Workspaces(..., Objects(folder))`"
+            )
+        brain = self._brain
+        return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
+
+    def workflows(self, **options: Any) -> WorkflowEngine:
+        """What runs its workflows and goes on with them after a stop; `options` are those of `WorkflowEngine`."""
+        return WorkflowEngine(self, self._store, self._brain.redactor, self._brain.sources, **options)
+
+    @property
+    def life(self) -> Life:
+        """Its cycles: what it proposed, what came of it, and where it goes on after a stop."""
+        return Life(self, self._store, self._brain.redactor, self._brain.sources)
 
     # record: draft → redact → embed → store ------------------------------------------------------------
 
@@ -242,12 +299,14 @@ class AgentHandle:
         duration: float | None = None,
         cost: float | None = None,
         informed_by: str | Sequence[str] = (),
+        from_others: bool = False,
         **fields: Any,
     ) -> Receipt:
         """Remember what was done in a context and how it went: success, failure, partial, or a number in [0, 1].
 
         Without an outcome, tell it later by `outcome(id, …)`. `informed_by` names the recalls, suggestions and verdicts
-        that it was based on. `fields` are those of `Draft`: tags, at, session, key, …
+        that it was based on; `from_others` says that other agents had learned it. `fields` are those of `Draft`: tags,
+        at, session, key, …
         """
         result = None if outcome is None else quality(outcome)
         for name, value in {"context": context, "action": action}.items():
@@ -270,7 +329,7 @@ class AgentHandle:
             "duration": duration,
             "cost": cost,
             "informed_by": based_on,
-            "lent": any(self._lent(id) for id in based_on) or None,
+            "lent": from_others or any(self._lent(id) for id in based_on) or None,
         }
         content = {name: value for name, value in content.items() if value not in ("", [], None)}
         fields = {"kind": MemoryType.DECISION, "context": context, "content": content} | fields
@@ -340,8 +399,9 @@ class AgentHandle:
         except InvalidInput as error:
             return rejected(error)
         event = happened.event_of(entry.memory)
+        # What happens again is news; what is said again after it was recalled is not.
         known = None if event is not None else self._brain.echoes.source(self._scope, entry.memory)
-        if known is not None:  # what happens again is news; what is said again after it was recalled is not
+        if known is not None and self._store.get(self._scope, [known])[0] is not None:
             if entry.merge_key is not None:
                 return Receipt(id=known, status="merged", reason=ECHO, redacted=redacted)
             entry = replace(entry, memory=with_source(entry.memory, known))
@@ -403,7 +463,9 @@ class AgentHandle:
         if hits and isinstance(self._store, RemembersShown):
             parts = credits.parts(hits, self._parts(), self._brain.tuning.multipliers(self._scope, at))
             self._store.show(self._scope, Shown(id, at, tuple(hit.id for hit in hits), parts))
-        return Recall(id, hits)
+        fresh = self.learning.up_to_date([hit.memory for hit in hits])
+        same = zip(hits, fresh, strict=True)
+        return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])
 
     def _parts(self) -> Collection[str]:
         return PARTS if isinstance(self._store, Surveys) else ()
@@ -514,30 +576,48 @@ class AgentHandle:
         `correct` replaces it, and the old one stays in `outcomes(id)`. Raises `NotFound` and `Conflict`.
         """
         result = quality(outcome)
+        for name, amount in {"duration": duration, "cost": cost}.items():
+            arguments.amount(name, amount)
+        told = Told(self._maybe("error", happened.error_text(error)), duration, cost)
         shown = self._shown(id)
         if shown is None:
-            told = Told(self._maybe("error", happened.error_text(error)), duration, cost)
             return self.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
+        if shown.told and (decision := shown.about.get("decision")):
+            return self.learning.outcome(str(decision), result, told, correct=correct)
         if shown.told:
+            if shown.about.get("quality", result) != result:
+                raise Conflict(f"how the recall {id} went was told already, otherwise; its credit cannot be taken back")
             return False
-        if shown.about:
-            taken = action or str(shown.about.get("action") or "")
-            if not taken:
-                raise InvalidInput("the suggestion recommended nothing; say which action was taken")
-            self.record_decision(
-                context=str(shown.about["context"]),
-                action=taken,
-                outcome=outcome,
-                error=error,
-                duration=duration,
-                cost=cost,
-                informed_by=[id],
-                key=f"suggestion {id}",
-            )
-        if not isinstance(self._store, CreditsRecalls):
-            return True
         credit = credits.shared(shown, used, result, self._brain.sources.now())
-        return self._store.credit(self._scope, credit)
+        if shown.about:
+            followed = self._follow(shown, action, outcome, told)
+            credit = replace(credit, about={"decision": followed})
+        return self._store.credit(self._scope, credit) if isinstance(self._store, CreditsRecalls) else True
+
+    def _follow(self, shown: Shown, action: str | None, outcome: str | float, told: Told) -> str:
+        """Record the decision to follow a suggestion, or to do something else; its id."""
+        about = shown.about
+        taken = str(about.get("action") or "") if action is None else action
+        if not taken.strip():
+            raise InvalidInput("the suggestion recommended nothing; say which action was taken")
+        labels = about.get("tags", [])
+        receipt = self.record_decision(
+            context=str(about["context"]),
+            action=taken,
+            outcome=outcome,
+            environment=str(about.get("environment", "")),
+            tool=str(about.get("tool", "")),
+            task_type=str(about.get("task_type", "")),
+            tags=[str(tag) for tag in labels] if isinstance(labels, list) else [],
+            error=told.error,
+            duration=told.duration,
+            cost=told.cost,
+            informed_by=[shown.id],
+            key=f"suggestion {shown.id}",
+        )
+        if receipt.id is None:
+            raise InvalidInput(f"the decision was not kept: {receipt.reason}")
+        return receipt.id
 
     def outcomes(self, id: str) -> list[RecordedOutcome]:
         """Everything that was told about how a decision went, oldest first; the last one counts."""
@@ -570,7 +650,8 @@ class AgentHandle:
 
     def get(self, id: str) -> Memory | None:
         """The memory with this id, or `None` if this agent has none."""
-        return self._store.get(self._scope, [id])[0] if arguments.is_id(id) else None
+        (found,) = self._store.get(self._scope, [id]) if arguments.is_id(id) else [None]
+        return None if found is None else self.learning.up_to_date([found])[0]
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
@@ -629,11 +710,15 @@ class AgentHandle:
         """Remove a memory and everything that belongs to it; the receipt lists what went."""
         if not arguments.is_id(id):
             return ForgetReceipt(id=ascii(id), forgotten=False)
-        return self._store.forget(self._scope, [id])[0]
+        receipt = self._store.forget(self._scope, [id])[0]
+        if "events" in receipt.removed:
+            self._brain.experience.forgot(self._scope)
+        return receipt
 
     def _fetch(self, query: Query) -> Memories:
         ids = [match.id for match in self._store.search(self._scope, query)]
-        return [memory for memory in self._store.get(self._scope, ids) if memory is not None]
+        found = [memory for memory in self._store.get(self._scope, ids) if memory is not None]
+        return self.learning.up_to_date(found)
 
     def _filter(
         self,
@@ -686,7 +771,7 @@ def suggest(
     clean, lessons = first._clean("context", context), [other.learning for other in others]
     suggestion = first.learning.suggest(clean, around, candidates, explore=chance, others=lessons)
     if isinstance(brain.store, RemembersShown) and suggestion.id is not None:
-        brain.store.show(scope, credits.suggested(suggestion, brain.sources.now(), lent=bool(others)))
+        brain.store.show(scope, credits.suggested(suggestion, around, brain.sources.now(), lent=bool(others)))
     return suggestion
 
 

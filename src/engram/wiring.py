@@ -14,9 +14,12 @@ from engram.config import Settings
 from engram.embed.known import KNOWN
 from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
+from engram.errors import MissingExtra
 from engram.ids import Sources
-from engram.ports import Embedder, MemoryStore, MirrorsVectors, SyncsVectors, VectorStore
+from engram.lifecycle.objects import Objects
+from engram.ports import Embedder, ExpiringStore, MemoryStore, MirrorsVectors, SyncsVectors, VectorStore
 from engram.privacy import SecretRedactor
+from engram.stores.expiring import InProcessExpiring
 from engram.vectors.local import LocalVectors
 
 _log = logging.getLogger("engram")
@@ -46,7 +49,14 @@ def open(
         redactor=SecretRedactor(),
         sources=sources,
         say=say or _log.warning,
+        objects=objects_beside(chosen),
     )
+
+
+def objects_beside(settings: Settings) -> Objects | None:
+    """The files of workspaces, in a folder beside a SQLite database; other databases have no place for them."""
+    scheme, location = locate(settings.db)
+    return Objects(Path(f"{location}.objects"), durable=settings.durable) if scheme == "sqlite" else None
 
 
 def open_store(settings: Settings, sources: Sources) -> MemoryStore:
@@ -65,6 +75,17 @@ def open_vectors(settings: Settings) -> VectorStore:
     kind = settings.vectors.partition(":")[0].partition("+")[0]
     vectors: VectorStore = plugins.find("vectors", kind)(settings.vectors, api_key=settings.vectors_key or None)
     return vectors
+
+
+def open_working(url: str = "", sources: Sources | None = None) -> ExpiringStore:
+    """Where working memory is kept: in this process, or on the Redis or Valkey that a URL names."""
+    if not url:
+        return InProcessExpiring(sources or Sources())
+    try:
+        from engram.stores.redis import RedisExpiring  # noqa: PLC0415 - a store is imported when it is used
+    except ImportError as error:
+        raise MissingExtra(f"redis is not installed ({error}); pip install 'engram-learning[redis]'") from error
+    return RedisExpiring(url)
 
 
 @contextmanager

@@ -14,7 +14,23 @@ from engram.cli.options import Group
 from engram.cli.state import State
 from engram.errors import EngramError
 
-COMMANDS = ("memory", "learning", "prevention", "model", "upkeep", "db", "doctor", "config", "bench", "completion")
+COMMANDS = (
+    "memory",
+    "learning",
+    "prevention",
+    "skill",
+    "agent",
+    "workspace",
+    "workflow",
+    "model",
+    "upkeep",
+    "eval",
+    "db",
+    "doctor",
+    "config",
+    "bench",
+    "completion",
+)
 INTERRUPTED = 130
 
 

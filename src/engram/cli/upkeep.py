@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group
-from engram.cli.render import print_facts, print_json, progress
+from engram.cli.options import Group, reader_option, share
+from engram.cli.render import dump, glance, print_facts, print_json, progress
 from engram.cli.state import State
 from engram.cli.text import inline, many
+from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from engram.learn.ranking import Outcome
+    from engram.model.upkeep import Forgetting
+
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def span(value: str) -> timedelta:
+    """How long something took, such as 90d, 12w or 24h."""
+    try:
+        if found := re.fullmatch(r"(\d{1,9})([hdw])", value.strip(), re.ASCII):
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        pass
+    raise click.BadParameter(f"{value!r} is no time such as 90d, 12w or 24h.")
 
 
 @click.group("upkeep", cls=Group)
 def command() -> None:
-    """Fill in vectors, learn how to rank, and rebuild what is derived."""
+    """Fill in vectors, learn how to rank, consolidate, let go of what faded, and rebuild what is derived."""
 
 
 @command.command("reembed")
@@ -84,6 +102,101 @@ def tune(state: State, dry_run: bool) -> None:
         click.echo("\n".join(lines) or "Nobody has said yet what helped.")
 
 
+@command.command("consolidate")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--undo", metavar="ID", help="Take back what was made under this id, for good.")
+@reader_option
+@click.pass_obj
+def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None) -> None:
+    """Merge what says the same, make facts of what was observed again and again, and sum up topics.
+
+    What is made names its sources and is tagged `consolidated`. Statements that were merged are no longer valid, but
+    nothing is deleted.
+    """
+    from engram import tending
+
+    if undo is not None and dry_run:
+        raise click.UsageError("--undo cannot be tried; leave --dry-run out.")
+    with state.brain() as brain:
+        names = [reader.name for reader in state.readers(brain, agent)]
+        if undo is not None:
+            owner = next((name for name in names if brain.agent(name).get(undo) is not None), names[0] if names else "")
+            if not owner:
+                raise NotFound(f"nothing was consolidated as {undo}")
+            made = [tending.undo(brain, owner, undo)]
+        else:
+            with progress(state, "consolidating") as tell:
+                made = tending.consolidate(brain, names, tell, dry_run=dry_run)
+    if state.json:
+        print_json(dump(made))
+    elif undo is not None:
+        click.echo(f"Taken back {undo}: {many(len(made[0].sources), 'source')} as before.")
+    else:
+        for each in made:
+            where = f" → {each.id}" if each.id else ""
+            click.echo(f"{each.how} ({inline(each.agent)}, {each.reason}){where}: {glance(each.text)}")
+        click.echo(f"{'Would consolidate' if dry_run else 'Consolidated'}: {many(len(made), 'change')}.")
+
+
+@command.command("forget")
+@click.option("--dry-run", is_flag=True, help="Only say what would go, and why.")
+@click.option("--below", type=share, metavar="0..1", default="0.05", show_default=True, help="Only what is weaker.")
+@click.option(
+    "--older-than",
+    type=span,
+    metavar="TIME",
+    default="90d",
+    show_default=True,
+    help="Only what was neither stored nor used for so long.",
+)
+@click.option(
+    "--archive",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to keep what goes, as JSON lines, compressed. Default: a new file beside the database.",
+)
+@click.option(
+    "--restore",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="ARCHIVE",
+    help="Remember again what this archive holds.",
+)
+@reader_option
+@click.pass_obj
+def forget(
+    state: State,
+    dry_run: bool,
+    below: float,
+    older_than: timedelta,
+    archive: Path | None,
+    restore: Path | None,
+    agent: str | None,
+) -> None:
+    """Let go of memories that faded: hardly important, and not used for long.
+
+    They are written to an archive first. What is pinned (by the tag `pinned`, or an importance of 1), what other
+    memories or decisions stand on, and what is learned from stays.
+    """
+    from engram import tending
+    from engram.memory.forgetting import Limits
+
+    limits = Limits(below, older_than)
+    with state.brain() as brain:
+        if restore is not None:
+            back = tending.restore(brain, restore)
+        else:
+            names = [reader.name for reader in state.readers(brain, agent)]
+            target = None if dry_run else archive or _archive(state, brain.sources.now())
+            found = (
+                tending.fading(brain, names, limits) if target is None else tending.forget(brain, names, target, limits)
+            )
+    if restore is not None:
+        _print_restored(state, back)
+    elif state.json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        _print_forgetting(found, dry_run)
+
+
 @command.command("rebuild")
 @click.pass_obj
 def rebuild(state: State) -> None:
@@ -97,6 +210,30 @@ def rebuild(state: State) -> None:
     else:
         click.echo("Rebuilt:")
         print_facts(rebuilt)
+
+
+def _archive(state: State, now: datetime) -> Path:
+    """A new file beside the database. Raises `InvalidInput` if the database is in no file."""
+    if state.file is None:
+        raise InvalidInput("this database is in no file; say with --archive where to keep what goes")
+    return state.file.with_name(f"{state.file.stem}-forgotten-{now:%Y%m%dT%H%M%S%f}Z.jsonl.gz")
+
+
+def _print_restored(state: State, back: int) -> None:
+    if state.json:
+        print_json({"restored": back})
+    else:
+        click.echo(f"Restored {many(back, 'memory')}.")
+
+
+def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+    for each in found.gone:
+        click.echo(f"{each.id} ({inline(each.agent)}, {each.kind}): {each.reason}: {glance(each.text)}")
+    click.echo(f"{'Would forget' if dry_run else 'Forgot'} {many(len(found.gone), 'memory')}.")
+    if found.archive is not None:
+        click.echo(f"  Archived in {inline(found.archive)}")
+    for reason, count in found.kept.items():
+        click.echo(f"  Kept {many(count, 'memory')}: {reason}")
 
 
 def _verdict(outcome: Outcome, dry_run: bool) -> str:

@@ -19,6 +19,7 @@ from engram.model import (
     Provenance,
     Receipt,
     explain,
+    told,
 )
 from engram.ports import Cleaned, Entry, Redactor, Scope, unstorable
 from engram.privacy import clean_json
@@ -86,7 +87,7 @@ def merge_key(memory: Memory) -> str | None:
     """Equal for statements that say the same in the same context; events have none."""
     if memory.kind not in KNOWLEDGE_LIKE:
         return None
-    content = json.dumps(memory.content.model_dump(mode="json"), sort_keys=True)
+    content = json.dumps(told(memory.content), sort_keys=True)
     return digest(memory.kind, normal_form(memory.text), normal_form(memory.context), content)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from engram.model.clean import Clean
 
@@ -100,6 +100,9 @@ class KnowledgeContent(Frozen):
     knowledge_type: Clean = Clean("")
     expertise_level: Clean = Clean("")
     related_entities: tuple[Clean, ...] = ()
+    subject: Clean = Clean("")
+    predicate: Clean = Clean("")
+    object: Clean = Clean("")
 
 
 class ObservationContent(Frozen):
@@ -158,3 +161,17 @@ Content = Annotated[
     Field(discriminator="kind"),
 ]
 """The content of a memory, told apart by `kind`."""
+
+
+_CAME_LATER: dict[str, frozenset[str]] = {
+    MemoryType.DECISION: frozenset("environment tool task_type error duration cost lent informed_by".split()),
+    MemoryType.FAILURE: frozenset("error solution_helped action environment tool task_type".split()),
+    MemoryType.KNOWLEDGE: frozenset("subject predicate object".split()),
+}
+
+
+def told(content: Content) -> dict[str, JsonValue]:
+    """A content as JSON by which it is compared: fields that came later count only if they say something."""
+    whole, set_ = content.model_dump(mode="json"), content.model_dump(mode="json", exclude_defaults=True)
+    later = _CAME_LATER.get(content.kind, frozenset())
+    return {name: value for name, value in whole.items() if name not in later or name in set_}

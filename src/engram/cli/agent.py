@@ -1,0 +1,275 @@
+"""`engram agent`: who the agents are, what they did cycle by cycle, and where each goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engram.cli.options import Group, limit_option
+from engram.cli.render import dump, glance, print_facts, print_json, print_table
+from engram.cli.state import State
+from engram.cli.text import block, inline, many, moment
+from engram.errors import NotFound
+
+if TYPE_CHECKING:
+    from engram.engine import Engram
+    from engram.lifecycle.agents import Definitions
+    from engram.lifecycle.cycles import Life
+    from engram.model.life import Agent, AgentCycle, AgentDefinition, AgentState
+
+
+@click.group("agent", cls=Group)
+def command() -> None:
+    """See who the agents are, what they did cycle by cycle, and where each goes on."""
+
+
+@command.command("list")
+@click.pass_obj
+def list_(state: State) -> None:
+    """List the agents, with the version of their definition and how many cycles each has begun."""
+    with state.brain() as brain:
+        found = [_summary(brain, name) for name in brain.agents()]
+    if state.json:
+        print_json(found)
+    elif not found:
+        click.echo("No agents yet.")
+    else:
+        rows = [
+            [
+                inline(each["name"]),
+                str(each["version"] or "-"),
+                f"{each['cycles']:,}",
+                f"{each['unfinished']:,}",
+                glance(each["description"]) or "-",
+            ]
+            for each in found
+        ]
+        print_table(["NAME", "VERSION", "CYCLES", "WITHOUT RESULT", "DESCRIPTION"], rows)
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--history", is_flag=True, help="All versions of its definition, oldest first.")
+@click.pass_obj
+def show(state: State, name: str, history: bool) -> None:
+    """Show who an agent is: its description, directives and configuration, and how far it has come."""
+    with state.brain() as brain:
+        _require(brain, name)
+        versions = _definitions(brain).history(name)
+        summary = _summary(brain, name)
+    if state.json:
+        newest = versions[-1].model_dump(mode="json") if versions else None
+        print_json(dump(versions) if history else {**summary, "definition": newest})
+        return
+    for agent in versions if history else versions[-1:]:
+        _print_agent(agent)
+    if not versions:
+        click.echo(f"{inline(name)} has no definition.")
+    if not history:
+        click.echo(f"{many(summary['cycles'], 'cycle')}, {summary['unfinished']:,} without a result")
+
+
+@command.command("create")
+@click.argument("name", required=False)
+@click.option("--file", type=click.Path(path_type=Path), help="A YAML file, or a folder of them, such as agents/.")
+@click.option("--description", default="", help="What it is for.")
+@click.option("--directive", "directives", multiple=True, metavar="TEXT", help="What it is told; may be repeated.")
+@click.option(
+    "--config", "overrides", multiple=True, metavar="NAME=JSON", help="What is different for it; may be repeated."
+)
+@click.pass_obj
+def create(
+    state: State, name: str | None, file: Path | None, description: str, directives: tuple[str, ...], overrides: Any
+) -> None:
+    """Define an agent, or several from YAML files; a changed definition makes a new version, and the old ones stay."""
+    from engram.lifecycle.agents import read_definitions
+    from engram.model.life import AgentDefinition
+
+    own = bool(name or description or directives or overrides)
+    if own == (file is not None) or (own and not name):
+        raise click.UsageError("Give a NAME with --description, --directive and --config, or else --file.")
+    given = (
+        [AgentDefinition(name=name or "", description=description, directives=directives, config=_overrides(overrides))]
+        if file is None
+        else read_definitions(file)
+    )
+    with state.brain(create=True) as brain:
+        made = [_defined(brain, definition) for definition in given]
+    if state.json:
+        print_json([{**agent.model_dump(mode="json"), "changed": changed} for agent, changed in made])
+        return
+    for agent, changed in made:
+        how = ("Created" if agent.version == 1 else "Changed") if changed else "Unchanged:"
+        click.echo(f"{how} {inline(agent.name)} (version {agent.version})")
+
+
+@command.command("cycles")
+@click.argument("name")
+@click.argument("index", type=click.IntRange(min=1), required=False)
+@click.option("--before", type=click.IntRange(min=1), metavar="INDEX", help="Only those before this one.")
+@limit_option(20)
+@click.pass_obj
+def cycles(state: State, name: str, index: int | None, before: int | None, limit: int) -> None:
+    """List the cycles of an agent, newest first, or show one of them whole."""
+    with state.brain() as brain:
+        _require(brain, name)
+        life = _life(brain, name)
+        found = life.cycles(limit, before=before) if index is None else [_cycle(life, name, index)]
+    if state.json:
+        print_json(dump(found) if index is None else found[0].model_dump(mode="json"))
+    elif index is not None:
+        _print_cycle(found[0])
+    elif not found:
+        click.echo(f"{inline(name)} has no cycles.")
+    else:
+        rows = [[str(cycle.index), _status(cycle), moment(cycle.proposal.at), glance(_said(cycle))] for cycle in found]
+        print_table(["INDEX", "STATUS", "BEGUN", "PROPOSAL"], rows)
+
+
+@command.command("resume")
+@click.argument("name")
+@click.option("--retry", type=click.IntRange(min=1), metavar="INDEX", help="Do a cycle without a result again.")
+@click.option("--abandon", type=click.IntRange(min=1), metavar="INDEX", help="End a cycle without a result.")
+@click.option("--reason", default="", help="Why it is abandoned.")
+@click.pass_obj
+def resume(state: State, name: str, retry: int | None, abandon: int | None, reason: str) -> None:
+    """Show where an agent goes on: its last complete cycle, and those without a result.
+
+    A cycle without a result may have been carried out, and is not done again by itself. --retry begins a new cycle that
+    names the old one, which the agent may then carry out; nothing is run here.
+    """
+    if (retry is None) + (abandon is None) == 0 or (reason and abandon is None):
+        raise click.UsageError("Give --retry, or --abandon with its --reason, or neither.")
+    with state.brain() as brain:
+        _require(brain, name)
+        life = _life(brain, name)
+        resolved = None
+        if retry is not None:
+            resolved = life.resolve(retry, "retry")
+        elif abandon is not None:
+            resolved = life.resolve(abandon, "abandon", reason=reason)
+        standing = life.resume()
+    if state.json:
+        print_json((resolved or standing).model_dump(mode="json"))
+        return
+    if resolved is not None and retry is not None:
+        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {glance(_said(resolved))}")
+        if resolved.proposal.redacted:
+            click.echo("  Secrets were taken out of it; put them back before it is carried out.")
+    elif resolved is not None:
+        click.echo(f"Abandoned cycle {resolved.index}")
+    else:
+        _print_state(standing)
+
+
+def _definitions(brain: Engram) -> Definitions:
+    from engram.lifecycle.agents import Definitions
+
+    return Definitions(brain.store, brain.redactor, brain.sources)
+
+
+def _life(brain: Engram, name: str) -> Life:
+    from engram.lifecycle.cycles import Life
+
+    return Life(brain.agent(name), brain.store, brain.redactor, brain.sources)
+
+
+def _require(brain: Engram, name: str) -> None:
+    """Raises `NotFound` for an agent that has stored nothing."""
+    if name not in brain.agents():
+        raise NotFound(f"there is no agent {name}; `engram agent list` shows who there is")
+
+
+def _cycle(life: Life, name: str, index: int) -> AgentCycle:
+    found = life.cycle(index)
+    if found is None:
+        raise NotFound(f"{name} has no cycle {index}; `engram agent cycles {name}` shows what there is")
+    return found
+
+
+def _summary(brain: Engram, name: str) -> dict[str, Any]:
+    agent, standing = _definitions(brain).current(name), _life(brain, name).resume()
+    return {
+        "name": name,
+        "version": agent.version if agent else None,
+        "description": agent.description if agent else "",
+        "cycles": standing.next_index - 1,
+        "unfinished": len(standing.unfinished),
+    }
+
+
+def _defined(brain: Engram, definition: AgentDefinition) -> tuple[Agent, bool]:
+    """The agent as it is now, and whether that is new."""
+    known = _definitions(brain)
+    before, agent = known.current(definition.name), known.define(definition)
+    return agent, before is None or before.version != agent.version
+
+
+def _overrides(given: tuple[str, ...]) -> dict[str, Any]:
+    """Each `NAME=JSON`; what is no JSON is a text."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{each!r} is not NAME=VALUE.", param_hint="--config")
+        try:
+            found[name.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name.strip()] = value
+    return found
+
+
+def _said(cycle: AgentCycle) -> str:
+    from engram.lifecycle.cycles import in_words
+
+    return in_words(cycle)
+
+
+def _status(cycle: AgentCycle) -> str:
+    return f"retried as {cycle.retried_by}" if cycle.retried_by is not None else cycle.status
+
+
+def _print_agent(agent: Agent) -> None:
+    facts = {"name": agent.name, "version": agent.version, "defined": moment(agent.at), "for": agent.description}
+    print_facts(facts)
+    for directive in agent.directives:
+        click.echo(f"  • {glance(directive)}")
+    for name, value in agent.config.items():
+        click.echo(f"  {inline(name)} = {inline(json.dumps(value, ensure_ascii=False))}")
+
+
+def _print_cycle(cycle: AgentCycle) -> None:
+    proposal, result = cycle.proposal, cycle.result
+    facts: dict[str, object] = {
+        "cycle": f"{cycle.index} of {cycle.agent}",
+        "status": _status(cycle),
+        "begun": moment(proposal.at),
+        "ended": moment(cycle.ended_at),
+        "proposal": _said(cycle),
+        "reasoning": proposal.reasoning,
+        "plan": "; ".join(proposal.plan),
+        "retry of": proposal.retry_of,
+        "reason": cycle.reason,
+        "error": result.error.message if result and result.error else "",
+        "artifacts": ", ".join(result.artifacts) if result else "",
+    }
+    print_facts({name: value for name, value in facts.items() if value not in (None, "")})
+    if result is not None and result.output is not None:
+        output = result.output if isinstance(result.output, str) else json.dumps(result.output, ensure_ascii=False)
+        click.echo(block(output))
+
+
+def _print_state(standing: AgentState) -> None:
+    name, last = inline(standing.agent), standing.last_complete
+    click.echo(f"{name} goes on with cycle {standing.next_index}")
+    if last is not None:
+        click.echo(f"  Last complete: cycle {last.index}, {last.status} {moment(last.ended_at)}: {glance(_said(last))}")
+    for cycle in standing.unfinished:
+        click.echo(
+            f"  Without a result: cycle {cycle.index}, begun {moment(cycle.proposal.at)}: {glance(_said(cycle))}"
+        )
+    if standing.unfinished:
+        click.echo("  It may have been carried out, or be running still: decide with --retry INDEX or --abandon INDEX.")

@@ -1,0 +1,80 @@
+"""`engram eval`: how well memory serves, over time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from engram.cli.options import Group, reader_option, when
+from engram.cli.render import print_json, print_table
+from engram.cli.state import State
+
+if TYPE_CHECKING:
+    from engram.model.upkeep import Drift, EvaluationReport, Measure, Measures, Period
+
+NAMES = {
+    "retrieval_success": "recalls that helped",
+    "hit_ratio": "memories that helped",
+    "informed": "decisions informed",
+    "success": "decisions that went well",
+}
+
+
+@click.group("eval", cls=Group)
+def command() -> None:
+    """Measure how well memory serves, and whether that drifts."""
+
+
+@command.command("report")
+@click.option("--since", type=when, help="Only from then on: a date, or how long ago (7d).")
+@click.option("--until", type=when, help="Only before then.")
+@click.option(
+    "--period", type=click.Choice(["day", "week", "month"]), default="week", show_default=True, help="One row for each."
+)
+@reader_option
+@click.pass_obj
+def report(state: State, since: datetime | None, until: datetime | None, period: Period, agent: str | None) -> None:
+    """Show how often recalls helped, how many decisions memory informed, and whether that drifts.
+
+    It counts what was told: the outcomes of recalls and decisions. Several agents are counted together.
+    """
+    from engram import tending
+
+    with state.brain() as brain:
+        names = [reader.name for reader in state.readers(brain, agent)]
+        found = tending.evaluate(brain, names, since=since, until=until, period=period)
+    if state.json:
+        print_json(found.model_dump(mode="json"))
+    elif not found.rows:
+        click.echo("Nothing has been told yet about recalls and decisions.")
+    else:
+        _print(found)
+
+
+def _print(report: EvaluationReport) -> None:
+    rows = [[f"{row.start:%Y-%m-%d}", *_cells(row)] for row in report.rows]
+    print_table(
+        [report.period.upper(), *(name.upper() for name in NAMES.values())], [*rows, ["all", *_cells(report.total)]]
+    )
+    for each in report.drift:
+        click.echo(_drift(each))
+    if not report.drift:
+        click.echo(f"Drift: unknown before two {report.period}s have something to compare.")
+
+
+def _cells(measures: Measures) -> list[str]:
+    return [_cell(getattr(measures, name)) for name in NAMES]
+
+
+def _cell(measure: Measure) -> str:
+    if measure.share is None or measure.interval is None:
+        return "-"
+    low, high = measure.interval
+    return f"{measure.share:.0%} of {measure.all:,} ({low:.0%} to {high:.0%})"
+
+
+def _drift(drift: Drift) -> str:
+    verdict = "DRIFT" if drift.drifted else "no drift"
+    return f"{NAMES[drift.measure]}: {verdict} ({drift.change:+.0%} from first to last, p = {drift.p_value:.3f})"

@@ -1,0 +1,294 @@
+"""The memory of one agent behind one object: what it holds in mind, what it keeps, and how it finds it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pydantic import JsonValue
+
+from engram import arguments, wiring
+from engram.engine import AgentHandle
+from engram.errors import InvalidInput
+from engram.ids import Sources
+from engram.memory import working
+from engram.memory.episodic import EpisodicMemory
+from engram.memory.working import LEFT_OVER, TTL, Summarise, extract
+from engram.model import Clean, Memory, MemoryType, Receipt
+from engram.model.content import ResultContent
+from engram.model.episode import Handover, ToolCall, Turn
+from engram.ports import Scope
+from engram.privacy import SecretRedactor
+
+KEY = "key:"
+"""What the tag of a memory begins with that was given a key."""
+TOOL_CALL = "tool-call"
+KEPT = 10
+_MOST = 10_000
+_PAGE = 500
+
+Found = tuple[str, str, float]
+"""A key, a text, and how well it fits."""
+
+
+class WorkingMemory(working.WorkingMemory):
+    """Working memory that opens its own store: in this process, or on the Redis that a URL names (seed 003).
+
+    `agent` is the agent whose session it is; one that is open takes what is handed over, a name alone does not.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        agent: AgentHandle | str = "agent",
+        session: str = "main",
+        ttl: float = TTL,
+        capacity_tokens: int | None = None,
+        summarise: Summarise = extract,
+        sources: Sources | None = None,
+    ) -> None:
+        sources = sources or Sources()
+        self._shared, self._closed = bool(url), False
+        super().__init__(
+            wiring.open_working(url, sources),
+            Scope(agent if isinstance(agent, str) else agent.name),
+            redactor=SecretRedactor(),
+            sources=sources,
+            session=session,
+            agent=None if isinstance(agent, str) else agent,
+            ttl=ttl,
+            capacity_tokens=capacity_tokens,
+            summarise=summarise,
+        )
+
+    def close(self) -> None:
+        """Let go of the store; turns that would end with this process are handed over before, if there is an agent."""
+        if self._agent is not None and not self._shared and not self._closed:
+            self.hand_over()
+        self._closed = True
+        self._store.close()
+
+
+class LongTermMemory:
+    """An agent's memories by keys of the caller's choice: the four methods of a store (seed 002)."""
+
+    def __init__(self, agent: AgentHandle) -> None:
+        self._agent = agent
+        self._redactor = SecretRedactor()
+
+    def add(self, key: str, value: str, meta: dict[str, Any] | None = None) -> None:
+        """Remember a text under a key; what was there is replaced, once the new text is kept."""
+        before = self._under(key)
+        if before and before[0].text == value and meta is None:
+            return
+        rest = dict(meta or {})
+        importance = weight(rest.pop("importance", 1))
+        kept(self._agent.remember(value, tags=[KEY + key], importance=importance, metadata=rest))
+        for memory in before:
+            self._agent.forget(memory.id)
+
+    def get(self, key: str) -> str | None:
+        """The text under a key, or with this id; `None` if there is none."""
+        memory = self._find(key)
+        return None if memory is None else memory.text
+
+    def search(self, query: str, top_k: int = 5) -> list[Found]:
+        """The texts that answer a query, best first, each with its key, or its id if it has none, and its score."""
+        return [(key_of(hit.memory), hit.memory.text, hit.score) for hit in self._agent.recall(query, top_k)]
+
+    def forget(self, key: str) -> bool:
+        """Remove what is under a key, or has this id; whether there was anything."""
+        under = self._under(key) or [memory for memory in [self._agent.get(key)] if memory is not None]
+        receipts = [self._agent.forget(memory.id) for memory in under]
+        return any(receipt.forgotten for receipt in receipts)
+
+    @property
+    def data(self) -> dict[str, str]:
+        """All texts by their keys, oldest first."""
+        return {key_of(memory): memory.text for memory in reversed(list(self._all()))}
+
+    def _all(self) -> Iterator[Memory]:
+        offset = 0
+        while page := self._agent.list(limit=_PAGE, offset=offset):
+            yield from page
+            offset += _PAGE
+
+    def _find(self, key: str) -> Memory | None:
+        under = self._under(key)
+        return under[0] if under else self._agent.get(key)
+
+    def _under(self, key: str) -> list[Memory]:
+        if self._redactor.clean([key])[0].found:
+            raise InvalidInput("this key holds a secret; choose another one")
+        return self._agent.list(tags=[KEY + key], limit=_MOST)
+
+
+class EnhancedAgentMemory:
+    """Working memory, long-term memory and semantic search behind one object (seed 002).
+
+    `persistent` is no, yes (where the settings say), a path or a store's URL. `vector=False` does without a model: what
+    is found shares words. `working` names a Redis for the session; without one it lives in this process, and `close`
+    hands it over. Every `prune_every` steps all turns but the last `keep` leave working memory for long-term memory.
+    """
+
+    def __init__(
+        self,
+        persistent: bool | str | Path = False,
+        vector: bool = True,
+        *,
+        agent: str = "agent",
+        session: str = "main",
+        working: str = "",
+        capacity_tokens: int | None = None,
+        prune_every: int | None = None,
+        keep: int = KEPT,
+        summarise: Summarise = extract,
+        sources: Sources | None = None,
+        **settings: Any,
+    ) -> None:
+        self._prune_every = None if prune_every is None else arguments.count("prune_every", prune_every, _MOST)
+        self._keep, self._steps = arguments.count("keep", keep, _MOST, least=0), 0
+        if not vector:
+            settings["embedder"] = "hashing"
+        where = ":memory:" if persistent is False else None if persistent is True else persistent
+        sources = sources or Sources()
+        with ExitStack() as stack:
+            self._brain = stack.enter_context(wiring.open(where, sources=sources, **settings))
+            self.agent = self._brain.agent(agent)
+            """Everything else that the agent can do: decide, check, learn."""
+            self.working = WorkingMemory(
+                working,
+                agent=self.agent,
+                session=session,
+                ttl=LEFT_OVER,
+                capacity_tokens=capacity_tokens,
+                summarise=summarise,
+                sources=sources,
+            )
+            stack.pop_all()
+        self.long_term = LongTermMemory(self.agent)
+        self.vector = self.long_term if vector else None
+        """The same memories: each is kept with its vector, in one transaction."""
+        self.episodic = EpisodicMemory(self.agent, sources)
+
+    def add_experience(self, text: str, importance: float = 1) -> str:
+        """Remember something for long; its key. Importance has no upper end: 1 is usual, 9 is rare."""
+        return kept(self.agent.remember(text, importance=weight(importance)))
+
+    def recall(self, query: str, k: int = 5) -> list[Found]:
+        """What answers a query, best first: key, text and score in [0, 1]."""
+        return self.long_term.search(query, k)
+
+    def add_message(self, role: str, content: str) -> Turn:
+        """Keep one turn of the conversation in mind."""
+        self._step()
+        return self.working.add_message(role, content)
+
+    def get_recent_messages(self, n: int = 10) -> str:
+        """The last `n` turns, one a line, also those that were handed over."""
+        held = self.working.messages(n)
+        missing = min(n - len(held), _MOST)
+        left = self.agent.list(kinds=MemoryType.MESSAGE, session=self.working.session, limit=missing) if missing else []
+        older = [f"{memory.role}: {memory.text}" for memory in reversed(left) if memory.role]
+        return "\n".join([*older, *map(str, held)])
+
+    def create_summary(self) -> str:
+        """What was said in this session, in short; nothing is changed."""
+        return self.working.create_summary()
+
+    def prune(self) -> list[Handover]:
+        """Hand over all turns but the last `keep`; what was written, oldest first."""
+        return self.working.hand_over(self._keep)
+
+    def add_tool_call(
+        self,
+        tool: str,
+        arguments: JsonValue = None,
+        result: JsonValue = "",
+        *,
+        ok: bool | None = None,
+        error: str | None = None,
+    ) -> str:
+        """Remember what a tool was given and what came back; its key."""
+        said = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        content = {name: value for name, value in {"ok": ok, "error": error}.items() if value is not None}
+        self._step()
+        return kept(
+            self.agent.remember(
+                said if said.strip() else f"{tool} gave nothing",
+                kind=MemoryType.RESULT,
+                context=tool if arguments is None else f"{tool} {json.dumps(arguments, ensure_ascii=False)}",
+                content=content,
+                metadata={"tool": tool, "arguments": arguments, "empty": not said.strip()},
+                tags=[TOOL_CALL],
+                session=self.working.session,
+            )
+        )
+
+    @property
+    def tool_call_history(self) -> tuple[ToolCall, ...]:
+        """The tool calls of this session, oldest first, up to the last 10,000."""
+        found = self.agent.list(kinds=MemoryType.RESULT, tags=[TOOL_CALL], session=self.working.session, limit=_MOST)
+        return tuple(tool_call(memory) for memory in reversed(found))
+
+    def forget(self, key: str) -> bool:
+        """Remove a memory and all that belongs to it; whether there was one."""
+        return self.long_term.forget(key)
+
+    def close(self) -> None:
+        """Hand over what would be lost and let go of everything; calling it twice is harmless."""
+        try:
+            self.working.close()
+        finally:
+            self._brain.close()
+
+    def __enter__(self) -> EnhancedAgentMemory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._prune_every is not None and self._steps % self._prune_every == 0:
+            self.prune()
+
+
+def weight(importance: float) -> float:
+    """Importance without an upper end as a share: 1 is a half, as for everything else, and more is more."""
+    if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance < 10**9:
+        raise InvalidInput(f"importance must be a number from 0 on, not {importance!r}")
+    return importance / (importance + 1)
+
+
+def kept(receipt: Receipt) -> str:
+    """The id of what was remembered. Raises `InvalidInput` if it was not."""
+    if receipt.id is None:
+        raise InvalidInput(f"it was not remembered: {receipt.reason}")
+    return receipt.id
+
+
+def key_of(memory: Memory) -> str:
+    """The key that a memory was given, or else its id."""
+    return next((tag.removeprefix(KEY) for tag in memory.tags if tag.startswith(KEY)), memory.id)
+
+
+def tool_call(memory: Memory) -> ToolCall:
+    """The tool call that a memory tells of."""
+    result = memory.content if isinstance(memory.content, ResultContent) else ResultContent()
+    return ToolCall(
+        id=memory.id,
+        at=memory.at,
+        tool=str(memory.metadata.get("tool", "")),
+        arguments=memory.metadata.get("arguments"),
+        result=Clean("") if memory.metadata.get("empty") else memory.text,
+        ok=result.ok,
+        error=result.error,
+    )

@@ -1,0 +1,1 @@
+"""What is known as facts: how texts state them, when they hold, and how they hang together."""

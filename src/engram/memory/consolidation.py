@@ -1,0 +1,400 @@
+"""From many memories to few: statements that say the same, what was seen again and again, and topics in short.
+
+What is made is derived and names its sources. It is committed before anything else changes, no source is ever deleted,
+all of it can be taken back, and doing it twice makes nothing new.
+
+Whether two statements say the same is decided by their words, not by vectors: to an embedder, "enabled" and "disabled"
+are nearer to each other than most synonyms are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar, runtime_checkable
+
+from pydantic import JsonValue, TypeAdapter
+
+from engram.errors import Conflict, NotFound
+from engram.ids import Sources
+from engram.memory.drafting import prepare
+from engram.memory.summaries import Said, summarise
+from engram.model import Draft, KnowledgeContent, Memory, MemoryType
+from engram.model.upkeep import Consolidation, How
+from engram.ports import Annotates, Changes, Entry, Event, KeepsEvents, MemoryStore, Redactor, Scope
+from engram.words import digest, normal_form, query_terms
+
+CONSOLIDATED, UNDONE = "consolidated", "consolidation-undone"
+"""Events: a source that something was made of, and something that was taken back and is not to be made again."""
+MARK = "consolidated"
+"""The tag of what is made, and the name under which its metadata say how."""
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+DAYS = 3
+"""On so many different days an observation must have been made to be taken as a fact."""
+LEAST_WORDS = 3
+CLUSTER = 5
+"""So many things about one topic are worth a summary."""
+ALIKE = 0.35
+"""From this cosine of their telling words on, two things are about one topic."""
+COMMON = 0.25
+"""What more than this share of all texts has tells nothing about a topic, unless the texts are few."""
+FEW = 50
+NAMED = 100
+"""So many sources a memory can name; events name the others."""
+MOST_EVIDENCE = 100
+MOST_TAGS = 100
+SUMMARY_TOKENS = 150
+PAGE = 500
+
+SUMMARISED = frozenset({MemoryType.OBSERVATION, MemoryType.RESULT})
+_EMPTY = frozenset("a an the do does really actually basically simply".split())
+"""Words without which a statement says the same; `is`, `was`, `can`, `only`, `just` and `very` are not among them."""
+_PASSING = frozenset("today yesterday tomorrow tonight now currently this ago last next again still".split())
+"""Who says so speaks of a moment, not of how things are."""
+_SAME = {
+    word: line.split()[0]
+    for line in """
+        large big
+        start begin
+        starts begins
+        started began
+        happen occur
+        happens occurs
+        happened occurred
+        need require
+        needs requires
+        needed required
+        buy purchase
+        bought purchased
+        show display
+        shows displays
+        stop cease
+        database db
+        databases dbs
+        repository repo
+        repositories repos
+        documentation docs
+        configuration config
+        application app
+        applications apps
+        directory folder
+        directories folders
+        production prod
+        postgresql postgres
+        kubernetes k8s
+        javascript js
+        typescript ts
+        color colour
+        colors colours
+        behavior behaviour
+        center centre
+        canceled cancelled
+    """.strip().splitlines()
+    for word in line.split()
+}
+"""Words that stand for the same in any statement; words that only mostly do, such as `run` and `use`, are not here."""
+_LEFT, _RIGHT = "\"'`“”‘’«»([{", "\"'`“”‘’«»)]},;:!.…"
+_CANNOT = re.compile(r"\bcan(?:not|[’']t)\b", re.IGNORECASE)
+_WILL_NOT = re.compile(r"\bwon[’']t\b", re.IGNORECASE)
+_NOT = re.compile(r"n[’']t\b", re.IGNORECASE)
+_OPENING = re.compile(r"\s*(?:please )?note that ", re.IGNORECASE)
+
+T = TypeVar("T")
+Terms = Mapping[str, float]
+_how: TypeAdapter[How] = TypeAdapter(How)
+
+
+@runtime_checkable
+class Keeper(MemoryStore, KeepsEvents, Annotates, Protocol):
+    """A store that can keep what is made, which sources it has, and that these have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where one agent's memories are consolidated, and with what."""
+
+    store: Keeper
+    scope: Scope
+    redactor: Redactor
+    sources: Sources
+    embed: Callable[[Sequence[Entry]], tuple[list[Entry], str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was consolidated before: the sources of what was made, and what was taken back."""
+
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    undone: frozenset[str] = frozenset()
+    """By key."""
+    declined: frozenset[str] = frozenset()
+    """Sources of summaries that were taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to make, or to add evidence to, from its sources, the oldest first."""
+
+    how: How
+    key: str
+    text: str
+    sources: tuple[Memory, ...]
+    made: Memory | None = None
+    """What was made before from others that say the same."""
+
+    @property
+    def reason(self) -> str:
+        """Why this is worth doing, for a person."""
+        count = len(self.sources)
+        if self.how == "summary":
+            return f"{count} memories about one topic"
+        if self.how == "fact":
+            days = len({source.happened_at.date() for source in self.sources})
+            return f"observed {count} more times" if self.made else f"observed {count} times on {days} days"
+        return f"{count} more that say the same" if self.made else f"{count} statements say the same"
+
+
+def statement(text: str) -> tuple[str, ...]:
+    """What a text states, word by word in its order: equal for two that differ in wording only.
+
+    Case, articles, punctuation, contracted negations and a few words that mean the same do not matter; numbers, names,
+    negations, the order of words and every other word do.
+    """
+    spelt = _NOT.sub(" not", _WILL_NOT.sub("will not", _CANNOT.sub("can not", text)))
+    opening = _OPENING.match(spelt)
+    words = [_word(word) for word in normal_form(spelt[opening.end() :] if opening else spelt).split()]
+    found = tuple(word for word in words if word and word not in _EMPTY)
+    return (*found, "?") if text.rstrip().endswith(("?", "？")) else found
+
+
+def _word(word: str) -> str:
+    bare = word.lstrip(_LEFT).rstrip(_RIGHT).removesuffix("?").rstrip(_RIGHT)
+    return _SAME.get(bare, bare)
+
+
+def past_of(events: Iterable[Event]) -> Past:
+    """What was consolidated and taken back before, from an agent's events."""
+    sources, undone, declined = defaultdict[str, set[str]](set), set[str](), set[str]()
+    for event in events:
+        if event.kind == CONSOLIDATED:
+            sources[event.subject].add(str(event.body.get("source")))
+        elif event.kind == UNDONE:
+            undone.add(event.topic)
+            several = event.body.get("sources")
+            if event.body.get("how") == "summary" and isinstance(several, list):
+                declined.update(map(str, several))
+    kept = {made: frozenset(ids) for made, ids in sources.items()}
+    return Past(kept, frozenset(undone), frozenset(declined))
+
+
+def plan(memories: Iterable[Memory], past: Past, now: datetime) -> list[Step]:
+    """What there is to consolidate among one agent's memories, in a stable order."""
+    ordered = sorted(memories, key=lambda memory: (memory.happened_at, memory.id))
+    made = {key: memory for memory in ordered if _valid(memory, now) and (key := _made_by(memory))}
+    rest = [memory for memory in ordered if not _is_made(memory)]
+    merges, facts = _merges(rest, now), _facts(rest, now)
+    steps = [_step("merge", key, group, made.get(key), past) for key, group in merges.items()]
+    steps += [_step("fact", key, group, made.get(key), past) for key, group in facts.items()]
+    steps += [_summary(group) for group in _topics(rest, past)]
+    return [step for step in steps if step is not None and step.key not in past.undone]
+
+
+def _is_made(memory: Memory) -> bool:
+    return MARK in memory.metadata
+
+
+def _made_by(memory: Memory) -> str:
+    """The key of the step that made a memory; empty for all others."""
+    said = memory.metadata.get(MARK)
+    return str(said.get("key", "")) if isinstance(said, dict) else ""
+
+
+def _valid(memory: Memory, now: datetime) -> bool:
+    return memory.valid_from < now and memory.valid_until in {None, FOREVER}
+
+
+def _merges(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]]:
+    """Plain statements by what they say; facts with a subject are kept in order by what knows about subjects."""
+    groups = defaultdict[str, list[Memory]](list)
+    for memory in memories:
+        content = memory.content
+        if not isinstance(content, KnowledgeContent) or not _valid(memory, now):
+            continue
+        if getattr(content, "subject", "") or not (words := statement(memory.text)):
+            continue
+        about = json.dumps(content.model_dump(mode="json"), sort_keys=True)
+        groups[digest("merge", normal_form(memory.context), about, *words)].append(memory)
+    return groups
+
+
+def _facts(memories: Sequence[Memory], now: datetime) -> dict[str, list[Memory]]:
+    """What was observed on enough different days, unless somebody has stated it already; echoes are no observations."""
+    groups, stated = defaultdict[tuple[str, ...], list[Memory]](list), set[tuple[str, ...]]()
+    for memory in memories:
+        if memory.kind == MemoryType.KNOWLEDGE and _valid(memory, now):
+            stated.add(statement(memory.text))
+        elif memory.kind == MemoryType.OBSERVATION and not memory.provenance.sources:
+            words = statement(memory.text)
+            if len(words) >= LEAST_WORDS and words[-1] != "?" and not _PASSING & set(words):
+                groups[(normal_form(memory.context), *words)].append(memory)
+    return {
+        digest("fact", *key): group
+        for key, group in groups.items()
+        if key[1:] not in stated and len({memory.happened_at.date() for memory in group}) >= DAYS
+    }
+
+
+def _step(how: How, key: str, group: Sequence[Memory], made: Memory | None, past: Past) -> Step | None:
+    known = past.sources.get(made.id, frozenset()) if made is not None and how == "fact" else frozenset[str]()
+    fresh = tuple(memory for memory in group if memory.id not in known)
+    if not fresh or (made is None and len(fresh) < 2):
+        return None
+    return Step(how, key, made.text if made else fresh[0].text, fresh, made)
+
+
+def _topics(memories: Sequence[Memory], past: Past) -> list[list[Memory]]:
+    """Clusters of what happened that no summary has yet: everything belongs to the oldest thing that it is like."""
+    events = [memory for memory in memories if memory.kind in SUMMARISED]
+    terms = weighed([memory.text for memory in events])
+    leaders, postings = list[list[Memory]](), defaultdict[str, list[tuple[int, float]]](list)
+    for memory, own in zip(events, terms, strict=True):
+        alike = defaultdict[int, float](float)
+        for term, weight in own.items():
+            for leader, theirs in postings[term]:
+                alike[leader] += weight * theirs
+        best = max(alike, key=lambda leader: (alike[leader], -leader), default=-1)
+        if best >= 0 and alike[best] >= ALIKE:
+            leaders[best].append(memory)
+            continue
+        for term, weight in own.items():
+            postings[term].append((len(leaders), weight))
+        leaders.append([memory])
+    used = past.declined.union(*past.sources.values())
+    fresh = ([memory for memory in cluster if memory.id not in used] for cluster in leaders)
+    return [cluster[:NAMED] for cluster in fresh if len({statement(memory.text) for memory in cluster}) >= CLUSTER]
+
+
+def weighed(texts: Sequence[str]) -> list[Terms]:
+    """The telling words of each text, rarer ones counting more, as vectors of length 1."""
+    words = [query_terms(text) for text in texts]
+    holders = Counter(word for own in words for word in own)
+    most = max(COMMON * len(texts), FEW)
+    found = list[Terms]()
+    for own in words:
+        weights = {word: math.log(1 + len(texts) / holders[word]) for word in own if holders[word] <= most}
+        length = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
+        found.append({word: weight / length for word, weight in weights.items()})
+    return found
+
+
+def _summary(group: Sequence[Memory]) -> Step:
+    text = summarise([Said("", memory.text) for memory in group], SUMMARY_TOKENS)
+    return Step("summary", digest("summary", *(memory.id for memory in group)), text, tuple(group))
+
+
+def described(step: Step, agent: str, id: str | None = None) -> Consolidation:
+    """A step as a user sees it."""
+    sources = tuple(memory.id for memory in step.sources)
+    return Consolidation(id=id, agent=agent, how=step.how, text=step.text, sources=sources, reason=step.reason)
+
+
+def make(step: Step, desk: Desk, now: datetime) -> Consolidation:
+    """Make what a step says, then note its sources, then end those that it replaces; each is committed by itself.
+
+    Stopped in between, it is finished by doing it again.
+    """
+    entries = [prepare(draft, desk.scope, desk.redactor, desk.sources)[0] for draft in drafts(step)]
+    entries = entries if step.made else [*desk.embed(entries[:1])[0], *entries[1:]]
+    id = None if step.made is None else step.made.id
+    for some in _pages(entries):
+        receipts = desk.store.add(desk.scope, some)
+        id = id or receipts[0].id
+    if id is None:
+        raise Conflict("what was consolidated is kept under another key; run it again")
+    for events in _pages([_event(step, id, source, now) for source in step.sources]):
+        desk.store.append(desk.scope, events)
+    for source in step.sources if step.how == "merge" else ():
+        _annotate(desk, source.id, now)
+    return described(step, desk.scope.agent, id)
+
+
+def drafts(step: Step) -> list[Draft]:
+    """The new memory first, and then evidence for it: all that its sources had."""
+    if step.how == "summary":
+        return [_draft(step, step.sources[0], "")]
+    return [
+        _draft(step, source, f" {source.id} {number}")
+        for source in step.sources
+        for number in range(min(source.evidence, MOST_EVIDENCE))
+    ]
+
+
+def undo(id: str, desk: Desk) -> Consolidation:
+    """Take back what was made: its sources are valid again, it is gone, and it will not be made again.
+
+    Raises `NotFound` if nothing was consolidated under this id.
+    """
+    (made,) = desk.store.get(desk.scope, [id])
+    said = {} if made is None else made.metadata.get(MARK)
+    if made is None or not isinstance(said, dict) or not _made_by(made):
+        raise NotFound(f"nothing was consolidated as {id}; `engram memory list --tag {MARK}` shows what was")
+    how = _how.validate_python(said.get("how"))
+    events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
+    sources = tuple(str(event.body.get("source")) for event in events)
+    for source in desk.store.get(desk.scope, sources) if how == "merge" else ():
+        if source is not None and source.valid_until is not None:
+            _annotate(desk, source.id, FOREVER)
+    body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
+    key = _made_by(made)
+    desk.store.append(desk.scope, [Event(f"{UNDONE}:{key}", UNDONE, desk.sources.now(), "", key, body)])
+    desk.store.forget(desk.scope, [id])
+    return Consolidation(id=id, agent=made.agent, how=how, text=made.text, sources=sources, reason="taken back")
+
+
+def _draft(step: Step, source: Memory, suffix: str) -> Draft:
+    """What is kept for one source; of the first draft, all that the sources have together."""
+    first = source is step.sources[0] and step.made is None
+    mark: dict[str, JsonValue] = {"how": step.how, "key": step.key}
+    return Draft(
+        step.text,
+        kind=MemoryType.REFLECTION if step.how == "summary" else MemoryType.KNOWLEDGE,
+        tags=(MARK, *(tag for tag in source.tags if tag != MARK))[:MOST_TAGS],
+        at=max(each.happened_at for each in step.sources) if first else source.happened_at,
+        importance=max(each.importance for each in step.sources) if first else source.importance,
+        confidence=max(each.confidence for each in step.sources) if first else source.confidence,
+        key=f"consolidation {step.key}{suffix}",
+        metadata={MARK: mark},
+        context="" if step.how == "summary" else source.context,
+        content=_content(step, source),
+        sources=tuple(each.id for each in step.sources[:NAMED]) if first else (source.id,),
+        valid_from=min(each.valid_from for each in step.sources) if first else None,
+    )
+
+
+def _content(step: Step, source: Memory) -> dict[str, JsonValue]:
+    """What tells what is made from its sources, which a statement of the same words would otherwise join."""
+    if step.how == "summary":
+        return {}
+    own = source.content.model_dump(mode="json", exclude_defaults=True) if step.how == "merge" else {}
+    return own | {"kind": MemoryType.KNOWLEDGE, "knowledge_type": f"{own.get('knowledge_type', '')} {MARK}".strip()}
+
+
+def _event(step: Step, made: str, source: Memory, now: datetime) -> Event:
+    body: dict[str, JsonValue] = {"source": source.id, "how": step.how}
+    return Event(f"{CONSOLIDATED}:{made}:{source.id}", CONSOLIDATED, now, made, step.key, body)
+
+
+def _annotate(desk: Desk, id: str, until: datetime) -> None:
+    """Say until when a source is valid, if it still exists."""
+    with suppress(NotFound):
+        desk.store.annotate(desk.scope, id, Changes(valid_until=until), None)
+
+
+def _pages(several: Sequence[T]) -> list[Sequence[T]]:
+    return [several[start : start + PAGE] for start in range(0, len(several), PAGE)]

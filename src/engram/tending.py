@@ -1,0 +1,187 @@
+"""Looking after what agents remember: consolidating it, letting what faded go, and measuring how well it serves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from engram.engine import Engram
+from engram.errors import Conflict, InvalidInput, Unsupported
+from engram.learn import evaluation
+from engram.memory import consolidation, forgetting
+from engram.memory.consolidation import Desk, Keeper
+from engram.memory.drafting import merge_key
+from engram.memory.forgetting import Limits
+from engram.model import Memory
+from engram.model.upkeep import Consolidation, EvaluationReport, Fading, Forgetting, Period
+from engram.ports import Credit, CreditsRecalls, Entry, Event, Filter, KeepsEvents, KeepsSettings, Query, Scope
+from engram.privacy import clean_json
+
+PAGE = 2000
+BATCH = 64
+MOST_CREDITS = 100_000
+DEFAULTS = Limits()
+LAST = "forgetting:last"
+"""The setting that says when something was last let go."""
+Progress = Callable[[int, int], None]
+
+
+def consolidate(
+    brain: Engram, agents: Iterable[str], progress: Progress | None = None, *, dry_run: bool = False
+) -> list[Consolidation]:
+    """Merge what says the same, make facts of what was seen again and again, and sum up topics; what was made.
+
+    What is made is committed before its sources end, and no source is deleted. Running it again makes nothing new.
+    """
+    made = []
+    for agent in agents:
+        desk, now = _desk(brain, agent), brain.sources.now()
+        steps = consolidation.plan(_all(brain, desk.scope), consolidation.past_of(_feed(desk.store, desk.scope)), now)
+        for number, step in enumerate(steps, 1):
+            made.append(consolidation.described(step, agent) if dry_run else consolidation.make(step, desk, now))
+            if progress is not None:
+                progress(number, len(steps))
+    return made
+
+
+def undo(brain: Engram, agent: str, id: str) -> Consolidation:
+    """Take back what consolidating made, for good; its sources are as they were. Raises `NotFound`."""
+    return consolidation.undo(id, _desk(brain, agent))
+
+
+def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> Forgetting:
+    """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
+
+    Recalls count as soon as the store has written that they happened, which it does with the next commit.
+    """
+    return forgetting.together(_fading(brain, agent, limits)[0] for agent in agents)
+
+
+def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> Forgetting:
+    """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
+
+    Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
+    """
+    if archive.exists():
+        raise Conflict(f"there is a file at {archive} already; name another one")
+    if isinstance(brain.store, KeepsSettings):  # a commit, with which the store writes what was recalled until now
+        brain.store.set_setting(LAST, brain.sources.now().isoformat())
+    found = [_fading(brain, agent, limits) for agent in agents]
+    plan = forgetting.together(each for each, _ in found)
+    if not plan.gone:
+        return plan
+    memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
+    write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone])
+    gone = []
+    for each in plan.gone:
+        agent = brain.agent(each.agent)
+        if agent.get(each.id) == memories[each.agent, each.id] and agent.forget(each.id).forgotten:
+            gone.append(each)
+    return plan.model_copy(update={"gone": tuple(gone), "archive": str(archive)})
+
+
+def restore(brain: Engram, archive: Path) -> int:
+    """Remember again what an archive holds, under the same ids; how many were not there any more.
+
+    Raises `InvalidInput` if it is no archive, or holds secrets that no archive of ours would.
+    """
+    memories = read_archive(archive)
+    for memory in memories:
+        if found := clean_json(brain.redactor, memory.model_dump(mode="json"))[1]:
+            raise InvalidInput(f"{archive} holds secrets ({', '.join(sorted(set(found)))}); somebody has changed it")
+    back = 0
+    for agent in sorted({memory.agent for memory in memories}):
+        own, scope = [memory for memory in memories if memory.agent == agent], Scope(agent)
+        there = brain.store.get(scope, [memory.id for memory in own])
+        lost = [Entry(m, merge_key=merge_key(m)) for m, known in zip(own, there, strict=True) if known is None]
+        for start in range(0, len(lost), BATCH):
+            brain.store.add(scope, brain.embed(lost[start : start + BATCH])[0])
+        back += len(lost)
+    return back
+
+
+def evaluate(
+    brain: Engram,
+    agents: Sequence[str],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    period: Period = "week",
+) -> EvaluationReport:
+    """How well memory serves these agents together, period by period, and whether that drifts."""
+    scopes = [Scope(agent) for agent in agents]
+    return evaluation.evaluate(brain.store, scopes, since=since, until=until, period=period)
+
+
+def write_archive(path: Path, gone: Iterable[tuple[Fading, Memory]]) -> None:
+    """Write memories to a new file, one JSON object a line, compressed; it is on disk in full, or not there at all."""
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+            for fading, memory in gone:
+                line = {"reason": fading.reason, "memory": memory.model_dump(mode="json")}
+                packed.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    _sync_folder(path.parent)
+
+
+def read_archive(path: Path) -> list[Memory]:
+    """The memories in an archive, in its order. Raises `InvalidInput` if it is none."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            return [Memory.model_validate(json.loads(line)["memory"]) for line in lines]
+    except (gzip.BadGzipFile, EOFError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"{path} is no archive of memories: {error}") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that a new name in a folder survives a power cut, where folders can be opened."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
+    scope, store = Scope(agent), brain.store
+    memories = _all(brain, scope)
+    credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
+    events = _feed(store, scope) if isinstance(store, KeepsEvents) else []
+    cited = {str(event.body.get("source")) for event in events if event.kind == consolidation.CONSOLIDATED}
+    learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
+    learned |= {id for pattern in brain.agent(agent).learning.failures() for id in pattern.episodes}
+    found = forgetting.fade(memories, credits, brain.sources.now(), limits, cited=cited, learned=learned)
+    weak = {each.id for each in found.gone}
+    return found, [memory for memory in memories if memory.id in weak]
+
+
+def _all(brain: Engram, scope: Scope) -> list[Memory]:
+    """Every memory of an agent, also those that are no longer valid."""
+    found, offset = list[Memory](), 0
+    while ids := [m.id for m in brain.store.search(scope, Query(where=Filter(), limit=PAGE, offset=offset))]:
+        found += [memory for memory in brain.store.get(scope, ids) if memory is not None]
+        offset += len(ids)
+    return list({memory.id: memory for memory in found}.values())
+
+
+def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
+    found, after = list[Event](), 0
+    while events := store.feed(scope, after, PAGE):
+        found += events
+        after = events[-1].seq
+    return found
+
+
+def _desk(brain: Engram, agent: str) -> Desk:
+    if not isinstance(brain.store, Keeper):
+        raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+    return Desk(brain.store, Scope(agent), brain.redactor, brain.sources, brain.embed)

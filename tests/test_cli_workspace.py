@@ -1,0 +1,140 @@
+"""The commands that keep folders and bring them back."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from engram.cli import workspace
+from engram.cli.state import State
+from engram.errors import EngramError
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command of the group and asserts its exit code, or that of the error it raises."""
+    monkeypatch.setenv("ENGRAM_DB", str(path))
+    monkeypatch.setenv("ENGRAM_DURABLE", "no")
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(workspace.command, shlex.split(line), obj=State())
+        error = result.exception
+        assert isinstance(error, SystemExit | EngramError | None), result.exc_info
+        assert (error.exit_code if isinstance(error, EngramError) else result.exit_code) == code, (result.output, error)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "index.html").write_text("<h1>hello</h1>")
+    return folder
+
+
+def value(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_a_folder_is_tracked_kept_compared_and_brought_back(run: Run, site: Path) -> None:
+    assert run("create site site --agent alice").stdout == f"Tracking {site} as site\n"
+    taken = run("snapshot site --label start").stdout.splitlines()
+    assert taken[0].startswith("Snapshot ")
+    assert taken[0].endswith(": 1 file, 14 bytes")
+    assert taken[1] == "  Read 14 bytes, stored 15 bytes"
+    assert run("snapshot site").stdout.startswith("Nothing has changed since snapshot ")
+    assert run("diff site").stdout == "Nothing has changed.\n"
+    (site / "index.html").rename(site / "old.html")
+    (site / "index.html").write_text("<h1>bye</h1>")
+    (site / "old.html").chmod(0o600)
+    assert run("diff site").stdout == "~ index.html\n+ old.html\n"
+    kept = run("restore site", code=5).stdout.splitlines()
+    assert kept[1:] == ["  Unchanged: 0", "  Kept: index.html: it has changes that no snapshot holds"]
+    assert run("restore site latest index.html --force").stdout.startswith("Restored 1 file of ")
+    assert (site / "index.html").read_text() == "<h1>hello</h1>"
+    run("restore site --into copy")
+    assert run("verify").stdout == "Read 1 content, 14 bytes: all is well\n"
+
+
+def test_modes_and_new_names_are_shown(run: Run, site: Path) -> None:
+    (site / "run").write_text("echo")
+    (site / "run").chmod(0o644)
+    run("create site site")
+    first = value(run("snapshot site --json"))
+    (site / "index.html").rename(site / "home.html")
+    (site / "run").chmod(0o755)
+    run("snapshot site")
+    lines = run(f"diff site {first['id'][:8]} latest").stdout.splitlines()
+    assert lines == ["> index.html -> home.html", "m run (644 -> 755)"]
+    assert [one["kind"] for one in value(run(f"diff site {first['id']} --json"))["changes"]] == ["renamed", "mode"]
+
+
+def test_workspaces_and_snapshots_are_listed(run: Run, site: Path) -> None:
+    run("create site site --agent alice --ignore '*.log'")
+    assert run("list site").stdout == "No snapshots yet.\n"
+    (site / "x.log").write_text("x")
+    run("snapshot site --label first")
+    heading, row = run("list").stdout.splitlines()
+    assert heading.split() == ["NAME", "SNAPSHOTS", "AGENT", "FOLDER"]
+    assert row.split() == ["site", "1", "alice", str(site)]
+    assert run("list site").stdout.splitlines()[1].split()[3:] == ["1", "14", "bytes", "first"]
+    assert value(run("list --json"))[0]["ignore"] == ["*.log"]
+    assert value(run("list site --json"))[0]["label"] == "first"
+    assert run("list --agent bob").stdout == "No workspaces yet.\n"
+    run("create site site --agent bob")
+    run("snapshot site", code=2)
+    run("snapshot site --agent bob")
+    run("snapshot other", code=3)
+
+
+def test_what_is_left_out_is_named(run: Run, site: Path) -> None:
+    (site / ".env").write_text("AWS_KEY=AKIAQ6YT2MNB4VCXZ7LK")
+    run("create site site")
+    assert "  Left out: .env: it holds a secret (" in run("snapshot site").stdout
+    run("create all site --keep-secrets")
+    assert value(run("snapshot all --json"))["files"] == 2
+
+
+def test_damage_is_told(run: Run, site: Path, path: Path) -> None:
+    run("create site site")
+    run("snapshot site")
+    (kept,) = Path(f"{path}.objects").glob("??/*")
+    kept.write_bytes(b"\x00other")
+    found = run("verify site", code=1)
+    assert found.stdout.splitlines()[0].endswith("1 problem")
+    assert "site: index.html: the object " in found.stdout
+    (site / "index.html").unlink()
+    assert "Refused: index.html: " in run("restore site", code=1).stdout
+    assert len(value(run("verify --repair --json", code=1))["problems"]) == 1
+
+
+def test_objects_can_be_elsewhere_and_must_be_for_a_server(run: Run, site: Path, tmp_path: Path, path: Path) -> None:
+    run("create site site --objects kept")
+    run("snapshot site --objects kept")
+    assert len(list((tmp_path / "kept").glob("??/*"))) == 1
+    assert not Path(f"{path}.objects").exists()
+    run("create site site --db :memory:", code=2)
+
+
+def test_without_a_database_there_is_nothing_to_see(run: Run, path: Path) -> None:
+    for line in ("list", "snapshot x", "diff x", "restore x", "verify"):
+        run(line, code=3)
+    assert not path.exists()
+
+
+def test_every_command_has_help() -> None:
+    assert isinstance(workspace.command, click.Group)
+    assert sorted(workspace.command.commands) == ["create", "diff", "list", "restore", "snapshot", "verify"]
+    assert all(command.help for command in workspace.command.commands.values())

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import engram
+from engram.engine import AgentHandle
+from engram.errors import InvalidInput
+from engram.memory import episodic
+from engram.memory.episodic import EpisodicMemory, episode, period
+from engram.memory.working import WorkingMemory
+from engram.model import Clean, Episode, Memory
+from engram.ports import Scope
+from engram.privacy import SecretRedactor
+from engram.stores.expiring import InProcessExpiring
+from engram.testing import FixedSources
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)  # a Sunday
+TALKS: list[tuple[str, str, str, str, str | float | None, list[str]]] = [
+    ("2026-03-10T10:00", "bob", "How do I install Python on Windows?", "Use the installer.", "success", ["setup"]),
+    (
+        "2026-11-04T09:00",
+        "bob",
+        "What are Python's decorators?",
+        "Functions that wrap functions.",
+        "failure",
+        ["python"],
+    ),
+    (
+        "2026-11-05T09:00",
+        "eve",
+        "Show me async examples",
+        "Three examples with Python's asyncio.",
+        "success",
+        ["async"],
+    ),
+    ("2026-11-14T15:30", "bob", "Which pythons live in Florida?", "Burmese ones.", 0.6, ["animals", "python"]),
+    ("2026-11-14T09:00", "eve", "Is the deploy done?", "Yes.", None, []),
+]
+
+
+@pytest.fixture
+def sources() -> FixedSources:
+    return FixedSources(NOW)
+
+
+@pytest.fixture
+def alice(sources: FixedSources) -> Iterator[AgentHandle]:
+    with engram.open(":memory:", embedder="hashing", sources=sources) as brain:
+        yield brain.agent("alice")
+
+
+@pytest.fixture
+def episodes(alice: AgentHandle, sources: FixedSources) -> EpisodicMemory:
+    memory = EpisodicMemory(alice, sources)
+    for at, user, asked, answered, outcome, tags in TALKS:
+        assert memory.record(asked, answered, user=user, outcome=outcome, tags=tags, at=at).ok
+    return memory
+
+
+def days(found: list[Episode]) -> list[str]:
+    return [f"{one.at:%m-%d}" for one in found]
+
+
+def test_an_interaction_comes_back_word_for_word(alice: AgentHandle, sources: FixedSources) -> None:
+    memory = EpisodicMemory(alice, sources)
+    receipt = memory.record(
+        input="  Tell me:\nwhy?  ",
+        output="Because.",
+        user="bob",
+        outcome="partial",
+        tags=["why"],
+        metadata={"channel": "chat", "n": 3},
+        at="2026-05-01T08:00",
+        session="s1",
+    )
+    assert receipt.id is not None
+    assert memory.get(receipt.id) == Episode(
+        id=receipt.id,
+        agent="alice",
+        at=datetime(2026, 5, 1, 8, tzinfo=UTC),
+        user=Clean("bob"),
+        input=Clean("  Tell me:\nwhy?  "),
+        output=Clean("Because."),
+        outcome=0.5,
+        tags=(Clean("why"),),
+        metadata={"channel": "chat", "n": 3},
+        session=Clean("s1"),
+    )
+    found = memory.get(receipt.id)
+    assert found is not None
+    assert (found.timestamp, found.user_id, found.agent_id) == (found.at, "bob", "alice")
+    assert memory.get("nothing") is None
+
+
+def test_an_interaction_is_one_memory_that_recall_finds_by_question_and_answer(
+    alice: AgentHandle, episodes: EpisodicMemory
+) -> None:
+    assert len(alice.list(limit=100)) == len(TALKS)
+    assert alice.recall("decorators")[0].memory.text == "Functions that wrap functions."
+    assert alice.recall("Burmese")[0].memory.context == "Which pythons live in Florida?"
+
+
+def test_all_times_the_user_asked_about_something(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query("Python")) == ["11-14", "11-05", "11-04", "03-10"]
+    assert days(episodes.query("Python", user="bob")) == ["11-14", "11-04", "03-10"]
+    assert days(episodes.query(asked="Python")) == ["11-14", "11-04", "03-10"]
+    assert days(episodes.query("installing Python")) == ["03-10"]
+    assert days(episodes.query("Python", user="BOB ", limit=1)) == ["11-14"]
+    assert episodes.query("Rust") == []
+
+
+def test_between_two_dates_from_the_first_on_and_before_the_last(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query(since="2026-11-04T09:00", until="2026-11-14T09:00")) == ["11-05", "11-04"]
+    assert days(episodes.query(until="2026-11-01")) == ["03-10"]
+    assert episodes.query(since="2026-12-01", until="2026-01-01") == []
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ("last week", ["11-05", "11-04"]),
+        ("yesterday", ["11-14", "11-14"]),
+        ("yesterday afternoon", ["11-14"]),
+        ("in March", ["03-10"]),
+        ("since last Tuesday", ["11-14", "11-14"]),
+        ("between 2026-11-04 and 2026-11-05", ["11-05", "11-04"]),
+        ("this year", ["11-14", "11-14", "11-05", "11-04", "03-10"]),
+    ],
+)
+def test_times_can_be_said_in_plain_words(episodes: EpisodicMemory, when: str, expected: list[str]) -> None:
+    assert days(episodes.query(when=when)) == expected
+
+
+def test_plain_words_are_meant_from_the_time_that_is_given_in_its_zone(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query(when="yesterday", now="2026-11-06T12:00")) == ["11-05"]
+    tokyo = datetime(2026, 11, 15, 1, tzinfo=timezone(timedelta(hours=9)))  # still the 14th in UTC
+    assert days(episodes.query(when="today", now=tokyo)) == ["11-14"]
+    assert days(episodes.query(when="yesterday", now=tokyo)) == ["11-14"]
+    assert episodes.query(when="yesterday", now=tokyo)[0].user == "eve"
+
+
+def test_both_ways_to_name_a_time_limit_each_other(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query(when="last week", since="2026-11-05")) == ["11-05"]
+    assert days(episodes.query(when="this year", until="2026-04-01")) == ["03-10"]
+
+
+@pytest.mark.parametrize("words", ["whenever", "", "Python"])
+def test_words_that_name_no_time_are_refused(episodes: EpisodicMemory, words: str) -> None:
+    with pytest.raises(InvalidInput, match="no time"):
+        episodes.query(when=words)
+
+
+def test_by_tag_by_outcome_and_by_session(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query(tags="python")) == ["11-14", "11-04"]
+    assert days(episodes.query(tags=["python", "animals"])) == ["11-14"]
+    assert days(episodes.query(outcome="success")) == ["11-05", "03-10"]
+    assert days(episodes.query(outcome="failure")) == ["11-04"]
+    assert days(episodes.query(outcome="partial")) == ["11-14"]
+    assert [one.went for one in episodes.query(limit=2)] == ["partial", None]
+    assert episodes.query(session="s1") == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"outcome": "great"},
+        {"limit": 0},
+        {"about": " ?! "},
+        {"asked": ""},
+        {"since": "soon"},
+        {"when": "today", "now": "x"},
+    ],
+)
+def test_a_question_that_cannot_be_meant_is_refused(episodes: EpisodicMemory, wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput):
+        episodes.query(**wrong)  # type: ignore[arg-type]
+
+
+def test_nothing_said_is_rejected_with_a_reason(alice: AgentHandle) -> None:
+    receipt = EpisodicMemory(alice).record("  ", "")
+    assert (receipt.status, receipt.id) == ("rejected", None)
+
+
+def test_a_field_has_one_name_only(alice: AgentHandle) -> None:
+    memory = EpisodicMemory(alice)
+    with pytest.raises(InvalidInput, match="text"):
+        memory.record("a", "b", text="c")
+    with pytest.raises(InvalidInput, match="outcome"):
+        memory.record("a", "b", outcome="success", metadata={"outcome": 1})
+    with pytest.raises(InvalidInput, match="outcome"):
+        memory.record("a", "b", outcome="great")
+
+
+def test_a_key_makes_recording_idempotent(alice: AgentHandle) -> None:
+    memory = EpisodicMemory(alice)
+    assert memory.record("a?", "b", key="1").id == memory.record("a?", "b", key="1").id
+    assert len(memory.query()) == 1
+
+
+def test_half_an_interaction_is_one_too(alice: AgentHandle, sources: FixedSources) -> None:
+    memory = EpisodicMemory(alice, sources)
+    memory.record(input="Anybody there?", user="bob")
+    sources.advance(timedelta(seconds=1))
+    memory.record(output="The build is red.")
+    said, asked = memory.query()
+    assert (asked.input, asked.output, asked.user) == ("Anybody there?", "", "bob")
+    assert (said.input, said.output, said.user) == ("", "The build is red.", None)
+
+
+def test_turns_handed_over_by_working_memory_are_episodes(alice: AgentHandle, sources: FixedSources) -> None:
+    store = InProcessExpiring(sources)
+    working = WorkingMemory(
+        store, Scope("alice"), redactor=SecretRedactor(), sources=sources, session="s1", agent=alice
+    )
+    working.add_message("user", "How does Python's GIL work?", speaker="bob")
+    sources.advance(timedelta(seconds=1))
+    working.add_message("assistant", "One thread runs bytecode at a time.")
+    working.hand_over()
+    memory = EpisodicMemory(alice, sources)
+    assert [one.input for one in memory.query(asked="python", user="bob", session="s1")] == [
+        "How does Python's GIL work?"
+    ]
+    assert memory.query(session="s1")[0].output == "One thread runs bytecode at a time."
+
+
+def test_other_kinds_of_memory_are_no_episodes(alice: AgentHandle) -> None:
+    receipt = alice.remember("Staging runs PostgreSQL 15")
+    memory = alice.get(receipt.id or "")
+    assert memory is not None
+    assert episode(memory) is None
+    assert EpisodicMemory(alice).get(memory.id) is None
+    assert EpisodicMemory(alice).query() == []
+
+
+def test_metadata_that_merely_looks_like_an_outcome_stays_metadata(alice: AgentHandle) -> None:
+    memory = EpisodicMemory(alice)
+    memory.record("a?", "b", metadata={"outcome": "shipped"})
+    (found,) = memory.query()
+    assert (found.outcome, found.metadata) == (None, {"outcome": "shipped"})
+
+
+def test_similar_finds_by_meaning_best_first(episodes: EpisodicMemory) -> None:
+    assert episodes.similar("decorators that wrap functions", k=2)[0].output == "Functions that wrap functions."
+    assert [one.user for one in episodes.similar("deploy", k=1, when="in 2026")] == ["eve"]
+
+
+def test_every_page_is_read(alice: AgentHandle, sources: FixedSources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episodic, "_PAGE", 7)
+    memory = EpisodicMemory(alice, sources)
+    for n in range(30):
+        sources.advance(timedelta(seconds=1))
+        memory.record(f"question {n}", f"answer {n}", user="bob" if n % 3 == 0 else "eve")
+    assert [one.input for one in memory.query(user="bob", limit=100)] == [f"question {n}" for n in range(27, -1, -3)]
+    assert len(memory.query(limit=28)) == 28
+
+
+def test_agents_do_not_see_each_others_episodes(brain: engram.Engram) -> None:
+    EpisodicMemory(brain.agent("alice")).record("a?", "b")
+    assert EpisodicMemory(brain.agent("bob")).query() == []
+
+
+@given(st.text(max_size=200))
+def test_any_words_mean_a_stretch_of_time_or_are_refused(words: str) -> None:
+    try:
+        start, end = period(words, NOW)
+    except InvalidInput:
+        return
+    assert start is None or end is None or start < end
+
+
+def test_an_episode_is_made_from_any_stored_memory_unchanged(alice: AgentHandle, episodes: EpisodicMemory) -> None:
+    stored: list[Memory] = alice.list(limit=100)
+    for memory, one in zip(stored, episodes.query(limit=100), strict=True):
+        assert (one.id, one.output, one.input) == (memory.id, memory.text, memory.context)
