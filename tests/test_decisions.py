@@ -191,6 +191,14 @@ def test_a_group_that_shares_a_feature_says_more_than_everything_else() -> None:
     assert with_npm < 0.4 < plain
 
 
+def test_what_was_never_tried_does_not_stand_in_the_way_of_what_worked() -> None:
+    groups = {EVERYTHING: {"other": Tally(8, 7), "retry": Tally(2, 2)}}
+    past = [episode("retry", 1.0) for _ in range(2)]
+    suggestion = decisions.weigh("c", past, now=START, groups=groups, actions=["retry", "other", "third"])
+    assert suggestion.recommended in {"retry", None}
+    assert "has worked more often than it failed" not in suggestion.reason
+
+
 def test_other_features_make_an_episode_count_less() -> None:
     past = [episode("retry", 1.0, features=frozenset({"env=ci"})) for _ in range(4)]
     same, other = (records(weigh(past, features=[name]))["retry"] for name in ("env=ci", "env=prod"))

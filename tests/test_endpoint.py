@@ -66,11 +66,17 @@ class Handler(BaseHTTPRequestHandler):
             behave = server.script.pop(0) if server.script else fine
             server.at_once += 1
             server.most_at_once = max(server.most_at_once, server.at_once)
+            self.under_way = True
         try:
             behave(self, body)
         finally:
-            with server.lock:
-                server.at_once -= 1
+            self.leave()
+
+    def leave(self) -> None:
+        """No longer under way: the client may ask again as soon as it has the last byte."""
+        with self.server.lock:
+            self.server.at_once -= self.under_way
+            self.under_way = False
 
     def answer(self, content: object, status: int = 200, **headers: str) -> None:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -80,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
+        self.leave()
         self.wfile.write(data)
 
     def log_message(self, *arguments: Any) -> None:

@@ -231,10 +231,11 @@ def weigh(
         return Suggestion(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
         )
-    where = "here" if ranked[0].here else "in similar contexts"
+    best = next(account for account in ranked if account.weight > 0)
+    where = "here" if best.here else "in similar contexts"
     return Suggestion(
         context=context,
-        recommended=ranked[0].action,
+        recommended=best.action,
         abstained=False,
         reason=f"it worked best {where}, with {confidence:.0%} confidence",
         actions=records,
@@ -490,7 +491,7 @@ def _without(
 
 
 def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, float]:
-    """Why not to recommend the first, or `None` and the probability that it is the best."""
+    """Why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
     tried = [account for account in ranked if account.weight > 0]
     attempts = sum(len(account.here) for account in tried)
     similar = any(account.near for account in tried)
@@ -499,8 +500,8 @@ def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, 
     if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
         counted = "only 1 attempt in this context" if attempts else "no attempt here, and few in similar contexts"
         return f"too little evidence: {counted}", 0.0
-    best = ranked[0]
-    if best.weight == 0 or best.belief.mean <= GOOD:
+    best = tried[0]
+    if best.belief.mean <= GOOD:
         where = "this context or similar ones" if similar else "this context"
         return f"nothing tried in {where} has worked more often than it failed", 0.0
     rivals = [account for account in tried if account is not best]
