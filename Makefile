@@ -46,6 +46,8 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/backends.py
 	$(BIN)/python benchmarks/vectors.py
 	$(BIN)/python benchmarks/embedding.py
+	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/working.py
 	$(BIN)/engram bench latency --sizes 10000,100000
 
 nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
