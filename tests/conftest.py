@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import engram
+from command_line import Run, run_line
 from engram.config import PREFIX
 
 pytest_plugins = ["backends_table"]
@@ -33,6 +34,14 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "team.db"
+
+
+@pytest.fixture
+def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command line on a database of its own, in an empty folder, and asserts its exit code."""
+    monkeypatch.setenv("ENGRAM_DB", str(path))
+    monkeypatch.chdir(tmp_path)
+    return run_line
 
 
 @pytest.fixture

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import engram
-from engram import cli
+from command_line import Run, value
 from engram.lifecycle.cycles import Life
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.setattr(cli, "COMMANDS", tuple({*cli.COMMANDS, "agent"}))
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str, *more: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(cli.main, [*shlex.split(line), *more])
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
 
 
 @pytest.fixture
@@ -42,10 +19,6 @@ def lived(path: Path) -> None:
         life.result(life.propose(tool="build", reasoning="it changed"), output={"warnings": 2}, artifacts=["app.whl"])
         life.result(life.propose(tool="test"), error="two \x1b[31mfailed")
         life.propose(tool="deploy", arguments={"to": "staging"})
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def test_an_agent_is_created_changed_and_shown(run: Run) -> None:

@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import engram as library
-from engram.cli import main
+from command_line import Run, value
 from engram.cli.patterns import bound
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def db(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.chdir(tmp_path)
-    return path
-
-
-@pytest.fixture
-def run(db: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-
-    def run(line: str, *more: str, code: int = 0) -> Result:
-        arguments = [*shlex.split(line.removeprefix("engram ")), *more]
-        result = CliRunner().invoke(main, arguments)
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def stored(result: Result) -> str:
@@ -56,7 +26,7 @@ def decide(run: Run, context: str, action: str, outcome: str = "success", agent:
 
 
 def fail(run: Run, number: int, more: str = "", agent: str = "alice") -> Result:
-    error = f"npm ERR! network timeout at: https://registry.npmjs.org/package-{number}"
+    error = f"npm ERR! network timeout at: https://npm.example/package-{number}"
     line = f"memory record --agent {agent} --type failure --environment CI --context 'large dependency trees' {more}"
     return run(line, "--action", "npm install", "--error", error)
 
@@ -195,10 +165,10 @@ def test_the_outcome_of_a_decision_can_be_told_later_and_corrected(run: Run) -> 
     run(f"learning outcome {id} splendid --correct", code=2)
 
 
-def test_memories_that_go_with_failure_are_listed(run: Run, db: Path) -> None:
+def test_memories_that_go_with_failure_are_listed(run: Run, path: Path) -> None:
     id = stored(run("memory add 'always force push to main' --agent alice"))
     assert run("learning harmful").stdout == "No memory is known to do harm.\n"
-    with library.open(db) as brain:
+    with library.open(path) as brain:
         alice = brain.agent("alice")
         for _ in range(4):
             recall = alice.recall("force push to main?")
@@ -209,11 +179,11 @@ def test_memories_that_go_with_failure_are_listed(run: Run, db: Path) -> None:
     assert value(run("learning harmful --json"))[0]["hindered"] == 4
 
 
-def test_another_outcome_of_a_suggestion_or_a_recall_is_a_conflict(run: Run, db: Path) -> None:
+def test_another_outcome_of_a_suggestion_or_a_recall_is_a_conflict(run: Run, path: Path) -> None:
     decide(run, "c", "a")
     decide(run, "c", "a")
     run("memory add hello --agent bob")
-    with library.open(db) as brain:
+    with library.open(path) as brain:
         recall = brain.agent("alice").recall("c").id
     for id in (value(run("learning suggest --context c --json"))["id"], recall):
         assert run(f"learning outcome {id} success").stdout == f"Learned: {id} → success\n"
@@ -332,8 +302,8 @@ def test_stats_say_what_is_known_and_what_is_not_yet(run: Run) -> None:
     assert "calibration             not known yet: it takes 10 decisions with an outcome, and there are 1\n" in shown
 
 
-def test_calibration_is_told_from_ten_decisions_on(run: Run, db: Path) -> None:
-    with library.open(db) as brain:
+def test_calibration_is_told_from_ten_decisions_on(run: Run, path: Path) -> None:
+    with library.open(path) as brain:
         for _ in range(9):
             brain.agent("alice").record_decision(context="c", action="a", outcome="success")
     assert "calibration             not known yet: " in run("learning stats").stdout
@@ -350,8 +320,8 @@ def test_an_agent_that_stored_nothing_is_not_found(run: Run, monkeypatch: pytest
     assert "there is no agent nobody" in run(line, code=3).stderr
 
 
-def test_stats_measure_the_trend_and_the_calibration(run: Run, db: Path) -> None:
-    with library.open(db) as brain:
+def test_stats_measure_the_trend_and_the_calibration(run: Run, path: Path) -> None:
+    with library.open(path) as brain:
         for number in range(30):
             quality = "success" if number >= 15 or number % 3 == 0 else "failure"
             brain.agent("alice").record_decision(context="c", action="a", outcome=quality)
@@ -376,6 +346,6 @@ def test_what_was_learned_is_learned_again(run: Run) -> None:
     "stats", "patterns", "failures", "suggest --context c", "predict --context c --action a", "harmful", "rebuild",
     "outcome x success", "apply-pattern x --task t",
 ])  # fmt: skip
-def test_without_a_database_nothing_is_learned_and_none_is_made(run: Run, db: Path, line: str) -> None:
+def test_without_a_database_nothing_is_learned_and_none_is_made(run: Run, path: Path, line: str) -> None:
     assert "there is no database" in run(f"learning {line}", code=3).stderr
-    assert not db.exists()
+    assert not path.exists()

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
-from click.testing import CliRunner, Result
+from command_line import Run, value
 
-from engram.cli import main
-
-Run = Callable[..., Result]
 ASK = "prevention check --action 'npm install' --context 'large dependency trees' --environment ci"
-
-
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str, *more: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(main, [*shlex.split(line), *more])
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def fail(run: Run, times: int = 3, agent: str = "alice", more: str = "--solution 'clear the npm cache'") -> None:
     for number in range(times):
-        error = f"npm ERR! network timeout at: https://registry.npmjs.org/package-{number}"
+        error = f"npm ERR! network timeout at: https://npm.example/package-{number}"
         line = (
             f"memory record --agent {agent} --type failure --environment ci --context 'large dependency trees' {more}"
         )

@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-from click.testing import CliRunner, Result
-
-from engram.cli import main
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-
-    def run(line: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(main, shlex.split(line))
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
+from command_line import Run
 
 
 def content(run: Run, line: str) -> dict[str, Any]:

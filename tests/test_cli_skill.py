@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-import engram.cli
-from engram.cli import main
+from command_line import Run, value
 
-Run = Callable[..., Result]
 EXPLAIN = """name: explain
 description: Explain something in three steps
 triggers:
@@ -41,25 +34,9 @@ steps:
 """
 
 
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engram.cli, "COMMANDS", tuple(dict.fromkeys((*engram.cli.COMMANDS, "skill"))))
+@pytest.fixture(autouse=True)
+def _file(tmp_path: Path) -> None:
     (tmp_path / "explain.yaml").write_text(EXPLAIN)
-
-    def run(line: str, *more: str, code: int = 0, given: str | None = None) -> Result:
-        result = CliRunner().invoke(main, [*shlex.split(line), *more], input=given)
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def test_a_skill_is_added_once_from_a_file_from_standard_input_or_as_text(run: Run) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import engram
-from engram.cli import main
+from command_line import Run, value
 from engram.ids import Sources
-
-Run = Callable[..., Result]
 
 
 class LongAgo(Sources):
@@ -24,25 +17,6 @@ class LongAgo(Sources):
 
     def now(self) -> datetime:
         return datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(main, shlex.split(line))
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def state_twice(run: Run) -> None:

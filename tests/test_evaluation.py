@@ -14,33 +14,22 @@ import engram
 from engram import tending
 from engram.engine import Engram
 from engram.errors import InvalidInput, Unsupported
-from engram.ids import Sources
 from engram.learn.evaluation import PERIODS, end_of, fisher, measured, report, start_of
 from engram.model.upkeep import Period
 from engram.ports import Credit
+from engram.testing import FixedSources
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 WEEK = timedelta(days=7)
 
 
-class Clock(Sources):
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at = START
-
-    def now(self) -> datetime:
-        return self.at
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FixedSources:
+    return FixedSources(START)
 
 
 @pytest.fixture(params=["file", "memory"])
-def brain(request: pytest.FixtureRequest, path: Path, clock: Clock) -> Iterator[Engram]:
+def brain(request: pytest.FixtureRequest, path: Path, clock: FixedSources) -> Iterator[Engram]:
     where: Path | str = path if request.param == "file" else ":memory:"
     with engram.open(where, embedder="hashing", durable=False, sources=clock) as opened:
         yield opened
@@ -50,11 +39,11 @@ def credit(number: int, at: datetime, helped: bool) -> Credit:
     return Credit(f"c{number}", at, ("a", "b"), frozenset({"b"}) if helped else frozenset())
 
 
-def test_recalls_memories_and_decisions_are_counted_by_week(brain: Engram, clock: Clock) -> None:
+def test_recalls_memories_and_decisions_are_counted_by_week(brain: Engram, clock: FixedSources) -> None:
     alice = brain.agent("alice")
     alice.remember(["The bridge is closed on Sundays", "The bridge was built of stone"])
     for week, helps in enumerate((True, False)):
-        clock.at = START + week * WEEK
+        clock.moment = START + week * WEEK
         hits = alice.recall("when is the bridge closed?", k=2)
         alice.credit(hits, [hits[0]] if helps else [])
         alice.record_decision(

@@ -16,33 +16,22 @@ import engram
 from engram import tending
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput
-from engram.ids import Sources
 from engram.memory.forgetting import Limits, fade, strength, told_of
 from engram.model import Memory
 from engram.ports import Credit
+from engram.testing import FixedSources
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-class Clock(Sources):
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at = START
-
-    def now(self) -> datetime:
-        return self.at
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FixedSources:
+    return FixedSources(START)
 
 
 @pytest.fixture(params=["file", "memory"])
-def brain(request: pytest.FixtureRequest, path: Path, clock: Clock) -> Iterator[Engram]:
+def brain(request: pytest.FixtureRequest, path: Path, clock: FixedSources) -> Iterator[Engram]:
     where: Path | str = path if request.param == "file" else ":memory:"
     with engram.open(where, embedder="hashing", durable=False, sources=clock) as opened:
         yield opened
@@ -109,7 +98,7 @@ def test_a_credited_recall_counts_once(some: Memory) -> None:
 def test_strength_is_a_share_and_the_same_for_the_same_history(
     told: list[tuple[int, float]], accesses: int, days: int, importance: float
 ) -> None:
-    with engram.open(":memory:", embedder="hashing", sources=Clock()) as brain:
+    with engram.open(":memory:", embedder="hashing", sources=FixedSources(START)) as brain:
         alice = brain.agent("alice")
         memory = alice.get(str(alice.remember("one", importance=importance).id))
     assert memory is not None
@@ -128,7 +117,7 @@ def test_what_is_told_of_a_memory_comes_from_the_credits_it_shares() -> None:
 
 
 def test_what_is_used_pinned_cited_or_learned_from_stays_and_the_rest_goes(
-    brain: Engram, alice: AgentHandle, clock: Clock
+    brain: Engram, alice: AgentHandle, clock: FixedSources
 ) -> None:
     gone = str(alice.remember("A bus was late").id)
     low = str(alice.remember("Somebody coughed", importance=0.1).id)
@@ -139,7 +128,7 @@ def test_what_is_used_pinned_cited_or_learned_from_stays_and_the_rest_goes(
     alice.remember("How to reset the router: hold the button", kind="procedure")
     decided = alice.record_decision(context="rain", action="take an umbrella", outcome="success")
     alice.learn_from_failure("TimeoutError: no answer", action="call")
-    clock.at = START + 300 * DAY
+    clock.moment = START + 300 * DAY
     used = str(alice.remember("fresh news").id)
     found = tending.fading(brain, ["alice"])
     assert [each.id for each in found.gone] == [low, gone]
@@ -155,31 +144,31 @@ def test_what_is_used_pinned_cited_or_learned_from_stays_and_the_rest_goes(
     assert all(alice.get(id) for id in (gone, low, used, str(decided.id)))
 
 
-def test_a_recall_keeps_a_memory_alive(brain: Engram, alice: AgentHandle, clock: Clock, tmp_path: Path) -> None:
+def test_a_recall_keeps_a_memory_alive(brain: Engram, alice: AgentHandle, clock: FixedSources, tmp_path: Path) -> None:
     id = str(alice.remember("The bridge is closed on Sundays").id)
-    clock.at = START + 280 * DAY
+    clock.moment = START + 280 * DAY
     alice.recall("when is the bridge closed?")
-    clock.at = START + 380 * DAY
+    clock.moment = START + 380 * DAY
     assert tending.forget(brain, ["alice"], tmp_path / "gone.gz").gone == ()
     assert [each.id for each in tending.fading(brain, ["alice"], Limits(below=0.5)).gone] == [id]
 
 
-def test_what_helped_in_a_decision_stays(brain: Engram, alice: AgentHandle, clock: Clock) -> None:
+def test_what_helped_in_a_decision_stays(brain: Engram, alice: AgentHandle, clock: FixedSources) -> None:
     alice.remember("The bridge is closed on Sundays", importance=0.1)
     hits = alice.recall("when is the bridge closed?")
     alice.record_decision(context="sunday", action="take the ferry", outcome="success", informed_by=[hits.id])
     alice.outcome(hits.id, "success")
-    clock.at = START + 3000 * DAY
+    clock.moment = START + 3000 * DAY
     assert tending.fading(brain, ["alice"]).kept == {"cited": 1, "learned from": 1}
 
 
 def test_what_goes_is_archived_first_and_can_come_back(
-    brain: Engram, alice: AgentHandle, clock: Clock, tmp_path: Path
+    brain: Engram, alice: AgentHandle, clock: FixedSources, tmp_path: Path
 ) -> None:
     alice.remember(["A bus was late", "Somebody coughed"], tags=["noise"])
     brain.agent("bob").remember("A cat slept", kind="knowledge")
     before = {memory.id: memory for name in brain.agents() for memory in brain.agent(name).list()}
-    clock.at = START + 400 * DAY
+    clock.moment = START + 400 * DAY
     archive = tmp_path / "gone.jsonl.gz"
     found = tending.forget(brain, brain.agents(), archive)
     assert {each.id for each in found.gone} == set(before)
@@ -198,20 +187,20 @@ def test_what_goes_is_archived_first_and_can_come_back(
 
 
 def test_nothing_is_forgotten_if_it_cannot_be_archived(
-    brain: Engram, alice: AgentHandle, clock: Clock, tmp_path: Path
+    brain: Engram, alice: AgentHandle, clock: FixedSources, tmp_path: Path
 ) -> None:
     alice.remember("A bus was late")
-    clock.at = START + 400 * DAY
+    clock.moment = START + 400 * DAY
     with pytest.raises(OSError, match="No such file"):
         tending.forget(brain, ["alice"], tmp_path / "nowhere" / "gone.gz")
     assert len(alice.list()) == 1
 
 
 def test_what_is_used_while_others_go_stays(
-    brain: Engram, alice: AgentHandle, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    brain: Engram, alice: AgentHandle, clock: FixedSources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = str(alice.remember("A bus was late").id)
-    clock.at = START + 400 * DAY
+    clock.moment = START + 400 * DAY
     write = tending.write_archive
 
     def slowly(path: Path, gone: list[tuple[object, Memory]]) -> None:
@@ -246,12 +235,12 @@ def test_an_archive_that_is_none_or_was_tampered_with_is_refused(
 
 
 def test_the_sources_of_a_consolidation_stay_as_long_as_it_does(
-    brain: Engram, alice: AgentHandle, clock: Clock
+    brain: Engram, alice: AgentHandle, clock: FixedSources
 ) -> None:
     alice.remember(["The deploys happen at midnight", "Deploys occur at midnight"], kind="knowledge")
-    clock.at = START + DAY
+    clock.moment = START + DAY
     (made,) = tending.consolidate(brain, ["alice"])
-    clock.at = START + 3000 * DAY
+    clock.moment = START + 3000 * DAY
     assert [each.id for each in tending.fading(brain, ["alice"]).gone] == [made.id]
 
 

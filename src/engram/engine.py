@@ -375,10 +375,9 @@ class AgentHandle:
         fields = {"kind": MemoryType.FAILURE, "context": context, "content": content} | fields
         self._brain.experience.flush(self._scope)
         receipt = self._record([_sentence(signature.text, solution)], fields)[0]
-        pattern = None if receipt.id is None else self.learning.failure(receipt.id)
         if receipt.id is None:
             raise InvalidInput(f"the failure was not kept: {receipt.reason}")
-        return pattern or self.learning.unlearned(receipt.id, signature.text)
+        return self.learning.failure(receipt.id) or self.learning.unlearned(receipt.id, signature.text)
 
     def _record(self, what: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
         prepared = [self._prepare(item, fields) for item in what]
@@ -624,8 +623,9 @@ class AgentHandle:
         return self.learning.outcomes(id) if arguments.is_id(id) else []
 
     def _shown(self, id: str) -> Shown | None:
-        known = isinstance(self._store, RemembersShown) and arguments.is_id(id)
-        return self._store.shown(self._scope, id) if known and isinstance(self._store, RemembersShown) else None
+        if not isinstance(self._store, RemembersShown) or not arguments.is_id(id):
+            return None
+        return self._store.shown(self._scope, id)
 
     def _lent(self, id: str) -> bool:
         """Whether what was shown under this id came from other agents, too."""
@@ -634,8 +634,8 @@ class AgentHandle:
 
     def _around(self, environment: str, tool: str, task_type: str, tags: str | Iterable[str]) -> Circumstances:
         labels = tuple(self._clean("tag", tag) for tag in arguments.several("tags", tags))
-        where, by, what = self._maybe("environment", environment), self._maybe("tool", tool), "task_type"
-        return Circumstances(where, by, self._maybe(what, task_type), labels)
+        where, by = self._maybe("environment", environment), self._maybe("tool", tool)
+        return Circumstances(where, by, self._maybe("task_type", task_type), labels)
 
     def _maybe(self, name: str, text: str) -> Clean:
         return self._clean(name, text) if text else Clean("")

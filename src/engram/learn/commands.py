@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engram.errors import InvalidInput, NotAllowed
+from engram.programs import finish
 
 LONGEST_SECONDS = 60.0
 SHOWN_CHARACTERS = 4000
@@ -43,38 +40,16 @@ def run(command: Sequence[str], *, allowed: bool, seconds: float = 10.0, folder:
         raise InvalidInput(f"a command may run for up to {LONGEST_SECONDS:g} seconds, not {seconds:g}")
     with tempfile.TemporaryFile() as output:
         try:
-            child = subprocess.Popen(  # noqa: S603 - a list of arguments, without a shell, and the user allowed it
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                start_new_session=True,
-            )
+            code = finish(command, seconds, output, folder=folder)
         except OSError as error:
             why = f"{command[0]!a} cannot be started: {error.strerror}"
             raise InvalidInput(f"{why}; install it, or correct the command of the check") from None
-        try:
-            code: int | None = child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            _stop(child)
-            code = None
         output.seek(0)
         shown = _shown(output.read(4 * SHOWN_CHARACTERS))
     if code is None:
         return Ran(False, None, shown, f"stopped after {seconds:g} seconds")
     reason = "the condition holds" if code == 0 else f"the condition does not hold: exit {code}"
     return Ran(code == 0, code, shown, reason)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End a program and, where the system knows groups of processes, everything it started."""
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()
-    child.wait()
 
 
 def _shown(output: bytes) -> str:

@@ -32,7 +32,7 @@ class Echoes:
 
     def source(self, scope: Scope, memory: Memory) -> str | None:
         """The memory that was recalled and now comes back, if this is one."""
-        if len(memory.text.split()) < LEAST_WORDS:
+        if not self._known or len(memory.text.split()) < LEAST_WORDS:
             return None
         with self._lock:
             return self._known.get((scope, _said(memory)))

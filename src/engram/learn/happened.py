@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from engram.errors import InvalidInput
 from engram.learn.decisions import Episode
 from engram.learn.failures import Happening
-from engram.model import DecisionContent, FailureContent, Memory, MemoryType
+from engram.model import DecisionContent, FailureContent, Memory
 from engram.ports import Event
 from engram.words import digest, normal_form
 
@@ -207,7 +207,3 @@ def features(event: Event) -> frozenset[str]:
     """The features in the body of an event."""
     value = event.body.get("features")
     return frozenset(map(str, value)) if isinstance(value, list) else frozenset()
-
-
-LEARNED = frozenset({MemoryType.DECISION, MemoryType.FAILURE})
-"""The kinds of memory that are learned from."""

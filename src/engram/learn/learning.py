@@ -333,11 +333,18 @@ class Learning:
 
     def synthesis(self, others: Sequence[Learning] = ()) -> Synthesis:
         """Success patterns, decision templates and pooled rates."""
+        return self._synthesized(*self._past(others))
+
+    def _past(self, others: Sequence[Learning]) -> tuple[list[Episode], list[list[Episode]]]:
+        """All decisions of this agent and the others whose outcome is known, and those of each session in order."""
         episodes, runs = [], []
         for each in (self, *others):
             events = each._feed()
             episodes += happened.episodes(events, each._scope.agent)
             runs += happened.runs(events, each._scope.agent)
+        return episodes, runs
+
+    def _synthesized(self, episodes: Sequence[Episode], runs: Sequence[Sequence[Episode]]) -> Synthesis:
         return self._synthesizer.synthesize(episodes, runs=runs, own=self._scope.agent)
 
     def calibration(self) -> Calibration:
@@ -356,13 +363,13 @@ class Learning:
     def stats(self, others: Sequence[Learning] = ()) -> LearningStats:
         """The five measures of success over this agent and the others."""
         several = (self, *others)
-        days, patterns, episodes = [], [], []
+        days, patterns = [], []
         for each in several:
             with self._experience.of(each._scope) as learned:
                 days.append({day: tuple(counts) for day, counts in learned.days.items()})
             patterns += each.failures()
-            episodes += each.history()
-        successes = self.synthesis(others).patterns
+        episodes, runs = self._past(others)
+        successes = self._synthesized(episodes, runs).patterns
         agents = tuple(each._scope.agent for each in several)
         calibration = scores.calibration(episodes, self._evaluator)
         return scores.stats(agents, days, episodes, patterns, len(successes), calibration)

@@ -1,15 +1,14 @@
-"""Runs the program of a step: never through a shell, not for longer than it may, and with all that it started."""
+"""Runs the program of a step, and keeps what it said: of a long output the beginning, of long errors the end."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
+
+from engram.programs import finish
 
 MOST_OUTPUT = 50_000
 MOST_ERRORS = 4_000
@@ -28,34 +27,15 @@ def run(command: Sequence[str], seconds: float) -> Ended:
     """Run a program with its arguments as they are; of a long output the beginning is kept, of long errors the end."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
-            child = subprocess.Popen(  # noqa: S603 - a list of arguments, without a shell, and the user allowed it
-                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
-            )
+            code = finish(command, seconds, output, errors)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             return Ended(None, error=f"{command[0]}: cannot be started: {why}")
-        try:
-            code: int | None = child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            _stop(child)
         said, told = _beginning(output), _end(errors)
     if code == 0:
         return Ended(0, said)
     how = f"{command[0]}: stopped after {seconds:g} seconds" if code is None else f"{command[0]}: exit code {code}"
     return Ended(code, said, f"{told or said[-MOST_ERRORS:]}\n{how}".strip())
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End a program that still runs, and everything it started, where the system knows groups of processes."""
-    if child.poll() is None:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-        else:
-            child.kill()
-        child.wait()
 
 
 def _beginning(file: IO[bytes]) -> str:
