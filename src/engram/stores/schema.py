@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest revision under `migrations/versions`, the schema this code reads and writes."""
 
 APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
@@ -203,6 +203,59 @@ events = sa.Table(
     sa.Index("events_by_subject", "agent", "subject"),
 )
 
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("principal", sa.Text, nullable=False),
+    sa.Column("action", _Name, nullable=False),
+    sa.Column("agent", _Name, nullable=False),
+    sa.Column("target", sa.Text, nullable=False),
+    sa.Column("grant_id", _Name, nullable=False),
+    sa.Column("count", sa.Integer, nullable=False),
+    sa.Column("detail", _Json, nullable=False),
+    sa.Column("prev", _Name, nullable=False),
+    sa.Column("hash", _Name, nullable=False),
+    sa.Index("audit_by_agent", "agent", "seq"),
+    sa.Index("audit_by_grant", "grant_id", "seq"),
+)
+
+audit_checkpoints = sa.Table(
+    "audit_checkpoints",
+    metadata,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", _Time, nullable=False),
+    sa.Column("hash", _Name, nullable=False),
+    sa.Column("key_id", _Name, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+)
+
+agent_keys = sa.Table(
+    "agent_keys",
+    metadata,
+    sa.Column("agent", _Name, primary_key=True),
+    sa.Column("key_id", _Name, primary_key=True),
+    sa.Column("wrapped", sa.Text, nullable=False),
+    sa.Column("created_at", _Time, nullable=False),
+    sa.Column("retired_at", _Time),
+)
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("id", _Name, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("hash", _Name, nullable=False),
+    sa.Column("agents", _Json, nullable=False),
+    sa.Column("rights", _Json, nullable=False),
+    sa.Column("created_at", _Time, nullable=False),
+    sa.Column("expires_at", _Time),
+    sa.Column("revoked_at", _Time),
+    sa.Column("last_used", _Time),
+)
+
 CANONICAL = (
     "settings",
     "agents",
@@ -212,5 +265,9 @@ CANONICAL = (
     "tombstones",
     "recall_events",
     "events",
+    "audit",
+    "audit_checkpoints",
+    "agent_keys",
+    "api_keys",
 )
 DERIVED = ("memory_tags", "memory_stats", "memory_index", "memory_words")

@@ -78,7 +78,11 @@ from engram.stores.rules import (
     vector_key,
 )
 from engram.stores.schema import (
+    agent_keys,
     agents,
+    api_keys,
+    audit,
+    audit_checkpoints,
     events,
     memories,
     memory_evidence,
@@ -119,6 +123,10 @@ COPIED = {
         tombstones,
         recall_events,
         events,
+        audit,
+        audit_checkpoints,
+        agent_keys,
+        api_keys,
     )
 }
 

@@ -1,0 +1,69 @@
+"""Trust: the audit chain with its signed checkpoints, the keys of agents' sealed fields, and the keys of callers."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "audit",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("principal", sa.Text, nullable=False),
+        sa.Column("action", sa.Text, nullable=False),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("target", sa.Text, nullable=False),
+        sa.Column("grant_id", sa.Text, nullable=False),
+        sa.Column("count", sa.Integer, nullable=False),
+        sa.Column("detail", sa.Text, nullable=False),
+        sa.Column("prev", sa.Text, nullable=False),
+        sa.Column("hash", sa.Text, nullable=False),
+    )
+    op.create_index("audit_by_agent", "audit", ["agent", "seq"])
+    op.create_index("audit_by_grant", "audit", ["grant_id", "seq"])
+    op.create_table(
+        "audit_checkpoints",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("hash", sa.Text, nullable=False),
+        sa.Column("key_id", sa.Text, nullable=False),
+        sa.Column("signature", sa.Text, nullable=False),
+    )
+    op.create_table(
+        "agent_keys",
+        sa.Column("agent", sa.Text, primary_key=True),
+        sa.Column("key_id", sa.Text, primary_key=True),
+        sa.Column("wrapped", sa.Text, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("retired_at", sa.BigInteger),
+    )
+    op.create_table(
+        "api_keys",
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("hash", sa.Text, nullable=False),
+        sa.Column("agents", sa.Text, nullable=False),
+        sa.Column("rights", sa.Text, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger),
+        sa.Column("revoked_at", sa.BigInteger),
+        sa.Column("last_used", sa.BigInteger),
+    )
+    if op.get_bind().dialect.name == "postgresql":
+        for tables, rights in {
+            "audit, audit_checkpoints": "SELECT, INSERT",
+            "agent_keys, api_keys": "SELECT, INSERT, UPDATE, DELETE",
+        }.items():
+            op.execute(
+                "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'engram_app') THEN "
+                f"GRANT {rights} ON {tables} TO engram_app; END IF; "
+                "EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
+            )
