@@ -22,6 +22,8 @@ from engram.ports import (
 BATCH = 64
 PAGE = 500
 CREDITS = 2000
+STAYS_BEHIND = frozenset({"audit", "audit_checkpoints", "api_keys"})
+"""What is about this database rather than its memories."""
 """So many of an agent's newest credits are learned from."""
 Progress = Callable[[int, int], None]
 
@@ -99,15 +101,17 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
 
     It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
     up; raises `Conflict` if they differ, which they do when somebody wrote to the source meanwhile, or something in
-    it expired.
+    it expired. The audit trail and callers' keys stay behind if the target keeps none.
     """
     giver, taker = _copied(source), _copied(target)
-    if lost := [table for table in giver.tables() if table not in taker.tables()]:
+    tables = [table for table in giver.tables() if table in taker.tables() or table not in STAYS_BEHIND]
+    before = {table: giver.tally(table) for table in tables}
+    lost = [table for table in tables if table not in taker.tables()]
+    if lost := [table for table in lost if before.pop(table).rows]:
         raise Unsupported(f"the target cannot keep {', '.join(lost)}; nothing was copied. Name another target")
-    before = {table: giver.tally(table) for table in giver.tables()}
     total, done = sum(tally.rows for tally in before.values()), 0
     taker.begin_copy(name)
-    for table in giver.tables():
+    for table in before:
         last = None
         while rows := giver.page(table, last, PAGE):
             taker.take(table, rows)

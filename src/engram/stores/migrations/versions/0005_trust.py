@@ -58,6 +58,8 @@ def upgrade() -> None:
         sa.Column("last_used", sa.BigInteger),
     )
     if op.get_bind().dialect.name == "postgresql":
+        for table in ("audit", "agent_keys"):
+            _wall_in(table)
         for tables, rights in {
             "audit, audit_checkpoints": "SELECT, INSERT",
             "agent_keys, api_keys": "SELECT, INSERT, UPDATE, DELETE",
@@ -67,3 +69,12 @@ def upgrade() -> None:
                 f"GRANT {rights} ON {tables} TO engram_app; END IF; "
                 "EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
             )
+
+
+def _wall_in(table: str) -> None:
+    allowed = (
+        "agent = nullif(current_setting('engram.agent', true), '') OR current_setting('engram.everyone', true) = 'on'"
+    )
+    op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+    op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+    op.execute(f"CREATE POLICY engram_scope ON {table} USING ({allowed}) WITH CHECK ({allowed})")
