@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from engram.privacy import SecretRedactor
-from engram.privacy.redactor import rule_set
+from engram.privacy.rules import rule_set
 
 SEED = 7
 TEXTS = 2000
@@ -58,7 +58,8 @@ def naive(patterns: Sequence[re.Pattern[str]]) -> Callable[[Sequence[str]], obje
 
 
 def portable(regex: str) -> str:
-    """RE2 lets a flag stand anywhere and calls it a day; `re` wants it around what it is about."""
+    """RE2 lets a flag stand anywhere and knows scripts; `re` wants flags around what they are about."""
+    regex = regex.replace(r"\p{Latin}", "A-Za-zÀ-ɏ").replace("A-Za-zÀ-ɏ{", "[A-Za-zÀ-ɏ]{")
     regex = re.sub(r"\(\?-i?m?:", "(?:", regex)
     while (flag := re.search(r"\(\?([im]+)\)", regex)) is not None:
         regex = f"{regex[: flag.start()]}(?{flag[1]}:{regex[flag.end() :]})"

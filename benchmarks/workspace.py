@@ -1,10 +1,10 @@
 """What a snapshot costs, against `git add` and `tar`: for a new tree, and with 0%, 1% and 100% of its files changed.
 
-    python benchmarks/workspace.py [--size 1GB] [--json FILE]
+    python benchmarks/workspace.py [--size 1GB] [--folder FOLDER] [--diffs] [--json FILE]
 
 Half of the bytes are text files of 2 to 60 kB, half are large files that do not compress. A change inserts 20 bytes
-in the middle of a file. `x git` is how many times as long as `git add -A` it takes. A last lane makes diffs of it all:
-`git repack` with deltas, after everything was added.
+in the middle of a file. `x git` is how many times as long as `git add -A` it takes. With `--diffs` a last lane makes
+diffs of it all: `git repack` with deltas, after everything was added, which takes many times as long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ EDIT = b"twenty bytes or so.."
 SETTLES = 2.5
 """Seconds after which a change cannot be missed, so that files are not read again only to be sure."""
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
-IDENTITY = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
+GIT = ["-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "gc.auto=0", "-c", "maintenance.auto=false"]
+"""Git packs nothing by itself meanwhile, which would slow the others down."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def seconds(act: Callable[[], None]) -> float:
 
 def lanes(root: Path, tree: Path, brain: engram.Engram) -> Iterator[Lane]:
     """Git first, which the others are compared with."""
-    git = ["git", f"--git-dir={root / 'git'}", f"--work-tree={tree}", *IDENTITY]
+    git = ["git", f"--git-dir={root / 'git'}", f"--work-tree={tree}", *GIT]
     run(["git", "init", "-q", "--bare", str(root / "git")])
     yield Lane(
         "git add",
@@ -120,7 +121,7 @@ def run(command: list[str]) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
 
 
-def measure(size: int, root: Path) -> list[dict[str, object]]:
+def measure(size: int, root: Path, *, diffs: bool) -> list[dict[str, object]]:
     """One row per step and lane, side by side in one run."""
     dice, tree = random.Random(1), root / "tree"
     tree.mkdir()
@@ -144,9 +145,10 @@ def measure(size: int, root: Path) -> list[dict[str, object]]:
                 lane.after()
                 results.append(row(step, lane.name, took, base, stored))
             print(f"{step:14} files that differ: {whole[step] / 1e6:.1f} MB, edits: {len(changed) * len(EDIT)} bytes")
-        git = ["git", f"--git-dir={root / 'git'}", *IDENTITY]
-        took = seconds(lambda: run([*git, "repack", "-adfq"]))
-        results.append(row("all as diffs", "git repack", took, took, weight(root / "git")))
+        if diffs:
+            git = ["git", f"--git-dir={root / 'git'}", *GIT]
+            took = seconds(lambda: run([*git, "repack", "-adfq"]))
+            results.append(row("all as diffs", "git repack", took, took, weight(root / "git")))
         print(f"{'all by hash':14} {'engram':22} {weight(root / 'withhold') / 1e6:33.2f} MB stored", flush=True)
     return results
 
@@ -161,11 +163,13 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=bytes_of, default=10**9, metavar="SIZE", help="such as 200MB or 1GB")
+    parser.add_argument("--folder", type=Path, default=Path(), help="on the disk to measure; five times the size free")
+    parser.add_argument("--diffs", action="store_true", help="also repack what git has as diffs")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    root = Path(tempfile.mkdtemp(dir=Path.cwd(), prefix=".bench-"))
+    root = Path(tempfile.mkdtemp(dir=arguments.folder.resolve(), prefix=".bench-"))
     try:
-        results = measure(arguments.size, root)
+        results = measure(arguments.size, root, diffs=arguments.diffs)
     finally:
         shutil.rmtree(root)
     if arguments.json:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 import engram
 from engram.errors import InvalidInput, NotFound, Unsupported
@@ -140,3 +141,54 @@ def test_a_folder_is_defined_at_once(brain: engram.Engram, tmp_path: Path) -> No
 def test_a_store_without_events_says_so(brain: engram.Engram) -> None:
     with pytest.raises(Unsupported):
         Definitions(object(), brain.redactor, brain.sources)  # type: ignore[arg-type]
+
+
+def test_a_definition_says_how_much_its_agent_holds_in_mind(brain: engram.Engram) -> None:
+    told: dict[str, JsonValue] = {"model": "small", "engram": {"working": {"capacity_tokens": 40, "ttl": 60}}}
+    brain.definitions.define(AgentDefinition(name="alice", config=told))
+    alice = brain.agent("alice")
+    session = alice.working("monday")
+    for number in range(12):
+        session.add_message("user", f"Server {number} has {number * 11} GB left.")
+    assert session.tokens <= 40
+    assert alice.working("monday") is session
+    other = alice.working("tuesday", capacity_tokens=8000)  # who asks has the last word
+    for number in range(12):
+        other.add_message("user", f"Server {number} has {number * 11} GB left.")
+    assert len(other.messages()) == 12
+    assert len(brain.agent("bob").working("monday", capacity_tokens=8000).messages()) == 0
+
+
+def test_a_definition_says_which_predicates_have_one_value(brain: engram.Engram) -> None:
+    told: JsonValue = {"semantic": {"functional": {"drinks": True}}}
+    brain.definitions.define(AgentDefinition(name="alice", config={"engram": told}))
+    for name, drinks in {"alice": ["tea"], "bob": ["coffee", "tea"]}.items():
+        known = brain.agent(name).semantic
+        known.learn("Carol", "drinks", "coffee", valid_from="2025-01-01")
+        known.learn("Carol", "drinks", "tea", valid_from="2026-01-01")
+        assert [fact.object for fact in known.facts("Carol")] == drinks
+        assert known.neighbours("Carol") == drinks
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"workng": {}}, "workng"),
+        ({"working": {"capacity": 3}}, "working.capacity"),
+        ({"working": {"ttl": -1}}, "working.ttl"),
+        ({"semantic": {"functional": {"drinks": "maybe"}}}, "drinks"),
+        (3, "config.engram of alice"),
+    ],
+)
+def test_what_a_definition_says_of_its_memory_must_be_known(brain: engram.Engram, told: JsonValue, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        brain.definitions.define(AgentDefinition(name="alice", config={"engram": told}))
+    assert brain.definitions.current("alice") is None
+
+
+def test_a_folder_with_a_definition_that_is_unknown_stores_none(brain: engram.Engram, tmp_path: Path) -> None:
+    (tmp_path / "alice.yaml").write_text("directives: [be brief]\n", encoding="utf-8")
+    (tmp_path / "bob.yaml").write_text("config: {engram: {memory: large}}\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="memory"):
+        brain.definitions.load(tmp_path)
+    assert brain.definitions.current("alice") is None

@@ -71,7 +71,7 @@ def test_agents_are_listed_with_their_cycles(run: Run) -> None:
 def test_cycles_are_listed_newest_first_and_shown_whole(run: Run) -> None:
     table = [line.split() for line in run("agent cycles alice").stdout.splitlines()]
     assert [(row[0], row[1], row[-1]) for row in table[1:]] == [
-        ("3", "open", "deploy(to=staging)"),
+        ("3", "interrupted", "deploy(to=staging)"),
         ("2", "failed", "test()"),
         ("1", "done", "build()"),
     ]
@@ -129,3 +129,19 @@ def test_an_agent_without_cycles_goes_on_with_the_first(run: Run) -> None:
     run("memory add hello --agent alice")
     assert run("agent resume alice").stdout == "alice goes on with cycle 1\n"
     assert run("agent cycles alice").stdout == "alice has no cycles.\n"
+
+
+@pytest.mark.usefixtures("lived")
+def test_cycles_are_forgotten_and_found_by_workspace(run: Run, path: Path) -> None:
+    assert run("agent forget alice 1 2").stdout == "Forgot 2 cycles of alice\n"
+    assert [each["index"] for each in value(run("agent cycles alice --json"))] == [3]
+    run("agent forget alice 1", code=3)
+    run("agent forget alice 3", code=5)
+    run("agent forget bob 3", code=3)
+    run("agent forget alice", code=2)
+    assert run("agent cycles alice --workspace site").stdout == "alice has no cycles.\n"
+    with engram.open(path) as brain:
+        brain.agent("alice").life.propose(tool="write", workspace="site")
+    assert [each["index"] for each in value(run("agent cycles alice --workspace site --json"))] == [4]
+    run("agent resume alice --abandon 3")
+    assert value(run("agent forget alice 3 --json"))[0]["removed"] == {"events": 2}

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import engram
-from engram.cli.eval import command
-from engram.cli.state import State
+from command_line import Run, value
 from engram.ids import Sources
 
-Run = Callable[..., Result]
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
@@ -27,21 +21,6 @@ class Clock(Sources):
 
     def now(self) -> datetime:
         return self.at
-
-
-@pytest.fixture
-def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
-    monkeypatch.setenv("ENGRAM_DB", str(path))
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(command, shlex.split(line), obj=State())
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
 
 
 def live(path: Path, weeks: int = 2) -> None:
@@ -59,7 +38,7 @@ def live(path: Path, weeks: int = 2) -> None:
 
 def test_a_row_for_each_week_and_whether_it_drifts(run: Run, path: Path) -> None:
     live(path)
-    lines = run("report").stdout.splitlines()
+    lines = run("eval report").stdout.splitlines()
     assert lines[0].split() == (
         "WEEK RECALLS THAT HELPED MEMORIES THAT HELPED DECISIONS INFORMED DECISIONS THAT WENT WELL".split()
     )
@@ -72,7 +51,7 @@ def test_a_row_for_each_week_and_whether_it_drifts(run: Run, path: Path) -> None
 
 def test_as_json_it_is_the_report(run: Run, path: Path) -> None:
     live(path)
-    found = json.loads(run("report --json --period month").stdout)
+    found = value(run("eval report --json --period month"))
     assert found["period"] == "month"
     assert len(found["rows"]) == 1
     assert found["total"]["retrieval_success"] == {
@@ -86,12 +65,12 @@ def test_as_json_it_is_the_report(run: Run, path: Path) -> None:
 
 def test_only_some_time_and_only_one_agent(run: Run, path: Path) -> None:
     live(path)
-    found = run("report --since 2026-03-09 --until 2026-03-16 --agent alice").stdout
+    found = run("eval report --since 2026-03-09 --until 2026-03-16 --agent alice").stdout
     assert "Drift: unknown before two weeks have something to compare." in found
-    assert run("report --agent bob").stdout == "Nothing has been told yet about recalls and decisions.\n"
+    assert run("eval report --agent bob").stdout == "Nothing has been told yet about recalls and decisions.\n"
 
 
 def test_usage_errors_are_said(run: Run, path: Path) -> None:
     live(path, 1)
-    run("report --period year", code=2)
-    run("report --since whenever", code=2)
+    run("eval report --period year", code=2)
+    run("eval report --since whenever", code=2)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner, Result
 
-from engram.cli import Root
-from engram.cli.workflow import command
-
-Run = Callable[..., Result]
+from command_line import Run, run_line, value
 
 STEPS = """
 import pathlib
@@ -47,32 +38,14 @@ stages:
 """
 
 
-class Alone(Root):
-    """The command line with this one group."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return command if cmd_name == "workflow" else None
-
-
 @pytest.fixture
 def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command line in this process and asserts its exit code."""
+    """Runs a command of the group in a folder with a workflow, and asserts its exit code."""
     monkeypatch.setenv("ENGRAM_DB", str(path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "release.yaml").write_text(RELEASE, encoding="utf-8")
     (tmp_path / "shop.py").write_text(STEPS, encoding="utf-8")
-
-    def run(line: str, *more: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(Alone(name="engram"), ["workflow", *shlex.split(line), *more])
-        assert isinstance(result.exception, SystemExit | None), result.exc_info
-        assert result.exit_code == code, result.output
-        return result
-
-    return run
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
+    return lambda line, code=0: run_line(f"workflow {line}", code=code)
 
 
 RUN = "run release.yaml --steps shop.py --set version=2.0 --agent alice --id r1 -q"
@@ -169,3 +142,16 @@ def test_a_run_that_several_have_needs_its_agent(run: Run) -> None:
     run(RUN.replace("alice", "bob"), code=1)
     assert "is a run of alice, bob" in run("status r1", code=2).stderr
     run("status r1 --agent bob")
+
+
+def test_a_run_is_a_task_that_suggestions_and_patterns_belong_to(run: Run, tmp_path: Path) -> None:
+    run(RUN, code=1)
+    assert value(run_line("learning suggest --task r1 --json"))["context"] == "release: ship"
+    failed = value(run("status r1 --json"))["steps"][1]
+    (tmp_path / "ready").touch()
+    run("resume r1 --steps shop.py -q")
+    applied = value(run_line(f"learning apply-pattern {failed['pattern']} --task r1 --agent alice --json"))
+    assert (applied["task"], applied["action"]) == ("r1", "retry")
+    own = value(run_line("memory list --session r1 --kind decision --json"))
+    assert applied["decision"] in {memory["id"] for memory in own}
+    assert set(failed["decisions"]) < {memory["id"] for memory in own}

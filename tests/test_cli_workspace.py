@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
+from command_line import Run, run_line, value
 from engram.cli import workspace
-from engram.cli.state import State
-from engram.errors import EngramError
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
 def run(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command of the group and asserts its exit code, or that of the error it raises."""
+    """Runs a command of the group on a database of its own, in an empty folder, and asserts its exit code."""
     monkeypatch.setenv("ENGRAM_DB", str(path))
     monkeypatch.setenv("ENGRAM_DURABLE", "no")
     monkeypatch.chdir(tmp_path)
-
-    def run(line: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(workspace.command, shlex.split(line), obj=State())
-        error = result.exception
-        assert isinstance(error, SystemExit | EngramError | None), result.exc_info
-        assert (error.exit_code if isinstance(error, EngramError) else result.exit_code) == code, (result.output, error)
-        return result
-
-    return run
+    return lambda line, code=0: run_line(f"workspace {line}", code=code)
 
 
 @pytest.fixture
@@ -42,10 +26,6 @@ def site(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "index.html").write_text("<h1>hello</h1>")
     return folder
-
-
-def value(result: Result) -> Any:
-    return json.loads(result.stdout)
 
 
 def test_a_folder_is_tracked_kept_compared_and_brought_back(run: Run, site: Path) -> None:
@@ -125,16 +105,53 @@ def test_objects_can_be_elsewhere_and_must_be_for_a_server(run: Run, site: Path,
     run("snapshot site --objects kept")
     assert len(list((tmp_path / "kept").glob("??/*"))) == 1
     assert not Path(f"{path}.objects").exists()
-    run("create site site --db :memory:", code=2)
+    told = run("create site site --db :memory:", code=2).stderr
+    assert "--objects" in told
+    assert "setting `objects` (ENGRAM_OBJECTS)" in told
+
+
+def test_a_setting_says_where_the_objects_are(
+    run: Run, site: Path, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENGRAM_OBJECTS", str(tmp_path / "kept"))
+    run("create site site")
+    run("snapshot site")
+    assert len(list((tmp_path / "kept").glob("??/*"))) == 1
+    monkeypatch.delenv("ENGRAM_OBJECTS")
+    (tmp_path / "engram.toml").write_text('objects = "kept"\n')
+    assert run("verify").stdout == "Read 1 content, 14 bytes: all is well\n"
+    assert not Path(f"{path}.objects").exists()
+
+
+def test_old_snapshots_and_workspaces_are_forgotten(run: Run, site: Path) -> None:
+    run("create site site --agent alice")
+    for number in range(3):
+        (site / "index.html").write_text(f"version {number}")
+        run(f"snapshot site --label v{number}")
+    lines = run("prune site --keep 1 --dry-run").stdout.splitlines()
+    assert [line.split()[-1] for line in lines[:2]] == ["v0", "v1"]
+    assert lines[2] == "Would forget 2 snapshots and 2 contents, 20 bytes"
+    assert len(value(run("list site --json"))) == 3
+    told = value(run("prune --keep 1 --json"))
+    assert ([one["label"] for one in told["snapshots"]], told["objects"], told["dry_run"]) == (["v0", "v1"], 2, False)
+    assert run("prune").stdout == "Forgot 0 snapshots and 0 contents, 0 bytes\n"
+    assert run("verify").stdout.endswith("all is well\n")
+    run("prune other", code=3)
+    run("prune site --keep 0", code=2)
+    assert run("forget site --dry-run").stdout.splitlines()[-1].startswith("Would forget site with 1 snapshot and ")
+    assert run("forget site").stdout.splitlines()[-1] == "Forgot site with 1 snapshot and 1 content, 10 bytes"
+    run("forget site", code=3)
+    assert (site / "index.html").exists()
+    assert run("list").stdout == "No workspaces yet.\n"
 
 
 def test_without_a_database_there_is_nothing_to_see(run: Run, path: Path) -> None:
-    for line in ("list", "snapshot x", "diff x", "restore x", "verify"):
+    for line in ("list", "snapshot x", "diff x", "restore x", "verify", "prune", "forget x"):
         run(line, code=3)
     assert not path.exists()
 
 
 def test_every_command_has_help() -> None:
     assert isinstance(workspace.command, click.Group)
-    assert sorted(workspace.command.commands) == ["create", "diff", "list", "restore", "snapshot", "verify"]
+    assert {"create", "diff", "list", "restore", "snapshot", "verify"} < workspace.command.commands.keys()
     assert all(command.help for command in workspace.command.commands.values())

@@ -16,6 +16,7 @@ from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.lifecycle import cycles as module
 from engram.lifecycle.cycles import How, Insight, Life, in_words
 from engram.model.life import AgentCycle
+from engram.ports import Event, KeepsEvents, Scope
 from engram.upkeep import maintained
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -432,3 +433,65 @@ def test_whatever_happens_the_state_is_what_the_cycles_say(steps: list[tuple[str
         ended = [index for index, how in status.items() if how in ("done", "failed")]
         assert (state.last_complete.index if state.last_complete else None) == max(ended, default=None)
         assert {cycle.index: cycle.status for cycle in life.cycles()} == status
+
+
+def test_cycles_are_found_by_their_workspace(life: Life) -> None:
+    for number in range(120):
+        life.result(life.propose(tool=f"t{number}", workspace="site" if number % 40 == 0 else "other"))
+    assert [cycle.index for cycle in life.cycles(workspace="site")] == [81, 41, 1]
+    assert [cycle.index for cycle in life.cycles(1, workspace="site", before=81)] == [41]
+    assert life.cycles(workspace="nowhere") == []
+    assert len(life.cycles(120, workspace="other")) == 117
+
+
+def test_a_forgotten_cycle_is_gone_and_its_index_is_not_given_again(life: Life, brain: engram.Engram) -> None:
+    for tool in ("one", "two", "three"):
+        complete(life, tool, output=f"{tool} gave this")
+    (kept,) = life.record(2, "what two taught")
+    assert life.forget(2).removed == {"events": 2}
+    assert life.cycle(2) is None
+    assert [cycle.index for cycle in life.cycles(2)] == [3, 1]
+    assert brain.agent("alice").get(str(kept.id)) is not None
+    (found,) = life.recall("what two taught", k=1)
+    assert (found.found, found.cycle) == ("memory", None)
+    newest = life.cycle(3)
+    assert newest is not None
+    life.forget(newest)
+    state = life.resume()
+    assert (state.next_index, state.unfinished) == (4, ())
+    assert state.last_complete == life.cycle(1)
+    assert complete(life, "four") == 4
+    life.forget(1)
+    life.forget(4)
+    assert (life.cycles(), life.resume().next_index, life.resume().last_complete) == ([], 5, None)
+    assert [memory.id for memory in brain.agent("alice").list()] == [kept.id]
+    assert maintained(brain).check() == []
+    for index in (2, 9):
+        with pytest.raises(NotFound):
+            life.forget(index)
+
+
+def test_a_cycle_without_a_result_is_not_forgotten_and_those_that_are_open_stay_known(life: Life) -> None:
+    begun = life.propose(tool="deploy")
+    assert begun.interrupted
+    with pytest.raises(Conflict, match='resolve\\(1, "abandon"\\)'):
+        life.forget(begun)
+    complete(life, "other")
+    life.forget(2)
+    assert [cycle.index for cycle in life.resume().unfinished] == [1]
+    retried = life.resolve(begun, "retry")
+    life.forget(1)
+    assert life.result(retried, output="ok").status == "done"
+    assert life.result(retried, output="ok").status == "done"
+    assert [cycle.index for cycle in life.cycles()] == [3]
+    with pytest.raises(NotFound, match="another agent"):
+        life.forget(retried.model_copy(update={"agent": "bob"}))
+
+
+def test_a_count_that_comes_late_does_not_hold_up_whoever_goes_on(life: Life, brain: engram.Engram) -> None:
+    complete(life, "one")
+    complete(life, "two")
+    late = module._count(Event("x", "proposal", brain.sources.now(), "cycle:1", body={"index": 1}), brain.sources.now())
+    assert isinstance(brain.store, KeepsEvents)
+    brain.store.append(Scope("alice"), [late])
+    assert complete(life, "three") == 3

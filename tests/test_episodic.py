@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.engine import AgentHandle
-from engram.errors import InvalidInput
+from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.memory import episodic
 from engram.memory.episodic import EpisodicMemory, episode, period
 from engram.memory.working import WorkingMemory
@@ -18,6 +19,10 @@ from engram.ports import Scope
 from engram.privacy import SecretRedactor
 from engram.stores.expiring import InProcessExpiring
 from engram.testing import FixedSources
+from redis_server import redis_url
+
+pytest_plugins = ["postgres_server"]
+__all__ = ["redis_url"]
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)  # a Sunday
 TALKS: list[tuple[str, str, str, str, str | float | None, list[str]]] = [
@@ -56,7 +61,7 @@ def alice(sources: FixedSources) -> Iterator[AgentHandle]:
 
 @pytest.fixture
 def episodes(alice: AgentHandle, sources: FixedSources) -> EpisodicMemory:
-    memory = EpisodicMemory(alice, sources)
+    memory = alice.episodic
     for at, user, asked, answered, outcome, tags in TALKS:
         assert memory.record(asked, answered, user=user, outcome=outcome, tags=tags, at=at).ok
     return memory
@@ -277,3 +282,119 @@ def test_an_episode_is_made_from_any_stored_memory_unchanged(alice: AgentHandle,
     stored: list[Memory] = alice.list(limit=100)
     for memory, one in zip(stored, episodes.query(limit=100), strict=True):
         assert (one.id, one.output, one.input) == (memory.id, memory.text, memory.context)
+
+
+def test_how_it_went_can_be_told_later_and_corrected(alice: AgentHandle, episodes: EpisodicMemory) -> None:
+    receipt = episodes.record("Is it up?", "Yes.", user="bob", at="2026-11-15")
+    assert receipt.id is not None
+    assert episodes.outcome(receipt.id, "failure")
+    assert not episodes.outcome(receipt.id, 0.0)
+    with pytest.raises(Conflict, match="correct"):
+        episodes.outcome(receipt.id, "success")
+    assert days(episodes.query(outcome="failure")) == ["11-15", "11-04"]
+    assert episodes.outcome(receipt.id, "success", correct=True)
+    found = episodes.get(receipt.id)
+    assert found is not None
+    assert (found.outcome, found.went) == (1.0, "success")
+    assert days(episodes.query(outcome="failure")) == ["11-04"]
+    assert [one.outcome for one in episodes.query("up")] == [1.0]
+    memory = alice.get(receipt.id)
+    assert memory is not None
+    assert "outcome" not in memory.metadata
+    alice.forget(receipt.id)
+    with pytest.raises(NotFound, match="no interaction"):
+        episodes.outcome(receipt.id, "success")
+
+
+def test_an_outcome_told_at_once_is_corrected_in_the_same_way(episodes: EpisodicMemory) -> None:
+    (first,) = episodes.query("Windows")
+    assert not episodes.outcome(first.id, "success")
+    with pytest.raises(Conflict):
+        episodes.outcome(first.id, "partial")
+    assert episodes.outcome(first.id, "partial", correct=True)
+    assert [one.went for one in episodes.query("Windows")] == ["partial"]
+
+
+def test_only_interactions_have_such_an_outcome(alice: AgentHandle, sources: FixedSources) -> None:
+    noted = alice.remember("just a note")
+    for id in (noted.id, "nothing", ""):
+        with pytest.raises(NotFound):
+            alice.episodic.outcome(str(id), "success")
+    with pytest.raises(Unsupported):
+        EpisodicMemory(alice, sources).outcome(str(noted.id), "success")
+
+
+WORDS = st.lists(st.sampled_from("the Python pythons rust async asyncIO 预发布 install deploy v2".split()), max_size=5)
+
+
+@given(
+    st.lists(st.tuples(WORDS, WORDS, st.integers(0, 3), st.sampled_from(["", "a", "b"])), max_size=25),
+    WORDS,
+    WORDS,
+    st.integers(1, 30),
+    st.sampled_from([None, "a"]),
+    st.integers(0, 3),
+)
+def test_looking_words_up_finds_what_reading_everything_finds(
+    talks: list[tuple[list[str], list[str], int, str]],
+    about: list[str],
+    asked: list[str],
+    limit: int,
+    session: str | None,
+    since: int,
+) -> None:
+    sources = FixedSources(NOW, timedelta(seconds=1))
+    with engram.open(":memory:", embedder="hashing", sources=sources) as brain:
+        alice = brain.agent("alice")
+        for input, output, day, held in talks:
+            at = NOW - timedelta(days=day)  # often the same moment: the order must agree all the same
+            alice.episodic.record(" ".join(input), " ".join(output), at=at, session=held or None, tags=held or ())
+        plain = EpisodicMemory(alice, sources)
+        where: dict[str, object] = {"session": session, "since": NOW - timedelta(days=since), "limit": limit}
+        where |= {"tags": session or ()}
+        words = {name: " ".join(text) for name, text in {"about": about, "asked": asked}.items() if text}
+        assert alice.episodic.query(**words, **where) == plain.query(**words, **where)  # type: ignore[arg-type]
+
+
+def test_rare_words_are_looked_up_and_common_ones_read(alice: AgentHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(200):
+        alice.episodic.record(f"question {number}", "needle" if number == 7 else f"answer {number}")
+    listed = list[int]()
+    real = AgentHandle.list
+
+    def counted(self: AgentHandle, **where: object) -> list[Memory]:
+        found = real(self, **where)  # type: ignore[arg-type]
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(AgentHandle, "list", counted)
+    assert len(alice.episodic.query("needles")) == 1
+    assert listed == []
+    assert len(alice.episodic.query("question", limit=3)) == 3
+    assert sum(listed) > 0
+
+
+@pytest.fixture(params=["sqlite", "redis", "postgresql"])
+def url(request: pytest.FixtureRequest, path: Path) -> str:
+    if request.param == "sqlite":
+        return str(path)
+    if request.param == "redis":
+        return f"{request.getfixturevalue('redis_url')}?prefix={path.parent.name}"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+def test_episodes_are_the_same_on_every_store(url: str, sources: FixedSources) -> None:
+    with engram.open(url, embedder="hashing", sources=sources) as brain:
+        memory = brain.agent("alice").episodic
+        for at, user, asked, answered, outcome, tags in TALKS:
+            assert memory.record(asked, answered, user=user, outcome=outcome, tags=tags, at=at).ok
+        for number in range(60):
+            memory.record(f"Filler {number}", "Nothing.", at="2026-01-01")
+        assert days(memory.query("Python")) == ["11-14", "11-05", "11-04", "03-10"]
+        assert days(memory.query("Python", user="bob", when="in November")) == ["11-14", "11-04"]
+        assert days(memory.query(asked="Python", tags="python")) == ["11-14", "11-04"]
+        (deploy,) = memory.query("deploying")
+        assert memory.outcome(deploy.id, "success")
+        assert days(memory.query(outcome="success")) == ["11-14", "11-05", "03-10"]
+        assert brain.agent("bob").episodic.query("Python") == []
+        assert brain.agent("alice").forget(deploy.id).removed["events"] == 1

@@ -345,11 +345,12 @@ def test_a_database_of_the_schema_before_keeps_its_vectors_and_gets_the_new_key(
     empty_postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = tmp_path / "scripts"
-    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*", "0004_*"))
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*", "0004_*", "0005_*"))
     entry = Maker("alice").event("deploy")
     with monkeypatch.context() as patch:
         patch.setattr("engram.stores.postgres.REVISION", "0002")
         patch.setattr("engram.stores.postgres.upgrade", partial(migrate.upgrade, scripts=scripts))
+        patch.setattr(PostgresStore, "_chain", lambda *given: None)
         with closing(PostgresStore(empty_postgres_url, Sources())) as old:
             old.add(ALICE, [entry])
     with psycopg.connect(empty_postgres_url) as conn:

@@ -231,6 +231,40 @@ def test_another_version_counts_half(skills: ProceduralMemory) -> None:
     assert [one.attempts for one in skills.history("explain")] == [5, 0]
 
 
+def test_the_rate_has_an_interval_that_narrows(skills: ProceduralMemory) -> None:
+    assert skills.add(EXPLAIN).interval is None
+    widths = []
+    for _ in range(3):
+        for outcome in ("success", "success", "failure"):
+            skills.used("explain", outcome)
+        (skill,) = skills.skills()
+        assert skill.interval is not None
+        assert skill.success_rate is not None
+        low, high = skill.interval
+        assert 0 < low < skill.success_rate < high < 1
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_rates_come_from_what_is_learned_and_not_from_the_whole_history(
+    skills: ProceduralMemory, alice: AgentHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skills.add(EXPLAIN)
+    used = skills.used("explain", "failure")
+    skills.used("explain", 0.5)
+    assert used.id is not None
+    alice.outcome(used.id, "success", correct=True)
+
+    def unread() -> None:
+        raise AssertionError("the history was read")
+
+    monkeypatch.setattr(alice.learning, "history", unread)
+    (skill,) = skills.skills()
+    assert (skill.attempts, skill.success_rate) == (2, (1 + 1.5) / (2 + 2))
+    alice.forget(used.id)
+    assert skills.skills()[0].attempts == 1
+
+
 def test_a_success_pattern_becomes_a_skill_with_its_steps(skills: ProceduralMemory, alice: AgentHandle) -> None:
     made = skills.promote(pattern())
     assert made.name == "migration-roll-back-first"

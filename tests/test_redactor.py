@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from engram.errors import InvalidInput
 from engram.ports import Redactor
 from engram.privacy import SecretRedactor, clean_json
-from engram.privacy.redactor import rule_set
+from engram.privacy.rules import rule_set
 
 REDACTOR = SecretRedactor()
 
@@ -461,7 +461,8 @@ def test_false_alarms_on_look_alikes() -> None:
 
 def test_false_alarms_on_source_code() -> None:
     texts = stdlib_lines()
-    alarms = [c for c in REDACTOR.clean(texts) if c.found]
+    # Authors have left their addresses in the source, and these are found rightly.
+    alarms = [c for c in REDACTOR.clean(texts) if set(c.found) - {"personal:email"}]
     assert len(texts) >= 5000
     assert len(alarms) <= 0.001 * len(texts), alarms[:20]
 

@@ -581,3 +581,169 @@ def test_a_run_works_in_memory_too() -> None:
         )
         first = engine.run(steps("{name: a, run: f}"))
         assert engine.resume(first.run).status == "done"
+
+
+def side_by_side(*written: str, parallel: int = 3) -> str:
+    return steps(*written).replace("    steps:", f"    parallel: {parallel}\n    steps:")
+
+
+def test_steps_that_wait_for_nothing_of_each_other_run_at_the_same_time(make: Make) -> None:
+    meeting, threads = threading.Barrier(3, timeout=30), set[int]()
+
+    def meet() -> None:
+        meeting.wait()
+        threads.add(threading.get_ident())
+
+    after = list[str]()
+    text = side_by_side(
+        "{name: a, run: meet}",
+        "{name: b, run: meet}",
+        "{name: c, run: meet}",
+        "{name: d, run: last, needs: [a, b, c]}",
+    )
+    watched = list[str]()
+    engine = make(
+        steps={"meet": meet, "last": lambda: after.append("last")}, watch=lambda step: watched.append(step.name)
+    )
+    result = engine.run(text)
+    assert (result.status, after) == ("done", ["last"])
+    assert len(threads) == 3
+    assert threading.get_ident() not in threads
+    assert [step.name for step in result.steps] == ["a", "b", "c", "d"]
+    assert sorted(watched[:3]) == ["a", "b", "c"]
+    assert all(step.decisions for step in result.steps)
+
+
+def test_no_more_steps_run_at_the_same_time_than_may(make: Make) -> None:
+    lock, now, most = threading.Lock(), list[str](), list[int]()
+
+    def work(name: str) -> None:
+        with lock:
+            now.append(name)
+            most.append(len(now))
+        threading.Event().wait(0.05)
+        with lock:
+            now.remove(name)
+
+    written = [f"{{name: s{n}, run: work, with: {{name: s{n}}}}}" for n in range(6)]
+    assert make(steps={"work": work}).run(side_by_side(*written, parallel=2)).status == "done"
+    assert max(most) <= 2
+    most.clear()
+    assert make(steps={"work": work}).run(steps(*written)).status == "done"
+    assert max(most) == 1
+
+
+def test_a_failure_stops_what_was_not_begun_and_the_rest_is_heard(make: Make) -> None:
+    failed, begun = threading.Event(), list[str]()
+
+    def fail() -> None:
+        failed.set()
+        raise RuntimeError("no")
+
+    def slow() -> dict[str, bool]:
+        failed.wait(30)
+        threading.Event().wait(0.05)
+        return {"heard": True}
+
+    text = side_by_side(
+        "{name: slow, run: slow}",
+        "{name: bad, run: fail}",
+        "{name: later, run: later, needs: [slow]}",
+        parallel=2,
+    )
+    engine = make(steps={"fail": fail, "slow": slow, "later": lambda: begun.append("later")})
+    result = engine.run(text, id="r")
+    assert (result.status, begun) == ("failed", [])
+    assert "step 'bad' failed" in result.reason
+    assert [step.status for step in result.steps] == ["done", "failed", "pending"]
+    assert result.step("slow").output == {"heard": True}
+    again = make(steps={"fail": lambda: None, "slow": slow, "later": lambda: begun.append("later")}).resume("r")
+    assert (again.status, begun, again.step("slow").attempts) == ("done", ["later"], 1)
+
+
+def test_a_step_that_would_be_tried_again_is_left_for_later_when_another_stops_the_run(make: Make) -> None:
+    waits = list[float]()
+    flaky, meeting = Counting(fails=1), threading.Barrier(2, timeout=30)
+
+    def shaky() -> dict[str, int]:
+        meeting.wait()
+        stopped.wait(30)
+        threading.Event().wait(0.05)
+        return flaky()
+
+    stopped = threading.Event()
+
+    def bad() -> None:
+        meeting.wait()
+        stopped.set()
+        raise RuntimeError("no")
+
+    text = side_by_side("{name: shaky, run: shaky, retry: {times: 3, wait: 5}}", "{name: bad, run: bad}", parallel=2)
+    result = make(steps={"shaky": shaky, "bad": bad}, sleep=waits.append).run(text, id="r")
+    assert (result.step("bad").status, result.step("shaky").status, flaky.calls, waits) == ("failed", "failed", 1, [])
+    assert make(steps={"shaky": flaky, "bad": lambda: None}).resume("r").status == "done"
+
+
+def test_what_ends_the_process_in_a_thread_ends_the_run(make: Make) -> None:
+    engine = make(steps={"work": Counting(kills=1), "other": lambda: None})
+    text = side_by_side("{name: a, run: work}", "{name: b, run: other}")
+    with pytest.raises(Killed):
+        engine.run(text, id="r")
+    assert engine.status("r").step("a").status == "interrupted"
+    assert engine.resume("r", again=True).status == "done"
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_the_same_steps_come_to_the_same_end_however_many_run_at_once(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 6))
+    needs = [
+        data.draw(st.sets(st.sampled_from([f"s{m}" for m in range(n)]) if n else st.nothing())) for n in range(count)
+    ]
+    fails = data.draw(st.sets(st.integers(0, count - 1), max_size=2))
+    written = [
+        f"{{name: s{n}, run: {'bad' if n in fails else 'good'}, optional: true, needs: {sorted(needs[n])}}}"
+        for n in range(count)
+    ]
+    ends = []
+    for parallel in (1, 4):
+        with engram.open(":memory:", embedder="hashing") as brain:
+            engine = WorkflowEngine(
+                brain.agent("alice"),
+                brain.store,
+                brain.redactor,
+                brain.sources,
+                steps={"good": lambda: {"ok": True}, "bad": Counting(fails=100)},
+            )
+            result = engine.run(side_by_side(*written, parallel=parallel))
+            ends.append([(step.name, step.status, step.output, step.reason, step.attempts) for step in result.steps])
+    assert ends[0] == ends[1]
+
+
+def test_a_function_that_takes_too_long_is_ignored_and_that_is_learned(make: Make, brain: engram.Engram) -> None:
+    going_on = threading.Event()
+    slow = Counting()
+
+    def hang() -> dict[str, int]:
+        if not slow.calls:
+            slow()
+            going_on.wait(30)
+            return {"late": 1}
+        return slow()
+
+    text = steps("{name: a, run: hang, seconds: 0.05, retry: {times: 1}}")
+    result = make(steps={"hang": hang}).run(text)
+    going_on.set()
+    assert (result.status, result.step("a").output, result.step("a").attempts) == ("done", {"calls": 2}, 2)
+    (pattern,) = brain.agent("alice").learning.failures()
+    assert pattern.kind == "TimeoutError"
+    assert pattern.known_solutions[0].text == "retry"
+    assert "took more than" in pattern.error_signature
+
+
+def test_a_function_in_time_gives_what_it_gives(make: Make) -> None:
+    text = steps("{name: a, run: work, seconds: 30}")
+    assert make(steps={"work": Counting()}).run(text).step("a").output == {"calls": 1}
+    assert "connection refused" in make(steps={"work": Counting(fails=9)}).run(text).reason
+    with pytest.raises(Killed):
+        make(steps={"work": Counting(kills=1)}).run(text)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from engram.engine import AgentHandle, Engram
+from engram.grants import Grants
+from engram.knowledge.quarantine import Quarantine
 from engram.learn.learning import Learning
+from engram.lifecycle.agents import Definitions
+from engram.lifecycle.cycles import Insight, Life, Which
 from engram.lifecycle.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
 from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options
+from engram.lifecycle.running import WorkflowEngine
+from engram.lifecycle.workspaces import Workspaces
+from engram.memory.episodic import EpisodicMemory
+from engram.memory.procedural import ProceduralMemory
+from engram.memory.semantic import SemanticMemory
+from engram.memory.working import SessionOptions, WorkingMemory
 from engram.model import Draft, FailurePattern, LearningStats, Receipt
 from engram.model.success import Synthesis
 
@@ -20,9 +31,10 @@ R = TypeVar("R")
 
 def _in_thread(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.to_thread(method, self._sync, *args, **kwargs)
+        return await asyncio.to_thread(lambda: method(self._sync, *args, **kwargs))
 
-    call.__name__, call.__doc__ = method.__name__, f"`{method.__qualname__}`, in a thread."
+    update_wrapper(call, method)
+    call.__doc__ = f"`{method.__qualname__}`, in a thread."
     return call
 
 
@@ -46,9 +58,196 @@ class AsyncLearning:
     checks = _in_thread(Learning.checks)
     generate = _in_thread(Learning.generate)
     run = _in_thread(Learning.run)
+    rates = _in_thread(Learning.rates)
     history = _in_thread(Learning.history)
     calibration = _in_thread(Learning.calibration)
     harmful = _in_thread(Learning.harmful)
+    alarms = _in_thread(Learning.alarms)
+
+
+class AsyncWorking:
+    """`WorkingMemory` with `await`; the session is opened, and a server connected to, when it is first used."""
+
+    def __init__(self, open: Callable[[], WorkingMemory]) -> None:
+        self._open = open
+
+    @cached_property
+    def _sync(self) -> WorkingMemory:
+        return self._open()
+
+    @property
+    async def tokens(self) -> int:
+        """`WorkingMemory.tokens`, in a thread: `await working.tokens`."""
+        return await asyncio.to_thread(lambda: self._sync.tokens)
+
+    set = _in_thread(WorkingMemory.set)
+    get = _in_thread(WorkingMemory.get)
+    delete = _in_thread(WorkingMemory.delete)
+    add_message = _in_thread(WorkingMemory.add_message)
+    messages = _in_thread(WorkingMemory.messages)
+    get_recent_messages = _in_thread(WorkingMemory.get_recent_messages)
+    summary = _in_thread(WorkingMemory.summary)
+    create_summary = _in_thread(WorkingMemory.create_summary)
+    hand_over = _in_thread(WorkingMemory.hand_over)
+    close = _in_thread(WorkingMemory.close)
+
+    async def __aenter__(self) -> AsyncWorking:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncEpisodic:
+    """`EpisodicMemory` with `await`."""
+
+    def __init__(self, memory: EpisodicMemory) -> None:
+        self._sync = memory
+
+    record = _in_thread(EpisodicMemory.record)
+    outcome = _in_thread(EpisodicMemory.outcome)
+    get = _in_thread(EpisodicMemory.get)
+    query = _in_thread(EpisodicMemory.query)
+    similar = _in_thread(EpisodicMemory.similar)
+
+
+class AsyncSemantic:
+    """`SemanticMemory` with `await`."""
+
+    def __init__(self, memory: SemanticMemory) -> None:
+        self._sync = memory
+
+    learn = _in_thread(SemanticMemory.learn)
+    relate = _in_thread(SemanticMemory.relate)
+    tell = _in_thread(SemanticMemory.tell)
+    facts = _in_thread(SemanticMemory.facts)
+    ask = _in_thread(SemanticMemory.ask)
+    history = _in_thread(SemanticMemory.history)
+    contradictions = _in_thread(SemanticMemory.contradictions)
+    concept = _in_thread(SemanticMemory.concept)
+    graph = _in_thread(SemanticMemory.graph)
+    neighbours = _in_thread(SemanticMemory.neighbours)
+    paths = _in_thread(SemanticMemory.paths)
+    subgraph = _in_thread(SemanticMemory.subgraph)
+    related = _in_thread(SemanticMemory.related)
+    edges = _in_thread(SemanticMemory.edges)
+    expand = _in_thread(SemanticMemory.expand)
+    recall = _in_thread(SemanticMemory.recall)
+
+
+class AsyncProcedural:
+    """`ProceduralMemory` with `await`."""
+
+    def __init__(self, memory: ProceduralMemory) -> None:
+        self._sync = memory
+
+    add = _in_thread(ProceduralMemory.add)
+    skills = _in_thread(ProceduralMemory.skills)
+    get = _in_thread(ProceduralMemory.get)
+    history = _in_thread(ProceduralMemory.history)
+    match = _in_thread(ProceduralMemory.match)
+    render = _in_thread(ProceduralMemory.render)
+    used = _in_thread(ProceduralMemory.used)
+    promote = _in_thread(ProceduralMemory.promote)
+    remove = _in_thread(ProceduralMemory.remove)
+
+
+class AsyncGrants:
+    """`Grants` with `await`."""
+
+    def __init__(self, grants: Grants) -> None:
+        self._sync = grants
+
+    request = _in_thread(Grants.request)
+    offer = _in_thread(Grants.offer)
+    share = _in_thread(Grants.share)
+    approve = _in_thread(Grants.approve)
+    deny = _in_thread(Grants.deny)
+    revoke = _in_thread(Grants.revoke)
+    list = _in_thread(Grants.list)
+    get = _in_thread(Grants.get)
+    uses = _in_thread(Grants.uses)
+    sources = _in_thread(Grants.sources)
+
+
+class AsyncQuarantine:
+    """`Quarantine` with `await`."""
+
+    def __init__(self, quarantine: Quarantine) -> None:
+        self._sync = quarantine
+
+    put = _in_thread(Quarantine.put)
+    move = _in_thread(Quarantine.move)
+    list = _in_thread(Quarantine.list)
+    get = _in_thread(Quarantine.get)
+    release = _in_thread(Quarantine.release)
+    discard = _in_thread(Quarantine.discard)
+
+
+class AsyncLife:
+    """`Life` with `await`."""
+
+    def __init__(self, life: Life) -> None:
+        self._sync = life
+
+    async def record(self, cycle: Which, insights: Insight | Sequence[Insight], **fields: Any) -> list[Receipt]:
+        """`Life.record`, in a thread."""
+        return await asyncio.to_thread(lambda: self._sync.record(cycle, insights, **fields))
+
+    propose = _in_thread(Life.propose)
+    result = _in_thread(Life.result)
+    recall = _in_thread(Life.recall)
+    resume = _in_thread(Life.resume)
+    resolve = _in_thread(Life.resolve)
+    cycle = _in_thread(Life.cycle)
+    cycles = _in_thread(Life.cycles)
+    forget = _in_thread(Life.forget)
+
+
+class AsyncWorkspaces:
+    """`Workspaces` with `await`."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._sync = workspaces
+
+    create = _in_thread(Workspaces.create)
+    workspace = _in_thread(Workspaces.workspace)
+    list = _in_thread(Workspaces.list)
+    snapshots = _in_thread(Workspaces.snapshots)
+    find = _in_thread(Workspaces.find)
+    snapshot = _in_thread(Workspaces.snapshot)
+    files = _in_thread(Workspaces.files)
+    diff = _in_thread(Workspaces.diff)
+    restore = _in_thread(Workspaces.restore)
+    verify = _in_thread(Workspaces.verify)
+    forget = _in_thread(Workspaces.forget)
+    prune = _in_thread(Workspaces.prune)
+
+
+class AsyncWorkflows:
+    """`WorkflowEngine` with `await`: the steps of a run are carried out in a thread, one after the other."""
+
+    def __init__(self, engine: WorkflowEngine) -> None:
+        self._sync = engine
+
+    run = _in_thread(WorkflowEngine.run)
+    resume = _in_thread(WorkflowEngine.resume)
+    status = _in_thread(WorkflowEngine.status)
+    runs = _in_thread(WorkflowEngine.runs)
+
+
+class AsyncDefinitions:
+    """`Definitions` with `await`."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._sync = definitions
+
+    define = _in_thread(Definitions.define)
+    current = _in_thread(Definitions.current)
+    history = _in_thread(Definitions.history)
+    load = _in_thread(Definitions.load)
 
 
 class AsyncAgent:
@@ -63,6 +262,49 @@ class AsyncAgent:
     def name(self) -> str:
         """The agent's name."""
         return self._sync.name
+
+    def working(self, session: str = "main", **options: Unpack[SessionOptions]) -> AsyncWorking:
+        """`AgentHandle.working`, for `async with`."""
+        return AsyncWorking(lambda: self._sync.working(session, **options))
+
+    @property
+    def grants(self) -> AsyncGrants:
+        """`AgentHandle.grants`."""
+        return AsyncGrants(self._sync.grants)
+
+    @property
+    def quarantine(self) -> AsyncQuarantine:
+        """`AgentHandle.quarantine`."""
+        return AsyncQuarantine(self._sync.quarantine)
+
+    @property
+    def episodic(self) -> AsyncEpisodic:
+        """`AgentHandle.episodic`."""
+        return AsyncEpisodic(self._sync.episodic)
+
+    @property
+    def semantic(self) -> AsyncSemantic:
+        """`AgentHandle.semantic`."""
+        return AsyncSemantic(self._sync.semantic)
+
+    @property
+    def procedural(self) -> AsyncProcedural:
+        """`AgentHandle.procedural`."""
+        return AsyncProcedural(self._sync.procedural)
+
+    @property
+    def workspaces(self) -> AsyncWorkspaces:
+        """`AgentHandle.workspaces`."""
+        return AsyncWorkspaces(self._sync.workspaces)
+
+    def workflows(self, **options: Any) -> AsyncWorkflows:
+        """`AgentHandle.workflows`."""
+        return AsyncWorkflows(self._sync.workflows(**options))
+
+    @property
+    def life(self) -> AsyncLife:
+        """`AgentHandle.life`."""
+        return AsyncLife(self._sync.life)
 
     @overload
     async def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
@@ -95,6 +337,7 @@ class AsyncAgent:
 
     record_decision = _in_thread(AgentHandle.record_decision)
     recall = _in_thread(AgentHandle.recall)
+    context = _in_thread(AgentHandle.context)
     credit = _in_thread(AgentHandle.credit)
     suggest = _in_thread(AgentHandle.suggest)
     predict = _in_thread(AgentHandle.predict)
@@ -118,6 +361,11 @@ class AsyncEngram:
     def agent(self, name: str) -> AsyncAgent:
         """Everything that one agent can do, in its own scope."""
         return AsyncAgent(self._sync.agent(name))
+
+    @property
+    def definitions(self) -> AsyncDefinitions:
+        """`Engram.definitions`."""
+        return AsyncDefinitions(self._sync.definitions)
 
     agents = _in_thread(Engram.agents)
     close = _in_thread(Engram.close)

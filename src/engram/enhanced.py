@@ -16,7 +16,6 @@ from engram.engine import AgentHandle
 from engram.errors import InvalidInput
 from engram.ids import Sources
 from engram.memory import working
-from engram.memory.episodic import EpisodicMemory
 from engram.memory.working import LEFT_OVER, TTL, Summarise, extract
 from engram.model import Clean, Memory, MemoryType, Receipt
 from engram.model.content import ResultContent
@@ -53,9 +52,9 @@ class WorkingMemory(working.WorkingMemory):
         sources: Sources | None = None,
     ) -> None:
         sources = sources or Sources()
-        self._shared, self._closed = bool(url), False
+        store = wiring.open_working(url, sources)
         super().__init__(
-            wiring.open_working(url, sources),
+            store,
             Scope(agent if isinstance(agent, str) else agent.name),
             redactor=SecretRedactor(),
             sources=sources,
@@ -64,14 +63,8 @@ class WorkingMemory(working.WorkingMemory):
             ttl=ttl,
             capacity_tokens=capacity_tokens,
             summarise=summarise,
+            closing=store.close,
         )
-
-    def close(self) -> None:
-        """Let go of the store; turns that would end with this process are handed over before, if there is an agent."""
-        if self._agent is not None and not self._shared and not self._closed:
-            self.hand_over()
-        self._closed = True
-        self._store.close()
 
 
 class LongTermMemory:
@@ -132,8 +125,9 @@ class EnhancedAgentMemory:
     """Working memory, long-term memory and semantic search behind one object (seed 002).
 
     `persistent` is no, yes (where the settings say), a path or a store's URL. `vector=False` does without a model: what
-    is found shares words. `working` names a Redis for the session; without one it lives in this process, and `close`
-    hands it over. Every `prune_every` steps all turns but the last `keep` leave working memory for long-term memory.
+    is found shares words. `working` names a Redis for the session, as the setting does; without one it lives in this
+    process, and `close` hands it over. Every `prune_every` steps all turns but the last `keep` leave working memory for
+    long-term memory.
     """
 
     def __init__(
@@ -143,7 +137,7 @@ class EnhancedAgentMemory:
         *,
         agent: str = "agent",
         session: str = "main",
-        working: str = "",
+        working: str | None = None,
         capacity_tokens: int | None = None,
         prune_every: int | None = None,
         keep: int = KEPT,
@@ -158,23 +152,17 @@ class EnhancedAgentMemory:
         where = ":memory:" if persistent is False else None if persistent is True else persistent
         sources = sources or Sources()
         with ExitStack() as stack:
-            self._brain = stack.enter_context(wiring.open(where, sources=sources, **settings))
+            self._brain = stack.enter_context(wiring.open(where, sources=sources, working=working, **settings))
             self.agent = self._brain.agent(agent)
             """Everything else that the agent can do: decide, check, learn."""
-            self.working = WorkingMemory(
-                working,
-                agent=self.agent,
-                session=session,
-                ttl=LEFT_OVER,
-                capacity_tokens=capacity_tokens,
-                summarise=summarise,
-                sources=sources,
+            self.working = self.agent.working(
+                session, ttl=LEFT_OVER, capacity_tokens=capacity_tokens, summarise=summarise
             )
             stack.pop_all()
         self.long_term = LongTermMemory(self.agent)
         self.vector = self.long_term if vector else None
         """The same memories: each is kept with its vector, in one transaction."""
-        self.episodic = EpisodicMemory(self.agent, sources)
+        self.episodic = self.agent.episodic
 
     def add_experience(self, text: str, importance: float = 1) -> str:
         """Remember something for long; its key. Importance has no upper end: 1 is usual, 9 is rare."""
@@ -242,10 +230,7 @@ class EnhancedAgentMemory:
 
     def close(self) -> None:
         """Hand over what would be lost and let go of everything; calling it twice is harmless."""
-        try:
-            self.working.close()
-        finally:
-            self._brain.close()
+        self._brain.close()
 
     def __enter__(self) -> EnhancedAgentMemory:
         return self

@@ -5,8 +5,10 @@ EngramError                  exit 1
 ├── ConfigError              exit 2   a setting is unknown or malformed
 ├── NotFound                 exit 3   no such thing in this scope
 ├── NotAllowed               exit 4   the scope has no right to it
-│   └── ActionBlocked                 it is known to fail, and was not done
+│   ├── ActionBlocked                 it is known to fail, and was not done
+│   └── Unauthenticated               the key is missing, wrong, expired or revoked
 ├── Conflict                 exit 5   somebody else changed it first
+├── TooMany                  exit 1   asked too often, or for too much at once
 ├── Unsupported              exit 1   this back end cannot do that
 ├── MissingExtra             exit 1   an optional package is not installed
 ├── ModelError               exit 1   an embedding model cannot be used
@@ -73,11 +75,23 @@ class ActionBlocked(NotAllowed):
         self.verdict = verdict
 
 
+class Unauthenticated(NotAllowed):
+    """The caller's key is missing, wrong, expired or revoked; which of these is not said."""
+
+    code = "unauthenticated"
+
+
 class Conflict(EngramError):
     """The row changed since it was read, or a key is taken by something else."""
 
     code = "conflict"
     exit_code = 5
+
+
+class TooMany(EngramError):
+    """The caller asked too often, or for too much at once; the same may be asked again later, or in parts."""
+
+    code = "too_many"
 
 
 class Unsupported(EngramError):

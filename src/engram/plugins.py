@@ -8,7 +8,7 @@ from typing import Any
 
 from engram.errors import InvalidInput, MissingExtra
 
-_CALLED = {"stores": "store", "vectors": "vector database", "embedders": "embedder"}
+_CALLED = {"stores": "store", "vectors": "vector database", "embedders": "embedder", "detectors": "detector"}
 
 
 def find(group: str, name: str, also: Iterable[str] = ()) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.model import Clean, ForgetReceipt, Memory, MemoryIndex, MemoryType, Receipt
+from engram.model import AuditEntry, Checkpoint, Clean, ForgetReceipt, Memory, MemoryIndex, MemoryType, Receipt
+from engram.model.access import ApiKey
 
 Vector = NDArray[np.float32]
 """One embedding of length 1, shape (dim,)."""
@@ -229,10 +231,15 @@ class MirrorMatch(Match):
 
 
 class Cleaned(NamedTuple):
-    """Redacted text and the names of the rules that found something, in order."""
+    """Redacted text and the names of the rules that found something, in order; `personal:…` are no secrets."""
 
     text: Clean
     found: tuple[str, ...]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The rules that found a secret: what must not even be a name."""
+        return tuple(name for name in self.found if not name.startswith("personal:"))
 
 
 @runtime_checkable
@@ -342,6 +349,15 @@ class Annotates(Protocol):
 
 
 @runtime_checkable
+class Versions(Protocol):
+    """Tells at little cost what has changed, whoever changed it."""
+
+    def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
+        """The id of every memory that passes, and its version: one that was read in the same version is unchanged."""
+        ...
+
+
+@runtime_checkable
 class CountsAccess(Protocol):
     """Keeps count of what was recalled; a statistic, written with the next commit."""
 
@@ -416,6 +432,51 @@ class KeepsEvents(Protocol):
 
 
 @runtime_checkable
+class FindsDerived(Protocol):
+    """Knows what was derived from what."""
+
+    def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
+        """The memories of any scope that name one of these as a source."""
+        ...
+
+
+@runtime_checkable
+class ErasesEvents(Protocol):
+    """Can take away events that are about no memory."""
+
+    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Remove events by id in one transaction, and say so to whoever has learned from them; how many there were."""
+        ...
+
+
+@runtime_checkable
+class ErasesShown(Protocol):
+    """Can take away what was shown."""
+
+    def unshow(self, scope: Scope, chosen: Callable[[Shown], bool]) -> int:
+        """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
+        ...
+
+
+@runtime_checkable
+class Vacates(Protocol):
+    """Can give up a whole scope."""
+
+    def vacate(self, scope: Scope) -> Mapping[str, int]:
+        """Remove all that is kept of a scope, its keys and its name too, in one transaction; how many of each."""
+        ...
+
+
+@runtime_checkable
+class Scrubs(Protocol):
+    """Keeps files in which what was removed may be readable for a while."""
+
+    def scrub(self) -> bool:
+        """Make what was removed unreadable; `False` if somebody who reads holds it up, and it is done later."""
+        ...
+
+
+@runtime_checkable
 class KeepsSettings(Protocol):
     """Keeps what Engram itself has to remember about a database."""
 
@@ -425,6 +486,53 @@ class KeepsSettings(Protocol):
 
     def set_setting(self, name: str, value: str) -> None:
         """Keep a value, instead of the one that was there."""
+        ...
+
+
+@runtime_checkable
+class KeepsKeys(Protocol):
+    """Keeps callers' keys, each with the hash of its secret, which is not kept."""
+
+    def add_key(self, key: ApiKey, hash: str) -> bool:
+        """Keep a key, durably; `False` if its id is taken."""
+        ...
+
+    def key(self, id: str) -> tuple[ApiKey, str] | None:
+        """The key with this id and the hash of its secret, or `None`."""
+        ...
+
+    def keys(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        ...
+
+    def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
+        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        ...
+
+
+class Change(NamedTuple):
+    """A memory that came or went, and its place in the order of writes."""
+
+    seq: int
+    what: Literal["stored", "forgotten"]
+    id: str
+    at: datetime
+
+
+@runtime_checkable
+class TellsChanges(Protocol):
+    """Knows which memories came and went, in the order of writes that events are numbered in, too."""
+
+    def changes(self, scope: Scope, after: int, limit: int) -> list[Change]:
+        """What came and went after a number, the oldest of it first."""
+        ...
+
+    def newest(self, scope: Scope) -> int:
+        """The number of the newest write, of an event, too; 0 if there is none."""
+        ...
+
+    def lag(self) -> int:
+        """How far below a higher one a number may be that shows up after it."""
         ...
 
 
@@ -520,6 +628,22 @@ class ExpiringStore(Protocol):
         ...
 
 
+@runtime_checkable
+class ClearsSessions(Protocol):
+    """Can let go of all that is held for one agent."""
+
+    def clear(self, scope: Scope) -> int:
+        """Remove every value of a scope; how many there were."""
+        ...
+
+
+@runtime_checkable
+class Volatile(Protocol):
+    """A store whose values end with this process: whoever closes it saves before what must stay."""
+
+    volatile: Literal[True]
+
+
 class Problem(NamedTuple):
     """Something an integrity check found."""
 
@@ -594,4 +718,142 @@ class Maintains(Protocol):
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
         """Make every derived index again from the canonical rows; how many rows went into each."""
+        ...
+
+
+principal: ContextVar[str] = ContextVar("engram_principal", default="")
+"""On whose behalf calls are made: the id of a key, `cli:` and a user's name, or nobody in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something to put on record: who did what to whose memory. Ids, counts and hashes, never content."""
+
+    action: str
+    actor: str = ""
+    agent: str = ""
+    target: str = ""
+    grant: str = ""
+    count: int = 1
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@runtime_checkable
+class KeepsAudit(Protocol):
+    """Puts on record what was done, in a chain that cannot be changed unseen.
+
+    Every call that changes something adds one entry by itself, in its own transaction: both are there, or neither.
+    """
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        """Add entries for what no other call of the store does, in one durable transaction."""
+        ...
+
+    def head(self) -> AuditEntry | None:
+        """The newest entry; `None` only if somebody has removed them all."""
+        ...
+
+    def trail(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        agent: str | None = None,
+        grant: str | None = None,
+        since: datetime | None = None,
+        newest: bool = False,
+    ) -> list[AuditEntry]:
+        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        ...
+
+    def checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        ...
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """All checkpoints, in order."""
+        ...
+
+    def prune(self, through: int) -> int:
+        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        ...
+
+
+class Seal(Protocol):
+    """One key that data is sealed with. `about` says what a sealed value belongs to: elsewhere it does not open."""
+
+    def seal(self, data: bytes, about: bytes) -> bytes:
+        """The data, unreadable, and different each time."""
+        ...
+
+    def unseal(self, data: bytes, about: bytes) -> bytes:
+        """The inverse of `seal`. Raises `StoreCorrupt` if it is not what was sealed, or belongs to something else."""
+        ...
+
+    def mask(self, text: str, about: bytes) -> str:
+        """The text, unreadable, and each time the same, so that it can be looked for."""
+        ...
+
+    def unmask(self, masked: str, about: bytes) -> str:
+        """The inverse of `mask`. Raises `StoreCorrupt` like `unseal`."""
+        ...
+
+    def blind(self, term: str) -> str:
+        """What stands for a word in an index: the same for the same word, in small letters and digits."""
+        ...
+
+    def sign(self, data: bytes) -> str:
+        """A digest that nobody can make without the key."""
+        ...
+
+
+class Cipher(Protocol):
+    """The master key of a database: it opens the keys that the data is sealed with, and never touches the data."""
+
+    @property
+    def identity(self) -> str:
+        """Tells one master key from another, and tells nothing about it."""
+        ...
+
+    def wrap(self, key: bytes, about: bytes) -> str:
+        """A key as it can be kept beside the data."""
+        ...
+
+    def unwrap(self, wrapped: str, about: bytes) -> bytes:
+        """The inverse of `wrap`. Raises `StoreCorrupt` if it is not what was wrapped, or not by this master key."""
+        ...
+
+    def lock(self, key: bytes) -> Seal:
+        """What a key can do."""
+        ...
+
+    def derive(self, purpose: str) -> bytes:
+        """A key of 32 bytes that is always the same for one purpose, such as to encrypt a whole file."""
+        ...
+
+
+@runtime_checkable
+class Encrypts(Protocol):
+    """A database whose rows can be sealed, each agent's with keys of its own."""
+
+    def encryption(self) -> Mapping[str, str | int]:
+        """How it is encrypted (`mode`: none, fields, file), by which master key, and with how many keys."""
+        ...
+
+    def encrypt(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Seal every row of a database that was opened to be encrypted, or go on with that; how many rows."""
+        ...
+
+    def rekey(
+        self, agent: str | None = None, *, index: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Seal the rows of all agents, or of one, with new keys, or go on with that; how many were looked at."""
+        ...
+
+    def rotate(self, cipher: Cipher) -> int:
+        """Put the database under another master key, in one transaction; how many keys it opens."""
+        ...
+
+    def destroy(self, scope: Scope) -> Mapping[str, int]:
+        """Remove an agent's keys and all its rows, in one transaction; how many of each table."""
         ...

@@ -40,7 +40,12 @@ def consolidate(
     made = []
     for agent in agents:
         desk, now = _desk(brain, agent), brain.sources.now()
-        steps = consolidation.plan(_all(brain, desk.scope), consolidation.past_of(_feed(desk.store, desk.scope)), now)
+        memories, past = _all(brain, desk.scope), consolidation.past_of(_feed(desk.store, desk.scope))
+        if (halves := consolidation.unfinished(memories, past)) and not dry_run:
+            for id in halves:
+                consolidation.undo(id, desk)
+            memories = _all(brain, desk.scope)
+        steps = consolidation.plan(memories, past, now)
         for number, step in enumerate(steps, 1):
             made.append(consolidation.described(step, agent) if dry_run else consolidation.make(step, desk, now))
             if progress is not None:

@@ -11,6 +11,8 @@ from engram.ports import (
     LONG_TERM,
     Copies,
     CreditsRecalls,
+    Deed,
+    KeepsAudit,
     KeepsSettings,
     Maintains,
     MemoryStore,
@@ -125,6 +127,8 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
                 f"the copy of {table} is not what the source was; nobody may write meanwhile, and nothing may expire. "
                 "Copy it anew, to a new database"
             )
+    if isinstance(target, KeepsAudit):
+        target.note([Deed("copy", target=name, count=total)])
     return {table: tally.rows for table, tally in before.items()}
 
 

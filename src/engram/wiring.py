@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,15 +15,30 @@ from engram.config import Settings
 from engram.embed.known import KNOWN
 from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
-from engram.errors import MissingExtra
+from engram.errors import ConfigError, Conflict, MissingExtra, StoreError, Unsupported
 from engram.ids import Sources
-from engram.lifecycle.objects import Objects
-from engram.ports import Embedder, ExpiringStore, MemoryStore, MirrorsVectors, SyncsVectors, VectorStore
-from engram.privacy import SecretRedactor
+from engram.lifecycle.objects import SUFFIX, Objects
+from engram.ports import (
+    Embedder,
+    Encrypts,
+    ExpiringStore,
+    KeepsSettings,
+    Maintains,
+    MemoryStore,
+    MirrorsVectors,
+    SyncsVectors,
+    VectorStore,
+)
+from engram.privacy import SecretRedactor, keys
+from engram.privacy.cipher import MasterKey
 from engram.stores.expiring import InProcessExpiring
 from engram.vectors.local import LocalVectors
 
+ENCRYPTS = frozenset({"sqlite", "postgresql", "postgres"})
+"""The stores whose rows can be sealed."""
+CONVERTING = "converting"
 _log = logging.getLogger("engram")
+REDACTION_KEY = "redaction:key"
 
 
 def open(
@@ -46,17 +62,50 @@ def open(
     return Engram(
         store,
         embedder=lambda: choose_embedder(chosen, store, say or _log.info),
-        redactor=SecretRedactor(),
+        redactor=choose_redactor(chosen, store),
         sources=sources,
         say=say or _log.warning,
-        objects=objects_beside(chosen),
+        objects=open_objects(chosen),
+        working=lambda: open_working(chosen.working, sources),
     )
 
 
-def objects_beside(settings: Settings) -> Objects | None:
-    """The files of workspaces, in a folder beside a SQLite database; other databases have no place for them."""
+def open_objects(settings: Settings) -> Objects | None:
+    """The files of workspaces: in the folder that is set, else beside a SQLite database, else nowhere."""
     scheme, location = locate(settings.db)
-    return Objects(Path(f"{location}.objects"), durable=settings.durable) if scheme == "sqlite" else None
+    beside = f"{location}{SUFFIX}" if scheme == "sqlite" else ""
+    folder = settings.objects or beside
+    return Objects(Path(folder).expanduser(), durable=settings.durable) if folder else None
+
+
+def choose_redactor(settings: Settings, store: MemoryStore) -> SecretRedactor:
+    """The redactor that the settings describe; one secret has one placeholder in all of a database."""
+    policy = {}
+    for part in filter(None, (part.strip() for part in settings.redaction.split(","))):
+        name, separator, action = (word.strip() for word in part.partition("="))
+        if not separator:
+            raise ConfigError(f"redaction: {part!r} does not say what is done; write it such as email=keep")
+        policy[name] = action
+    return SecretRedactor(
+        rules=[Path(path.strip()).expanduser() for path in settings.redaction_rules.split(",") if path.strip()],
+        policy=policy or None,
+        key=lambda: _redaction_key(store),
+        detectors=[plugins.find("detectors", name.strip())() for name in settings.detectors.split(",") if name.strip()],
+    )
+
+
+def _redaction_key(store: MemoryStore) -> bytes | None:
+    """What placeholders are made with: drawn once for a database, and kept in it; none if it cannot be written."""
+    if not isinstance(store, KeepsSettings):
+        return None
+    if (known := store.setting(REDACTION_KEY)) is None:
+        try:
+            store.set_setting(REDACTION_KEY, secrets.token_hex(32))
+        except StoreError as error:  # whoever only reads must be able to ask
+            _log.info("placeholders are not told apart: %s", error)
+            return None
+        known = store.setting(REDACTION_KEY)
+    return None if known is None else bytes.fromhex(known)
 
 
 def open_store(settings: Settings, sources: Sources) -> MemoryStore:
@@ -64,10 +113,61 @@ def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     scheme, location = locate(settings.db)
     vectors = LocalVectors()
     options: dict[str, Any] = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
+    options |= encrypting(settings, scheme)
     if settings.vectors:
         options["remote"] = open_vectors(settings)
     store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
     return store
+
+
+def encrypting(settings: Settings, scheme: str) -> dict[str, Any]:
+    """The options of an encrypted store; none if there is no key. Raises `Unsupported` for stores that cannot."""
+    if settings.encryption not in {"none", "fields", "file", CONVERTING}:
+        raise ConfigError(f"encryption is none, fields or file, not {settings.encryption!r}")
+    if settings.encryption != "none" and scheme not in ENCRYPTS:
+        raise Unsupported(f"a store of {scheme} cannot be encrypted here; use SQLite or PostgreSQL")
+    if settings.encryption == "file" and scheme != "sqlite":
+        raise Unsupported('only a SQLite file can be encrypted as a whole; use `encryption = "fields"`')
+    if scheme not in ENCRYPTS or not (settings.key or settings.key_file or settings.encryption != "none"):
+        return {}
+    return {"cipher": keys.find(settings.key, settings.key_file), "encryption": settings.encryption}
+
+
+def encrypt(settings: Settings, mode: str, progress: Callable[[int, int], None] | None = None) -> int:
+    """Encrypt the database that the settings name, or go on with that; how many rows it has. Raises `Conflict`."""
+    store = open_store(replace(settings, encryption=CONVERTING), Sources())
+    try:
+        if not isinstance(store, Encrypts):
+            raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
+        how = store.encryption()["mode"]
+        if how not in {"none", mode}:
+            raise Conflict(f"it is encrypted already, as {how}; `engram db copy` to a new database changes that")
+        if mode == "fields":
+            return store.encrypt(progress)
+        rows = int(store.info().get("memories") or 0) if isinstance(store, Maintains) else 0
+    finally:
+        store.close()
+    if how == "none":
+        recode(settings, settings)
+    return rows
+
+
+def recode(settings: Settings, renewed: Settings) -> None:
+    """Encrypt a whole SQLite file with the key of other settings."""
+    from engram.stores import recoding, sqlite  # noqa: PLC0415 - a store is imported when it is used
+    from engram.stores.drivers import PURPOSE, whole_file  # noqa: PLC0415
+
+    path = Path(locate(settings.db)[1]).expanduser()
+    old, new = master_key(settings), master_key(renewed)
+    recoding.recode(path, sqlite.driver_for(path, old, "none"), whole_file(new.derive(PURPOSE)))
+
+
+def master_key(settings: Settings) -> MasterKey:
+    """The master key that the settings name. Raises `ConfigError` if they name none."""
+    found = keys.find(settings.key, settings.key_file)
+    if found is None:
+        raise ConfigError("there is no key; give one by the setting `key_file`, or as ENGRAM_KEY")
+    return found
 
 
 def open_vectors(settings: Settings) -> VectorStore:
@@ -112,7 +212,9 @@ def restore(backup: Path, target: Path, progress: Callable[[int, int], None] | N
     """Make the SQLite database `target` what `backup` is, in one step."""
     from engram.stores import sqlite  # noqa: PLC0415 - a store is imported when it is used
 
-    sqlite.restore(backup, target, Sources(), progress)
+    settings = config.load()
+    cipher = keys.find(settings.key, settings.key_file)
+    sqlite.restore(backup, target, Sources(), progress, cipher)
 
 
 def models(settings: Settings) -> Models:

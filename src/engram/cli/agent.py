@@ -110,14 +110,18 @@ def create(
 @click.argument("name")
 @click.argument("index", type=click.IntRange(min=1), required=False)
 @click.option("--before", type=click.IntRange(min=1), metavar="INDEX", help="Only those before this one.")
+@click.option("--workspace", metavar="NAME", help="Only those in this workspace.")
 @limit_option(20)
 @click.pass_obj
-def cycles(state: State, name: str, index: int | None, before: int | None, limit: int) -> None:
-    """List the cycles of an agent, newest first, or show one of them whole."""
+def cycles(state: State, name: str, index: int | None, before: int | None, workspace: str | None, limit: int) -> None:
+    """List the cycles of an agent, newest first, or show one of them whole.
+
+    A cycle without a result is shown as interrupted: it may have been carried out, or be running still.
+    """
     with state.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
-        found = life.cycles(limit, before=before) if index is None else [_cycle(life, name, index)]
+        found = life.cycles(limit, before=before, workspace=workspace) if index is None else [_cycle(life, name, index)]
     if state.json:
         print_json(dump(found) if index is None else found[0].model_dump(mode="json"))
     elif index is not None:
@@ -127,6 +131,25 @@ def cycles(state: State, name: str, index: int | None, before: int | None, limit
     else:
         rows = [[str(cycle.index), _status(cycle), moment(cycle.proposal.at), glance(_said(cycle))] for cycle in found]
         print_table(["INDEX", "STATUS", "BEGUN", "PROPOSAL"], rows)
+
+
+@command.command("forget")
+@click.argument("name")
+@click.argument("indexes", type=click.IntRange(min=1), nargs=-1, required=True, metavar="INDEX...")
+@click.pass_obj
+def forget(state: State, name: str, indexes: tuple[int, ...]) -> None:
+    """Forget cycles of an agent: what they proposed, and what came of it.
+
+    What the agent remembered of them stays. A cycle without a result is to be resolved first; then it exits with 5.
+    """
+    with state.brain() as brain:
+        _require(brain, name)
+        life = _life(brain, name)
+        gone = [life.forget(index) for index in indexes]
+    if state.json:
+        print_json(dump(gone))
+    else:
+        click.echo(f"Forgot {many(len(gone), 'cycle')} of {inline(name)}")
 
 
 @command.command("resume")
@@ -229,6 +252,8 @@ def _said(cycle: AgentCycle) -> str:
 
 
 def _status(cycle: AgentCycle) -> str:
+    if cycle.interrupted:
+        return "interrupted"
     return f"retried as {cycle.retried_by}" if cycle.retried_by is not None else cycle.status
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from engram.cli.options import Group
+from engram.cli.options import Group, share
 from engram.cli.render import print_facts, print_json, print_table, progress
 from engram.cli.state import State
 from engram.cli.text import inline, many, size
@@ -208,6 +208,67 @@ def prevention(state: State, seeds: int, worlds: bool, latency: bool) -> None:
         print_facts({name.replace("_", " "): f"{number:,.3g}" for name, number in speed.items()})
 
 
+@command.command("transfer")
+@_seeds(10)
+@click.option("--overlap", type=share, metavar="0..1", default=0.9, show_default=True, help="How alike the tasks are.")
+@click.pass_obj
+def transfer(state: State, seeds: int, overlap: float) -> None:
+    """Simulate two agents with tasks alike, and count the failures that sharing spares the second one.
+
+    Beside it run the same agent alone, with a grant that is revoked halfway, and with a file instead of a grant.
+    """
+    from engram.bench import transfer as bench
+
+    with progress(state, "simulating") as tell:
+        result = bench.run(seeds, overlap, tell=tell)
+    if state.json:
+        print_json(_plain(asdict(result)))
+        return
+    click.echo(f"{many(result.seeds, 'world')}, {bench.TASKS} tasks each, with 95% intervals:")
+    rows = [
+        [
+            arm,
+            _estimate(failed._asdict(), digits=1),
+            _estimate(result.second_half[arm]._asdict(), digits=1) if arm in result.second_half else "-",
+        ]
+        for arm, failed in result.failures.items()
+    ]
+    print_table(["AGENT", "FAILURES", "IN THE SECOND HALF"], rows)
+    print_facts(
+        {
+            "fewer failures by a grant": _percent(result.reduction),
+            "fewer failures by a file": _percent(result.by_file),
+            "own advice after a revocation": f"{result.same_advice:.1%}",
+        }
+    )
+
+
+@command.command("poisoning")
+@click.option(
+    "--data", type=FILE, required=True, help="JSON lines: a text, and whether it is an attack (label 1 or 0)."
+)
+@click.option("--clean", type=FILE, multiple=True, help="More ordinary text, which must not be quarantined.")
+@click.option("--out", type=FILE, help="Write what was found in every text into this file, as JSON lines, in order.")
+@click.pass_obj
+def poisoning(state: State, data: Path, clean: tuple[Path, ...], out: Path | None) -> None:
+    """Plant attacks among ordinary memories, and count the recalls that they reach with the defence and without.
+
+    A file of --clean is JSON or JSON lines, of which each `text` and `content` is taken, or plain text.
+    """
+    from engram.bench import poisoning as bench
+
+    rows, sha256 = bench.read(data)
+    ordinary = {path.name: bench.read_clean(path) for path in clean}
+    with progress(state, "planting") as tell:
+        report, judged = bench.run(rows, ordinary, tell=tell)
+    if out is not None:
+        out.write_text("".join(json.dumps(one) + "\n" for one in judged), encoding="utf-8")
+    if state.json:
+        print_json({"data_sha256": sha256, **report})
+    else:
+        _print_poisoning(report)
+
+
 @command.command("calibration")
 @_seeds(20)
 @click.option("--data", type=FILE, help="Replay this file of decisions, too, as `engram bench decisions` does.")
@@ -232,6 +293,30 @@ def calibration(state: State, seeds: int, data: Path | None, embedder: str | Non
     if replay is not None:
         click.echo("\nThe replay:")
         print_facts(_honesty(replay))
+
+
+@command.command("redaction")
+@click.option("--data", type=FILE, help="JSON lines: texts with the spans of personal data in them.")
+@click.option("--clean", type=FILE, multiple=True, help="Look for false alarms in this file, too; may be repeated.")
+@click.option("--seed", type=int, metavar="N", help="Make other secrets.")
+@click.option("--out", type=FILE, help="Write the report and every text that went wrong, as JSON lines.")
+@click.pass_obj
+def redaction(state: State, data: Path | None, clean: tuple[Path, ...], seed: int | None, out: Path | None) -> None:
+    """Make secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
+    from engram.bench import redaction as bench
+
+    labelled = [] if data is None else bench.read_spans(data)
+    texts = [sample for path in clean for sample in bench.read_clean(path)]
+    with progress(state, "looking") as tell:
+        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, tell=tell)
+    if out is not None:
+        bench.write(out, report, wrong)
+    if state.json:
+        print_json(report)
+        return
+    _print_redaction(report)
+    for reason in report["skipped"]:
+        state.notice(reason)
 
 
 def _measure(state: State, data: DataSet, out: Path | None, compare: bool, embedder: str | None) -> None:
@@ -412,6 +497,45 @@ def _print_calibration(report: Mapping[str, Any]) -> None:
     print_table(headings, rows)
 
 
+def _print_redaction(report: Mapping[str, Any]) -> None:
+    facts = {"rules": report["rules"], "provider formats": report["formats"], "contexts": ", ".join(report["contexts"])}
+    print_facts({**facts, "seed": report["seed"]})
+    click.echo("\nSecrets; a secret counts as found if all of it is gone (detect-secrets: if it names any of it):")
+    rows = [
+        [
+            inline(name),
+            f"{found['texts']:,}",
+            *map(_portion, (found["recall"], found["precision"], found["detect-secrets"])),
+        ]
+        for name, found in report["secrets"].items()
+        if "/" not in name or found["recall"] < 1 or name.partition("/")[2] in report["contexts"]
+    ]
+    print_table(["SECRETS", "TEXTS", "RECALL", "PRECISION", "DETECT-SECRETS"], rows)
+    for source, found in report["personal"].items():
+        whole = found["all"]
+        without = whole["texts_without"]
+        alarms = f"; false alarms in {_portion(whole['false_alarms'])} of {without:,} texts without" if without else ""
+        click.echo(f"\nPersonal data, {'in the file' if source == 'data' else 'made up'}{alarms}:")
+        lines = {**found["types"], "all": whole}.items()
+        rows = [[n, f"{x['labelled']:,}", _portion(x["recall"]), _portion(x["precision"])] for n, x in lines]
+        print_table(["TYPE", "LABELLED", "RECALL", "PRECISION"], rows)
+    click.echo("\nTexts without secrets in which something was found:")
+    rows = [
+        [inline(name), f"{x['texts']:,}", *map(_portion, (x["secrets"], x["personal"], x["detect-secrets"]))]
+        for name, x in report["clean"].items()
+    ]
+    print_table(["TEXTS", "NUMBER", "SECRETS", "PERSONAL DATA", "DETECT-SECRETS"], rows)
+    click.echo("\nShort texts a second of processor time, on one core:")
+    print_table(
+        ["TEXTS", "ENGRAM", "DETECT-SECRETS"],
+        [[name, *("" if x is None else f"{x:,}" for x in rates.values())] for name, rates in report["speed"].items()],
+    )
+
+
+def _portion(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f}%"
+
+
 def _print_grouping(report: Mapping[str, Any]) -> None:
     print_facts(
         {
@@ -453,6 +577,24 @@ def _print_prevention(results: Mapping[str, Result]) -> None:
                 "needless refusals": f"{_percent(result.needless)} of all actions",
             }
         )
+
+
+def _print_poisoning(report: Mapping[str, Any]) -> None:
+    click.echo(f"Recalls that an attack reached, among the first {report['k']}:")
+    rows = [
+        [row["attack"], row["arm"], f"{row['planted']:,} among {row['memories']:,}", f"{100 * row['share']:.1f}%"]
+        for row in report["exposure"]
+    ]
+    print_table(["ATTACK", "ARM", "PLANTED", "REACHED"], rows)
+    click.echo("\nAttacks that are quarantined, and ordinary texts that are, falsely:")
+    shares = [("attack", row) for row in (*report["quarantined"], report["all_attacks"])]
+    shares += [("ordinary", row) for row in report["false_quarantines"]]
+    rows = [
+        [kind, inline(row["name"]) or "-", f"{row['quarantined']:,} of {row['texts']:,}", f"{100 * row['share']:.2f}%"]
+        for kind, row in shares
+    ]
+    print_table(["TEXTS", "OF", "QUARANTINED", "SHARE"], rows)
+    click.echo(f"\n{report['microseconds_per_200_characters']:.0f} microseconds for 200 characters")
 
 
 def _estimate(found: Mapping[str, float], sign: str = "", digits: int = 3) -> str:

@@ -27,7 +27,7 @@ def show(state: State) -> None:
     found = config.origins({"db": state.db})
     values = {name: masked(v.value) if isinstance(v.value, str) else v.value for name, v in found.items()}
     values["vectors"] = re.sub(r"://[^/@]*@", "://***@", str(values["vectors"]))  # a key alone stands before the @
-    values |= {name: "***" for name, value in values.items() if name.endswith("_key") and value}
+    values |= {name: "***" for name, value in values.items() if name.endswith("key") and value}
     files = {"project": _project_file(), "user": config.user_file()}
     if state.json:
         settings = {

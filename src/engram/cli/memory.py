@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import patterns, recording
+from engram.cli import grant, patterns, recording
 from engram.cli.options import (
     Group,
     filter_options,
@@ -55,12 +55,14 @@ command.add_command(patterns.patterns)
 @reader_option
 @filter_options
 @limit_option(50)
+@click.option("--shared", is_flag=True, help="Also what is shared with the agent.")
 @click.pass_obj
-def list_(state: State, /, agent: str | None, limit: int, **where: Any) -> None:
+def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where: Any) -> None:
     """List memories, newest first."""
     with state.brain() as brain:
         readers = state.readers(brain, agent)
-        found = [memory for reader in readers for memory in reader.list(limit=limit, **where)]
+        also = shared and len(readers) == 1  # who looks at everybody sees what is shared where it is
+        found = [memory for reader in readers for memory in reader.list(limit=limit, shared=also, **where)]
     found.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
     found = found[:limit]
     if state.json:
@@ -92,7 +94,9 @@ def search(
     with state.brain() as brain:
         readers = state.readers(brain, agent)
         found = [
-            hit for reader in readers for hit in reader.recall(query, limit, budget_tokens=budget_tokens, **wanted)
+            hit
+            for reader in readers
+            for hit in reader.recall(query, limit, budget_tokens=budget_tokens, shared=len(readers) == 1, **wanted)
         ]
     found = _best(found)[:limit]
     if budget_tokens is not None:
@@ -117,12 +121,28 @@ def retrieve(state: State, context: str, agent: str | None, limit: int, min_scor
     with state.brain() as brain:
         readers = state.readers(brain, agent)
         same = [memory for reader in readers for memory in reader.decisions(context)]
-        similar = [hit for reader in readers for hit in reader.recall(context, limit, min_score=min_score)]
+        alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
+        similar = [
+            hit for reader in readers for hit in reader.recall(context, limit, min_score=min_score, shared=alone)
+        ]
     same.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
     known = {memory.id for memory in same}
     found = [Hit(id=memory.id, memory=memory, score=1.0, why={"found_by": "same context"}) for memory in same]
     found += [hit for hit in _best(similar) if hit.id not in known]
     _print_hits(state, found[:limit], explain, {"min_score": min_score})
+
+
+@command.command("share")
+@click.option("--from", "owner", required=True, metavar="AGENT", help="Whose knowledge.")
+@click.option("--to", required=True, metavar="NAME", help="With whom: an agent, `group:NAME`, or `everyone`.")
+@grant.subject_options
+@click.option("--purpose", default="", help="What it is for.")
+@grant.terms_options
+@click.option("--via", default="", metavar="GRANT", help="Share on what was shared with you under this grant.")
+@click.pass_obj
+def share_(state: State, /, owner: str, to: str, **terms: Any) -> None:
+    """Share knowledge at once, as its owner."""
+    grant.share(state, owner, to, **terms)
 
 
 @command.command("show")
@@ -209,7 +229,8 @@ def forget(state: State, ids: tuple[str, ...], agent: str | None, yes: bool) -> 
 def _owned(state: State, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
     """The one agent who has this memory, and the memory. Raises `NotFound`, or `InvalidInput` if several have it."""
     readers = state.readers(brain, agent)
-    found = [(reader, memory) for reader in readers if (memory := reader.get(id)) is not None]
+    alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
+    found = [(reader, memory) for reader in readers if (memory := reader.get(id, shared=alone)) is not None]
     if not found:
         raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
     if len(found) > 1:

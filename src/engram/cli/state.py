@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 DEFAULT_AGENT = "default"
 
 
+def _user() -> str:
+    """Who runs the command, for the audit trail."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # an account without a name
+        return "unknown"
+
+
 @dataclass
 class State:
     """One run of the command."""
@@ -58,9 +68,11 @@ class State:
     def brain(self, *, create: bool = False, **settings: Any) -> Iterator[Engram]:
         """The memory, closed at the end. Raises `NotFound` rather than creating it, unless `create`."""
         from engram import wiring
+        from engram.ports import principal
 
         if not create:
             self.require_database()
+        principal.set(f"cli:{_user()}")
         with wiring.open(self.db, say=self.notice, **settings) as brain:
             yield brain
 

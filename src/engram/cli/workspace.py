@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from engram.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.lifecycle.workspaces import Workspaces
-    from engram.model.workspace import Change, Skipped
+    from engram.model.workspace import Change, Pruned, Skipped
 
 CONFLICT = 5
 SHORT = 12
@@ -30,7 +31,7 @@ def objects_option(command: F) -> F:
         "--objects",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
-        help="Where the contents of files are kept. Default: beside the database file.",
+        help="Where the contents of files are kept. Default: the setting `objects`, or beside the database file.",
     )(command)
 
 
@@ -201,17 +202,70 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
         ctx.exit(1)
 
 
+@command.command("prune")
+@click.argument("name", required=False)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Forget all but the newest N snapshots.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@reader_option
+@objects_option
+@click.pass_obj
+def prune(
+    state: State, name: str | None, keep: int | None, dry_run: bool, agent: str | None, objects: Path | None
+) -> None:
+    """Forget old snapshots of a workspace, or of all, and delete what no snapshot needs.
+
+    Without --keep no snapshot is forgotten. What a snapshot of any agent needs stays.
+    """
+    from engram.lifecycle.workspaces import prune as pruned
+
+    with state.brain() as brain:
+        if name is not None:
+            owners = [_owner(state, brain, name, agent, objects)]
+        else:
+            owners = [_workspaces(state, brain, one.name, objects) for one in state.readers(brain, agent)]
+        done = pruned(owners, name, keep=keep, dry_run=dry_run)
+    _print_pruned(state, done, "Would forget" if dry_run else "Forgot")
+
+
+@command.command("forget")
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@owner_option
+@objects_option
+@click.pass_obj
+def forget(state: State, name: str, dry_run: bool, yes: bool, agent: str | None, objects: Path | None) -> None:
+    """Forget a workspace, its snapshots, and what only they needed; the folder itself is left alone."""
+    with state.brain() as brain:
+        own = _owner(state, brain, name, agent, objects)
+        if not (yes or dry_run) and sys.stdin.isatty():
+            click.confirm(f"Forget {many(len(own.snapshots(name)), 'snapshot')} of {name}?", abort=True, err=True)
+        done = own.forget(name, dry_run=dry_run)
+    _print_pruned(state, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
+
+
+def _print_pruned(state: State, done: Pruned, said: str) -> None:
+    if state.json:
+        print_json(done.model_dump(mode="json"))
+        return
+    for one in done.snapshots:
+        click.echo(f"  {one.workspace} {one.id[:SHORT]} {moment(one.at)} {inline(one.label) or '-'}")
+    click.echo(f"{said} {many(len(done.snapshots), 'snapshot')} and {many(done.objects, 'content')}, {size(done.size)}")
+
+
 def _workspaces(state: State, brain: Engram, agent: str, objects: Path | None) -> Workspaces:
     """The workspaces of an agent. Raises `InvalidInput` if nobody says where the objects are."""
     from engram.lifecycle.objects import Objects
-    from engram.lifecycle.workspaces import SUFFIX, Workspaces
+    from engram.lifecycle.workspaces import Workspaces
     from engram.ports import Scope
 
-    file = state.file
-    if objects is None and file is None:
-        raise InvalidInput("the database is no file; say with --objects in which folder the files are kept")
-    folder = objects if objects is not None else Path(f"{file}{SUFFIX}")
-    kept = Objects(folder.expanduser(), durable=state.settings.durable)
+    folder = None if objects is None else Objects(objects.expanduser(), durable=state.settings.durable)
+    kept = folder or brain.objects
+    if kept is None:
+        raise InvalidInput(
+            "this database has no folder beside it; say where the files are kept with --objects, or with the setting"
+            " `objects` (ENGRAM_OBJECTS)"
+        )
     return Workspaces(brain.store, Scope(agent), brain.redactor, brain.sources, kept)
 
 

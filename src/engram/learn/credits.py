@@ -24,7 +24,7 @@ def shown(hits: object, agent: str) -> list[Hit]:
     if len(hits) > MOST:
         raise InvalidInput(f"a recall shows {MOST} hits at most, not {len(hits)}; credit one recall at a time")
     for hit in hits:
-        if hit.memory.agent != agent:
+        if hit.memory.agent != agent and "source" not in hit.why:  # what was lent was shown to this agent, too
             raise InvalidInput(f"{hit.id!a} is a memory of {hit.memory.agent!r}; credit it as that agent")
         if unstorable(hit.id):
             raise InvalidInput(f"{hit.id!a} is no id of a memory; give the hits as recall returned them")

@@ -202,7 +202,7 @@ class Experience:
                 learned.fold(event)
                 learned.unkept += 1
                 if fresh is not None:
-                    fresh.add(event.subject)
+                    fresh |= {event.subject, event.id}
         return learned
 
     def forgot(self, scope: Scope) -> None:

@@ -17,6 +17,7 @@ from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import commands, happened, prevention, scores
 from engram.learn.agreement import agreement
+from engram.learn.alarms import Alarm, alarms, capped
 from engram.learn.decisions import DecisionEvaluator, Episode, Tally, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
@@ -139,11 +140,14 @@ class Learning:
             return episodes
         with self._experience.of(self._scope) as learned:
             own = learned.rates.pairs()
+        known = {episode.id for episode in episodes}
         for other in others:
-            with self._experience.of(other._scope) as learned:
+            with other._experience.of(other._scope) as learned:
                 trust = agreement(own, learned.rates.pairs())
-            episodes += [replace(episode, trust=trust) for episode in other.episodes(context)]
-        return episodes
+            lent = [episode for episode in other.episodes(context) if episode.id not in known]
+            known.update(episode.id for episode in lent)  # by whichever way it came, it counts once
+            episodes += [replace(episode, trust=trust) for episode in lent]
+        return capped(episodes, own=self._scope.agent)
 
     def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)
@@ -252,6 +256,11 @@ class Learning:
 
     def check(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """Whether an action may go ahead; what speaks up is noted, to see later whether it helped."""
+        verdict = self.verdict(action, context, around)
+        return verdict if verdict.decision == "allow" else self.note(verdict, action, context, around)
+
+    def verdict(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
+        """Whether an action may go ahead; nothing is noted."""
         now = self._sources.now()
         with self._experience.of(self._scope) as learned:
             verdict = prevention.check(
@@ -265,9 +274,11 @@ class Learning:
             if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
                 reason = f"{verdict.reason}; but what its check verifies was found to be so"
                 verdict = verdict.model_copy(update={"decision": "warn", "reason": reason})
-        if verdict.decision == "allow":
-            return verdict
-        id = self._sources.new_id()
+        return verdict
+
+    def note(self, verdict: Verdict, action: Clean, context: Clean, around: Circumstances) -> Verdict:
+        """The verdict with an id, and noted for this agent."""
+        id, now = self._sources.new_id(), self._sources.now()
         body: dict[str, JsonValue] = {
             "action": action,
             "context": context,
@@ -327,6 +338,11 @@ class Learning:
 
     # Reports -------------------------------------------------------------------------------------------
 
+    def rates(self) -> dict[str, tuple[int, float]]:
+        """How often each action was tried and how well that went, summed up: kept up to date, not counted anew."""
+        with self._experience.of(self._scope) as learned:
+            return learned.rates.by_action()
+
     def history(self) -> list[Episode]:
         """All decisions whose outcome is known, oldest first."""
         return happened.episodes(self._feed(), self._scope.agent)
@@ -347,6 +363,10 @@ class Learning:
     def _synthesized(self, episodes: Sequence[Episode], runs: Sequence[Sequence[Episode]]) -> Synthesis:
         return self._synthesizer.synthesize(episodes, runs=runs, own=self._scope.agent)
 
+    def alarms(self) -> list[Alarm]:
+        """Bursts of outcomes that contradict what was well established, and who is behind them."""
+        return alarms(self.history(), self._sources.now())
+
     def calibration(self) -> Calibration:
         """How far this agent's predictions can be believed, told from its own decisions."""
         return scores.calibration(self.history(), self._evaluator)
@@ -365,7 +385,7 @@ class Learning:
         several = (self, *others)
         days, patterns = [], []
         for each in several:
-            with self._experience.of(each._scope) as learned:
+            with each._experience.of(each._scope) as learned:
                 days.append({day: tuple(counts) for day, counts in learned.days.items()})
             patterns += each.failures()
         episodes, runs = self._past(others)

@@ -47,6 +47,14 @@ class Rates:
             }
         return found
 
+    def by_action(self) -> dict[str, tuple[int, float]]:
+        """Attempts of each action, however old, and the sum of their qualities."""
+        return {
+            action: (sum(n for n, _ in days.values()), sum(total for _, total in days.values()) / _MILLION)
+            for action, days in self._groups.get(EVERYTHING, {}).items()
+            if days
+        }
+
     def by_day(self) -> dict[int, tuple[int, float]]:
         """Attempts and mean quality of all decisions, day by day."""
         sums: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -6,26 +6,58 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from engram.definitions import read_as
+from engram.definitions import fitting, read_as
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.lifecycle.payloads import packed
+from engram.model.content import Frozen
 from engram.model.life import Agent, AgentDefinition
 from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope
 
 DEFINITION = "agent:definition"
 """The topic and subject of the events that say who an agent is."""
 MOST_VERSIONS = 10_000
+OVERRIDES = "engram"
+"""The part of an agent's configuration that its memory goes by; the rest is for the program it runs in."""
 _SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+class Held(Frozen):
+    """How much this agent holds in mind, and for how long."""
+
+    ttl: float | None = Field(default=None, gt=0, lt=10**9, description="Seconds of silence after which it lets go.")
+    capacity_tokens: int | None = Field(default=None, ge=1, le=10**9)
+
+
+class Predicates(Frozen):
+    """What this agent takes facts to mean."""
+
+    functional: Mapping[str, bool] = Field(
+        default_factory=dict, max_length=1000, description="Which predicates have one value at a time, or several."
+    )
+
+
+class Overrides(Frozen):
+    """What is different in the memory of one agent."""
+
+    working: Held = Held()
+    semantic: Predicates = Predicates()
+
+
+def overrides(agent: Agent | AgentDefinition | None) -> Overrides:
+    """What an agent's configuration says about its memory. Raises `InvalidInput` for what is unknown."""
+    told = {} if agent is None else agent.config.get(OVERRIDES, {})
+    return fitting(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
 
 
 def read_definition(source: str | Path, what: str = "the definition") -> AgentDefinition:
     """A definition written in YAML, in a text or a file; without a name it is called as its file is."""
     definition = read_as(source, what, AgentDefinition)
     if not definition.name and isinstance(source, Path):
-        return definition.model_copy(update={"name": source.stem})
+        definition = definition.model_copy(update={"name": source.stem})
+    overrides(definition)
     return definition
 
 
@@ -57,9 +89,13 @@ class Definitions:
         self._sources = sources
 
     def define(self, definition: AgentDefinition) -> Agent:
-        """The agent as it is now defined: a new version if something changed, else the one that was there."""
+        """The agent as it is now defined: a new version if something changed, else the one that was there.
+
+        Raises `InvalidInput` if its configuration says of its memory what is unknown.
+        """
+        overrides(definition)
         scope = Scope(definition.name)
-        if self._redactor.clean([definition.name])[0].found:
+        if self._redactor.clean([definition.name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         told = definition.model_dump(mode="json", exclude={"name"})
         body = packed(self._redactor, f"the definition of {definition.name}", told)

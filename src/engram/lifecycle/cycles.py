@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
 from engram import arguments
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
+from engram.lifecycle.erasing import erase
 from engram.lifecycle.payloads import error_payload, packed
-from engram.model import Draft, FailurePattern, Hit, Recall, Receipt
+from engram.lifecycle.ports import Lives
+from engram.model import Draft, ForgetReceipt, Hit, Receipt
 from engram.model.life import AgentCycle, AgentState, Recollection, Recollections
 from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope
 from engram.words import digest, index_terms, query_terms
 
-PROPOSAL, RESULT = "proposal", "result"
+PROPOSAL, RESULT, COUNTED = "proposal", "result", "counted"
 PROPOSED, ENDED = "cycle:proposals", "cycle:results"
 """The topics of all proposals, and of all ends of cycles."""
 MOST_OPEN = 100
 """So many cycles may be without a result before no further one is begun."""
 PAGE = 50
 MOST_LISTED = 10_000
+_NEWEST = 10
+"""Of so many of the newest proposals, the highest index is the last: a count may come after a proposal it knew not."""
 RECENT = 10
 LONGEST_TEXT = 20_000
 """So much of a result is compared with a query."""
@@ -40,38 +44,6 @@ Insight = str | Draft | Mapping[str, Any]
 How = Literal["abandon", "retry"]
 
 
-class Lives(Protocol):
-    """The agent, as far as its life needs it."""
-
-    @property
-    def name(self) -> str:
-        """Whose life it is."""
-        ...
-
-    def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]:
-        """Remember several things in one transaction."""
-        ...
-
-    def recall(self, query: str, k: int = 5) -> Recall:
-        """The memories that answer a query."""
-        ...
-
-    def learn_from_failure(
-        self,
-        error: str | BaseException,
-        solution: str = "",
-        *,
-        helped: bool | float | None = None,
-        action: str = "",
-        context: str = "",
-        environment: str = "",
-        tool: str = "",
-        **fields: Any,
-    ) -> FailurePattern:
-        """Learn what went wrong."""
-        ...
-
-
 class Life:
     """One agent's cycles, numbered from 1 without a gap, whatever number of processes live it."""
 
@@ -80,6 +52,7 @@ class Life:
             raise Unsupported("this store does not keep the cycles of agents; SQLite, PostgreSQL and Redis do")
         self._agent = agent
         self._scope = Scope(agent.name)
+        self._store = store
         self._events: KeepsEvents = store
         self._redactor = redactor
         self._sources = sources
@@ -205,12 +178,28 @@ class Life:
         """The cycle with this index, or `None` if there is none."""
         return next(iter(self._fetch([arguments.count("index", index, most=_MOST_INDEX)])), None)
 
-    def cycles(self, limit: int = PAGE, *, before: int | None = None) -> list[AgentCycle]:
-        """The cycles, newest first; those `before` an index, to go on from there."""
+    def cycles(self, limit: int = PAGE, *, before: int | None = None, workspace: str | None = None) -> list[AgentCycle]:
+        """The cycles, newest first; those `before` an index, to go on from there; those in a `workspace`."""
         arguments.count("limit", limit, MOST_LISTED)
-        last = self._last() if before is None else None
-        top = (_index(last) if last else 0) if before is None else before - 1
-        return self._fetch(range(max(1, top - limit + 1), top + 1))[::-1]
+        return self._walk(
+            limit, before, lambda cycle: workspace is None or cycle.proposal.workspace == workspace, max(limit, PAGE)
+        )
+
+    def forget(self, cycle: Which) -> ForgetReceipt:
+        """Take a cycle away for good, with its proposal and its result; its index is not given again.
+
+        What was remembered of it stays, and is forgotten by its own id. Raises `NotFound`, and `Conflict` for a cycle
+        that has no result yet, which is to be resolved first.
+        """
+        known = self._known(cycle)
+        if known.status == "open":
+            raise Conflict(f'cycle {known.index} has no result; `resolve({known.index}, "abandon")` it, then forget it')
+        last = self._last()
+        if last is not None and _index(last) == known.index:
+            self._events.append(self._scope, [_count(last, self._sources.now())])
+        subject = _subject(known.index)
+        erased = erase(self._store, self._redactor, self._scope, [subject], self._sources.now())
+        return ForgetReceipt(id=subject, forgotten=erased > 0, removed={"events": erased})
 
     # events --------------------------------------------------------------------------------------------
 
@@ -264,12 +253,14 @@ class Life:
     def _predecessor(self, cycle: AgentCycle) -> Event | None:
         """The end of the cycle that this one does again, which a kill may have left out; if it is there, it stays."""
         before = cycle.proposal.retry_of
+        if before is not None and self.cycle(before) is None:  # it was forgotten
+            return None
         told: dict[str, JsonValue] = {"status": "retried", "by": cycle.index}
         return None if before is None else _ending(before, self._sources.now(), told)
 
     def _last(self) -> Event | None:
-        """The newest proposal."""
-        return next(iter(self._events.about(self._scope, PROPOSED, 1)), None)
+        """The newest proposal, or what is left of it."""
+        return max(self._events.about(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
 
     def _unfinished(self, last: Event) -> list[AgentCycle]:
         """All cycles without a result: those that were known when the newest was begun, and itself, if still so."""
@@ -278,13 +269,18 @@ class Life:
 
     def _completed(self, limit: int, last: int | None = None) -> list[AgentCycle]:
         """The newest cycles that have a result, newest first."""
+        return self._walk(limit, None if last is None else last + 1, lambda cycle: cycle.complete, PAGE)
+
+    def _walk(
+        self, limit: int, before: int | None, wanted: Callable[[AgentCycle], bool], page: int
+    ) -> list[AgentCycle]:
+        """The newest cycles before an index that are wanted, newest first."""
         found: list[AgentCycle] = []
-        newest = self._last() if last is None else None
-        top = last if last is not None else _index(newest) if newest is not None else 0
+        newest = self._last() if before is None else None
+        top = before - 1 if before is not None else _index(newest) if newest is not None else 0
         while top > 0 and len(found) < limit:
-            page = self._fetch(range(max(1, top - PAGE + 1), top + 1))
-            found += [cycle for cycle in reversed(page) if cycle.complete]
-            top -= PAGE
+            found += [cycle for cycle in reversed(self._fetch(range(max(1, top - page + 1), top + 1))) if wanted(cycle)]
+            top -= page
         return found[:limit]
 
     def _fetch(self, indexes: Iterable[int]) -> list[AgentCycle]:
@@ -292,7 +288,8 @@ class Life:
         by_subject: defaultdict[str, list[Event]] = defaultdict(list)
         for event in self._events.events_of(self._scope, [_subject(index) for index in indexes]):
             by_subject[event.subject].append(event)
-        cycles = [_cycle(self._scope.agent, events) for events in by_subject.values()]
+        whole = [events for events in by_subject.values() if any(event.kind == PROPOSAL for event in events)]
+        cycles = [_cycle(self._scope.agent, events) for events in whole]
         return sorted(cycles, key=lambda cycle: cycle.index)
 
     def _known(self, cycle: Which) -> AgentCycle:
@@ -353,6 +350,12 @@ def _event(index: int, kind: str, at: datetime, body: Mapping[str, JsonValue]) -
 
 def _ending(index: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:
     return _event(index, RESULT, at, body)
+
+
+def _count(last: Event, at: datetime) -> Event:
+    """How far the indexes went, when the newest proposal goes."""
+    index, open_ = _index(last), last.body.get("open", [])
+    return Event(f"cycles:{index}", COUNTED, at, "cycles", PROPOSED, {"index": index, "open": open_})
 
 
 def _subject(index: int) -> str:

@@ -7,14 +7,13 @@ import functools
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from engram.errors import InvalidInput
 from engram.lifecycle.guard import (
     Around,
-    Checks,
     Clock,
     asked,
     blocked,
@@ -26,8 +25,8 @@ from engram.lifecycle.guard import (
     unknown,
     warned,
 )
+from engram.lifecycle.ports import Remembers
 from engram.model import (
-    FailurePattern,
     Hit,
     KnownFailure,
     Recall,
@@ -47,64 +46,6 @@ T = TypeVar("T")
 Judge = Callable[[Any], str | float]
 """How good a result is: success, failure, partial, or a number from 0 to 1."""
 AsyncJudge = Callable[[Any], str | float | Awaitable[str | float]]
-
-
-class Learns(Protocol):
-    """What an agent has learned, as far as an executor needs it."""
-
-    def failure(self, name: str) -> FailurePattern | None:
-        """The pattern that a failed decision belongs to."""
-        ...
-
-    def synthesis(self) -> Synthesis:
-        """What repeated good outcomes teach."""
-        ...
-
-
-class Remembers(Checks, Protocol):
-    """The agent, as far as an executor needs it."""
-
-    @property
-    def learning(self) -> Learns:
-        """What it has learned."""
-        ...
-
-    def recall(self, query: str, k: int = 5) -> Recall:
-        """The memories that answer a query."""
-        ...
-
-    def suggest(
-        self,
-        *,
-        context: str,
-        actions: Sequence[str] | None = None,
-        environment: str = "",
-        tool: str = "",
-        task_type: str = "",
-        tags: str | Iterable[str] = (),
-    ) -> Suggestion:
-        """What to do in a context."""
-        ...
-
-    def outcome(self, id: str, outcome: str | float, *, used: Sequence[str] | None = None) -> bool:
-        """Tell what became of a recall, and which of its memories were used."""
-        ...
-
-    def learn_from_failure(
-        self,
-        error: str | BaseException,
-        solution: str = "",
-        *,
-        helped: bool | float | None = None,
-        action: str = "",
-        context: str = "",
-        environment: str = "",
-        tool: str = "",
-        task_type: str = "",
-        **fields: Any,
-    ) -> FailurePattern:
-        """Learn what was done about a failure."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ import reprlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from engram.errors import ActionBlocked, EngramError, InvalidInput
+from engram.lifecycle.ports import Checks
 from engram.model import Receipt, Verdict
 
 LONGEST_VALUE = 80
@@ -50,42 +51,6 @@ class Options(Around, total=False):
     context: Said
     action: Said
     on_warn: OnWarn | None
-
-
-class Checks(Protocol):
-    """The agent, as far as a guard needs it."""
-
-    def check(
-        self,
-        *,
-        action: str,
-        context: str = "",
-        environment: str = "",
-        tool: str = "",
-        task_type: str = "",
-        tags: str | Iterable[str] = (),
-    ) -> Verdict:
-        """Whether an action may go ahead."""
-        ...
-
-    def record_decision(
-        self,
-        /,
-        *,
-        context: str,
-        action: str,
-        outcome: str | float | None = None,
-        alternatives: Sequence[str] = (),
-        environment: str = "",
-        tool: str = "",
-        task_type: str = "",
-        error: str | BaseException = "",
-        duration: float | None = None,
-        informed_by: str | Sequence[str] = (),
-        **fields: Any,
-    ) -> Receipt:
-        """Remember what was done and how it went."""
-        ...
 
 
 def asked(call: Callable[[], T], otherwise: T) -> T:

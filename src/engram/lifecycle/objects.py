@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import threading
 import zlib
@@ -20,6 +21,13 @@ from pathlib import Path
 from engram.errors import NotFound, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from engram.lifecycle.chunks import LARGEST, chunks
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+SUFFIX = ".objects"
+"""What the folder of the objects is called beside its database."""
 WHOLE = 1 << 20
 """Files up to this size are one object; larger ones are cut into chunks."""
 _RAW, _PACKED, _CHUNKED = b"\x00", b"\x01", b"\x02"
@@ -122,6 +130,64 @@ class Objects:
                 moved.append(path)
         return moved
 
+    def parts(self, hash: str) -> tuple[str, ...]:
+        """The chunks that an object is made of; none if it is whole, or is not there. Raises `StoreError`."""
+        try:
+            with self._path(hash).open("rb") as file:
+                data = file.read() if file.read(1) == _CHUNKED else b""
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise StoreError(f"the object {hash[:12]} cannot be read: {error.strerror}; check the disk") from error
+        if len(data) % _DIGEST:
+            raise _damaged(hash)
+        return tuple(data[at : at + _DIGEST].hex() for at in range(0, len(data), _DIGEST))
+
+    def all(self) -> dict[str, int]:
+        """The hashes of all objects that are there, and how many bytes each takes."""
+        with _translated(self.folder):
+            return {
+                hash: path.stat().st_size
+                for path in self.folder.glob("??/*")
+                if is_hash(hash := path.parent.name + path.name)
+            }
+
+    def remove(self, hashes: Iterable[str]) -> None:
+        """Remove objects for good; only while `alone`, and only what nothing needs any more."""
+        with _translated(self.folder):
+            for hash in hashes:
+                self._path(hash).unlink(missing_ok=True)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Nothing is removed meanwhile, by any process; where nothing can be written, nothing can be removed."""
+        with self._locked(alone=False):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody uses the objects meanwhile, in any process; waits until that is so."""
+        with _translated(self.folder):
+            self._temporary.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._locked(alone=True):
+            yield
+
+    @contextmanager
+    def _locked(self, *, alone: bool) -> Iterator[None]:
+        """The lock goes with the process that has it, however that ends."""
+        try:
+            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            if alone or error.errno not in {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise StoreError(f"{self.folder} cannot be locked: {error.strerror}; name another folder") from error
+            yield
+            return
+        try:
+            _lock(handle, alone=alone)
+            yield
+        finally:
+            os.close(handle)
+
     def settle(self) -> None:
         """Put everything kept so far on the disk, under its name."""
         with self._lock:
@@ -148,11 +214,27 @@ class Objects:
         except FileNotFoundError:
             return b""
 
-    def take_note(self, name: str, data: bytes) -> None:
-        """Note something that can be done without, instead of what was noted under this name."""
+    def notes(self, pattern: str) -> list[str]:
+        """The names under which something is noted."""
+        return sorted(path.name for path in self.folder.glob(pattern))
+
+    def take_note(self, name: str, data: bytes, *, lasting: bool = False) -> None:
+        """Note something that can be done without, instead of what was noted under this name.
+
+        With `lasting`, the old note does not come back after a power loss.
+        """
         with _translated(self.folder):
             temporary = self._temporary_with(data)
+            if lasting and self.durable:
+                _flush(temporary)
             temporary.replace(self.folder / name)
+            if lasting and self.durable:
+                _flush(self.folder)
+
+    def drop_note(self, name: str) -> None:
+        """Remove what was noted under a name, if anything was."""
+        with _translated(self.folder):
+            (self.folder / name).unlink(missing_ok=True)
 
     def _sound(self, hash: str) -> bool:
         try:
@@ -260,6 +342,20 @@ def _damaged(hash: str) -> StoreCorrupt:
         f"the object {hash[:12]} is damaged; `engram workspace verify --repair` sets it aside, and the next snapshot"
         " of the same content stores it anew"
     )
+
+
+def _lock(handle: int, *, alone: bool) -> None:
+    """Wait for a lock that ends when the file is closed; on Windows, only one can have it at a time."""
+    if sys.platform == "win32":
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+            except OSError as error:
+                if error.errno != errno.EDEADLOCK:
+                    raise
+            else:
+                return
+    fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
 
 
 def _flush(path: Path) -> None:

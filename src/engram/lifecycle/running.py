@@ -10,21 +10,23 @@ import logging
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.ids import Sources
 from engram.lifecycle import workflow as workflows
+from engram.lifecycle.crew import Crew
 from engram.lifecycle.executor import Task
-from engram.lifecycle.guard import Checks, Clock, asked, recorded, unknown
+from engram.lifecycle.guard import Clock, asked, recorded, unknown
 from engram.lifecycle.journal import Attempt, Body, Journal, State
-from engram.lifecycle.steps import Function, Given, StepContext, called, functions, plain, ran, shortened
-from engram.model import FailurePattern, Memory, PreventionCheck, Receipt, Solution, Suggestion, Verdict
+from engram.lifecycle.ports import Works
+from engram.lifecycle.steps import Function, Given, StepContext, called, functions, limited, plain, ran, shortened
+from engram.model import FailurePattern, PreventionCheck, Receipt, Solution, Verdict
 from engram.model.workflow import (
     Choice,
     ExecutionResult,
@@ -53,77 +55,9 @@ _log = logging.getLogger("engram")
 Recover = Callable[[StepContext], str | None]
 """Asked before a failed step is tried again; it may do something about it, and returns what."""
 Watch = Callable[[StepResult], object]
-Memories = list[Memory]
 Source = Workflow | str | Path | Mapping[str, JsonValue]
-
-
-class Ran(Protocol):
-    """How the command of a check ended."""
-
-    @property
-    def met(self) -> bool:
-        """Whether the condition holds."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why, in words."""
-        ...
-
-
-class Learns(Protocol):
-    """What an agent has learned, as far as runs need it."""
-
-    def checks(self) -> list[PreventionCheck]:
-        """All prevention checks."""
-        ...
-
-    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, Ran]:
-        """Run the command of a check."""
-        ...
-
-    def failure(self, name: str) -> FailurePattern | None:
-        """The pattern that a failed decision belongs to."""
-        ...
-
-    def tried(self, pattern: str, solution: Any, helped: float) -> FailurePattern:
-        """Learn how a solution did."""
-        ...
-
-
-class Works(Checks, Protocol):
-    """The agent, as far as runs need it."""
-
-    @property
-    def name(self) -> str:
-        """The agent's name."""
-        ...
-
-    @property
-    def learning(self) -> Learns:
-        """What it has learned."""
-        ...
-
-    def suggest(
-        self,
-        *,
-        context: str,
-        actions: Sequence[str] | None = None,
-        environment: str = "",
-        tool: str = "",
-        task_type: str = "",
-        tags: str | Iterable[str] = (),
-    ) -> Suggestion:
-        """What to do in a context."""
-        ...
-
-    def outcome(self, id: str, outcome: str | float, *, correct: bool = False) -> bool:
-        """Tell what became of a decision."""
-        ...
-
-    def list(self, *, limit: int = 50, kinds: str | Iterable[str] = (), session: str | None = None) -> Memories:
-        """The memories of a session, newest first."""
-        ...
+_Doing = Generator[Callable[[], Any], Any, None]
+"""A step being carried out: it gives the calls that take time, and is sent what they gave."""
 
 
 class WorkflowEngine:
@@ -171,7 +105,7 @@ class WorkflowEngine:
         self._refuse_secrets("parameters", given)
         found = functions(known.steps, self._hands.steps)
         _refuse_commands(known.steps, allowed=allow_commands)
-        if id is not None and (not _ID.fullmatch(id) or self._redactor.clean([id])[0].found):
+        if id is not None and (not _ID.fullmatch(id) or self._redactor.clean([id])[0].secrets):
             raise InvalidInput("the id of a run is made of letters, digits, -, _ and dots, and holds no secret")
         state = self._journal.begin(id, known, given)
         return self._carried_on(state, found, _May(allow_commands, ignore_blocks, False))
@@ -280,6 +214,17 @@ class _Stop(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class _Pause:
+    """A call that only waits, before a step is tried again."""
+
+    sleep: Callable[[float], None]
+    seconds: float
+
+    def __call__(self) -> None:
+        self.sleep(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
     """A step with its references filled in."""
 
@@ -349,8 +294,7 @@ class _Running:
                 left = [step for step in steps if not _over(state, step)]
                 if left:
                     self._look(stage)
-                for step in left:
-                    self._take(stage, step)
+                    self._carry_out(stage, left)
         except _Stop as stop:
             self._settle()
             if stop.status != "interrupted":
@@ -403,7 +347,41 @@ class _Running:
 
     # Steps ---------------------------------------------------------------------------------------------
 
-    def _take(self, stage: Stage, step: Step) -> None:
+    def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+        """Carry out the steps of a stage, each when all that it needs are over, and so many at a time as may be.
+
+        Only what a step does itself is done in its thread: the journal and the memory are written here, by one. After a
+        failure that stops the run nothing more is begun, but what has been begun is heard. Raises `_Stop`.
+        """
+        waiting, crew, doing = list(steps), Crew(stage.parallel), dict[str, _Doing]()
+        stops = dict[str, _Stop]()
+        while True:
+            while not stops and crew.free and (step := _ready(waiting, crew.busy)) is not None:
+                waiting.remove(step)
+                doing[step.name] = self._take(stage, step)
+                self._go_on(crew, doing, step.name, None, stops)
+            if not crew.busy:
+                break
+            answer = crew.next()
+            if answer.error is not None:
+                raise answer.error
+            self._go_on(crew, doing, answer.name, answer.value, stops)
+        if stop := next((stops[step.name] for step in steps if step.name in stops), None):
+            raise stop
+
+    def _go_on(self, crew: Crew, doing: Mapping[str, _Doing], name: str, given: Any, stops: dict[str, _Stop]) -> None:
+        """Let a step go on with what its call gave, until it needs another one or has ended."""
+        try:
+            call = doing[name].send(given)
+        except StopIteration:
+            return
+        except _Stop as stop:
+            stops[name] = stop
+            return
+        if not (stops and isinstance(call, _Pause)):  # a step that failed is tried again when the run is resumed
+            crew.call(name, call)
+
+    def _take(self, stage: Stage, step: Step) -> _Doing:
         """Carry out a step, or skip it. Raises `_Stop` if the run cannot go on."""
         status = self._state.status(step.name)
         if status == "interrupted" and not (step.idempotent or step.decide is not None or self._may.again):
@@ -427,7 +405,7 @@ class _Running:
         if work is None:
             self._decide(stage, step, task)
         else:
-            self._attempt(stage, self._allowed(work))
+            yield from self._attempt(stage, self._allowed(work))
 
     def _skipped(self, step: Step) -> tuple[str, bool] | None:
         """Why a step is not to be carried out, and whether that is because of a failure; `None` if it is."""
@@ -457,6 +435,8 @@ class _Running:
             values = {name: workflows.filled(value, known) for name, value in step.values.items()}
             action = f"{step.run}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
             call = functools.partial(called, self._functions[step.name], values)
+            if step.seconds is not None:
+                call = functools.partial(limited, call, step.run or step.name, step.seconds)
         action = workflows.said(step.action, known) if step.action is not None else shortened(action)
         if not action.strip():
             raise InvalidInput(f"the action of step {step.name!r} is empty; say what it does")
@@ -474,16 +454,15 @@ class _Running:
         _log.warning("step %s: %s", work.step.name, said)
         return replace(work, verdict=verdict.id, warning=said)
 
-    def _attempt(self, stage: Stage, work: _Work) -> None:
+    def _attempt(self, stage: Stage, work: _Work) -> _Doing:
         """Try a step until it succeeds, or trying is over. Raises `_Stop` if the run cannot go on without it."""
         step, trouble = work.step, self._past(work.step)
         while True:
             number = self._next(step)
             self._journal.start(self._state, step.name, number, work.body())
             context = self._context(work, number, trouble)
-            started = self._hands.clock()
-            given = self._cleaned(work.call(context))
-            seconds = self._hands.clock() - started
+            told, seconds = yield functools.partial(self._timed, work.call, context)
+            given = self._cleaned(told)
             body: Body = {"status": "failed", "error": given.error} if given.error else {"status": "done"}
             body |= {"output": given.output, "seconds": seconds, **work.body()}
             body["last"] = not given.error or trouble.failures >= step.retry.times
@@ -497,6 +476,13 @@ class _Running:
             if reason is not None:
                 self._give_up(stage, step, reason)
                 return
+            yield _Pause(self._hands.sleep, step.retry.pause(trouble.failures))
+
+    def _timed(self, call: Callable[[StepContext], Given], context: StepContext) -> tuple[Given, float]:
+        """What a step gave, and how long it took."""
+        started = self._hands.clock()
+        given = call(context)
+        return given, self._hands.clock() - started
 
     def _after(self, work: _Work, trouble: _Trouble, error: str, decision: str | None, number: int) -> str | None:
         """Take in a failure: the reason to give up, or `None` when the step is to be tried again."""
@@ -516,7 +502,6 @@ class _Running:
         known = trouble.hopeless()
         if known is not None and not trouble.applied:
             return f"{last}; not tried again, which helped {known.helped:g} of {known.tried} times"
-        self._hands.sleep(retry.pause(trouble.failures))
         return None
 
     def _past(self, step: Step) -> _Trouble:
@@ -691,6 +676,12 @@ class _Running:
     def _watched(self, stage: Stage, step: Step) -> None:
         if self._hands.watch is not None:
             self._hands.watch(self._state.step(stage.name, step.name))
+
+
+def _ready(waiting: Sequence[Step], busy: frozenset[str]) -> Step | None:
+    """The first step that waits for none of the others; `None` if all of them have to wait."""
+    left = {step.name for step in waiting} | busy
+    return next((step for step in waiting if not workflows.needed(step) & left), None)
 
 
 def _over(state: State, step: Step) -> bool:

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from engram.errors import InvalidInput, MissingExtra
 from engram.learn.happened import error_text
 from engram.lifecycle import programs
+from engram.lifecycle.crew import within
 from engram.lifecycle.guard import is_async
 from engram.model import Solution
 from engram.model.workflow import Step
@@ -74,6 +75,17 @@ def called(function: Function, values: Mapping[str, Any], context: StepContext) 
         return Given(_given(function(**values, **offered)))
     except Exception as error:  # noqa: BLE001 - whatever a step raises is how it went
         return Given({}, _told(error))
+
+
+def limited(call: Callable[[StepContext], Given], name: str, seconds: float, context: StepContext) -> Given:
+    """What a function gave in its time. It cannot be killed: after that it goes on, and what it gives is ignored."""
+    answer = within(seconds, lambda: call(context))
+    if answer is None:
+        return Given({}, f"TimeoutError: {name} took more than {seconds:g} seconds; it cannot be stopped, only ignored")
+    if answer.error is not None:
+        raise answer.error
+    given: Given = answer.value
+    return given
 
 
 def ran(command: Sequence[str], seconds: float | None) -> Given:

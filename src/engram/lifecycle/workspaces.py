@@ -23,10 +23,12 @@ from pydantic import JsonValue
 
 from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError, Unsupported
 from engram.ids import Sources
-from engram.lifecycle.objects import WHOLE, Objects, is_hash, sha256
+from engram.lifecycle.erasing import erase
+from engram.lifecycle.objects import SUFFIX, WHOLE, Objects, is_hash, sha256
 from engram.lifecycle.places import DEEPEST, Place, leaves, same_but_for_case, unsafe, unsafe_name
 from engram.model.workspace import (
     Change,
+    Pruned,
     Restored,
     Secrets,
     Skipped,
@@ -36,11 +38,18 @@ from engram.model.workspace import (
     WorkspaceDiff,
     WorkspaceFile,
 )
-from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, unstorable
+from engram.ports import (
+    Event,
+    KeepsEvents,
+    KeepsSettings,
+    ListsAgents,
+    MemoryStore,
+    Redactor,
+    Scope,
+    unstorable,
+)
 
 WORKSPACES = "workspaces"
-SUFFIX = ".objects"
-"""What the folder of the objects is called beside its database."""
 LATEST = "latest"
 MOST_FILES = 5_000_000
 MOST_SKIPPED = 1000
@@ -55,10 +64,15 @@ _LOOKS_BINARY = 8000
 _RACY_NS = 2 * 10**9
 """A file that changed so short a time before it was read may have changed since without showing it."""
 _READERS = 4
+_FEED = 2000
+_IDENTITY = "workspaces:database"
+"""The setting by which a folder of objects knows the databases that it serves."""
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_Hashes = list[str]
+_Versions = list[Mapping[str, WorkspaceFile]]
 
 
 class Seen(NamedTuple):
@@ -91,6 +105,7 @@ class Workspaces:
     ) -> None:
         if not isinstance(store, KeepsEvents):
             raise Unsupported("this store does not keep events, which snapshots are; SQLite and PostgreSQL do")
+        self._store = store
         self._events: KeepsEvents = store
         self._scope, self._redactor, self._sources = scope, redactor, sources
         self._objects = objects
@@ -112,7 +127,7 @@ class Workspaces:
             raise NotFound(f"there is no folder {whole}; make it first")
         patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         for text in (str(whole), *patterns):
-            if self._redactor.clean([text])[0].found or unstorable(text):
+            if self._redactor.clean([text])[0].secrets or unstorable(text):
                 raise InvalidInput("the folder or a pattern holds a secret or cannot be kept; give it another name")
         made = Workspace(name=name, folder=str(whole), ignore=patterns, secrets=secrets, created_at=self._sources.now())
         body = made.model_dump(mode="json", exclude={"created_at"})
@@ -157,8 +172,13 @@ class Workspaces:
     def snapshot(self, name: str, *, label: str = "") -> Snapshot:
         """Keep all files as they are now; if none has changed, the latest snapshot again, with `fresh` false."""
         workspace = self.workspace(name)
-        stored = self._objects.stored
         clock = self._objects.clock()
+        with self._objects.in_use():
+            self._use()
+            return self._taken(workspace, clock, label)
+
+    def _taken(self, workspace: Workspace, clock: int, label: str) -> Snapshot:
+        name, stored = workspace.name, self._objects.stored
         looked = self._look(workspace, clock, keep=True)
         self._objects.settle()
         root, trees = _trees(looked.files.values())
@@ -233,15 +253,20 @@ class Workspaces:
     ) -> Restored:
         """Write files as they were, all or those at or below `paths`, in their folder or another one.
 
-        A file with changes that neither this nor the latest snapshot holds is kept, unless `force`. Nothing is
-        removed, and nothing is written outside the folder. Raises `InvalidInput` before anything is written if two
-        paths differ only in case and the file system does not tell them apart.
+        A file with changes that no snapshot of the workspace holds is kept, unless `force`. Nothing is removed, and
+        nothing is written outside the folder. Raises `InvalidInput` before anything is written if two paths differ
+        only in case and the file system does not tell them apart.
         """
+        with self._objects.in_use():
+            return self._restored(name, snapshot, (paths,) if isinstance(paths, str) else paths, into, force)
+
+    def _restored(
+        self, name: str, snapshot: str, paths: Sequence[str], into: str | Path | None, force: bool
+    ) -> Restored:
         workspace, wanted = self.workspace(name), self.find(name, snapshot)
-        files = _chosen(self.files(wanted), (paths,) if isinstance(paths, str) else paths)
-        known = self.files(self.find(name))
+        files = _chosen(self.files(wanted), paths)
         target = Path(workspace.folder if into is None else into).expanduser().resolve()
-        result = _Restoring(self._objects, known, force)
+        result = _Restoring(self._objects, self._held(name), force)
         try:
             target.mkdir(parents=True, exist_ok=True)
             with Place.at(target) as place:
@@ -263,6 +288,21 @@ class Workspaces:
             kept=tuple(result.kept),
             refused=tuple(result.refused),
         )
+
+    def _held(self, name: str) -> Callable[[str, WorkspaceFile], bool]:
+        """Whether a snapshot of a workspace has a path as it is; they are looked through as far as is needed."""
+        older, read = iter(reversed(self.snapshots(name))), _Versions()
+
+        def held(path: str, there: WorkspaceFile) -> bool:
+            if any(_same(files.get(path), there) for files in read):
+                return True
+            for snapshot in older:
+                read.append(self.files(snapshot))
+                if _same(read[-1].get(path), there):
+                    return True
+            return False
+
+        return held
 
     def verify(self, name: str | None = None, *, repair: bool = False) -> Verified:
         """Read every object of the snapshots, of one workspace or of all, and compare it with its hash.
@@ -289,6 +329,123 @@ class Workspaces:
         for each in names if repair and problems else ():
             self._objects.take_note(_note_name(self._scope, each), b"")
         return Verified(objects=len(users), size=size, problems=tuple(problems))
+
+    def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> Pruned:
+        """Forget all but the newest `keep` snapshots, of a workspace or of all, and delete what nothing needs then.
+
+        Without `keep`, no snapshot is forgotten. What a snapshot of any agent needs stays. A snapshot that is taken
+        meanwhile is waited for, or waits; a crash leaves something to delete next time, never a snapshot without its
+        files. Raises `Conflict` if the folder of the objects serves another database, too.
+        """
+        return prune([self], name, keep=keep, dry_run=dry_run)
+
+    def forget(self, name: str, *, dry_run: bool = False) -> Pruned:
+        """Forget a workspace with all its snapshots and what only they needed; the folder itself is left alone.
+
+        Raises `NotFound`, and `Conflict` as `prune` does.
+        """
+        with self._objects.alone():
+            known = self.workspace(name).name
+            swept = self._swept({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
+            if not dry_run:
+                erase(self._store, self._redactor, self._scope, [f"workspace:{known}"], self._sources.now())
+                self._objects.drop_note(_note_name(self._scope, known))
+            return swept
+
+    def _old(self, name: str | None, keep: int | None) -> Sequence[Snapshot]:
+        """The snapshots that are more than are to be kept, of a workspace or of all."""
+        names = [one.name for one in self.list()] if name is None else [self.workspace(name).name]
+        return [] if keep is None else [one for each in names for one in self.snapshots(each)[:-keep]]
+
+    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> Pruned:
+        """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
+        self._refuse_others()
+        needed, lost = set[str](), dict[str, Sequence[str]]()
+        for own in self._everybody():
+            agent = own._scope.agent
+            trees, hashes = own._needed({snapshot.id for snapshot in old.get(agent, ())})
+            needed |= hashes
+            lost |= {agent: own._unneeded(trees)} if agent in old else {}
+        needed |= {part for hash in needed for part in self._objects.parts(hash)}
+        objects = {hash: size for hash, size in self._objects.all().items() if hash not in needed}
+        if not dry_run:
+            now = self._sources.now()
+            for agent, snapshots in old.items():
+                erase(
+                    self._store,
+                    self._redactor,
+                    Scope(agent),
+                    [f"snapshot:{snapshot.id}" for snapshot in snapshots],
+                    now,
+                )
+                erase(self._store, self._redactor, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())], now)
+            self._unsee(objects)
+            self._objects.remove(objects)
+        return Pruned(
+            snapshots=tuple(snapshot for snapshots in old.values() for snapshot in snapshots),
+            trees=sum(len(hashes) for hashes in lost.values()),
+            objects=len(objects),
+            size=sum(objects.values()),
+            dry_run=dry_run,
+        )
+
+    def _needed(self, gone: set[str]) -> tuple[set[str], set[str]]:
+        """The trees and the contents of all snapshots but some. Raises `StoreCorrupt` if that cannot be told."""
+        kept = [one for each in self.list() for one in self.snapshots(each.name) if one.id not in gone]
+        trees, hashes, level = set[str](), set[str](), {snapshot.tree for snapshot in kept}
+        while level:
+            trees |= level
+            files = [file for entries in self._entries(level).values() for file in entries]
+            hashes |= {file.hash for file in files if file.kind == "file"}
+            level = {file.hash for file in files if file.kind == "folder"} - trees
+        return trees, hashes
+
+    def _unneeded(self, trees: set[str]) -> Sequence[str]:
+        """The trees that are none of these."""
+        found, after = _Hashes(), 0
+        while page := self._events.feed(self._scope, after, _FEED):
+            hashes = (event.id.removeprefix("tree:") for event in page if event.kind == "tree")
+            found += [hash for hash in hashes if hash not in trees]
+            after = page[-1].seq
+        return found
+
+    def _everybody(self) -> Iterator[Workspaces]:
+        """The workspaces of all agents, whose files are in the same folder."""
+        if not isinstance(self._store, ListsAgents):
+            raise Unsupported("this store does not list its agents, so nobody knows whose files these are; keep them")
+        for agent in self._store.agents():
+            yield Workspaces(self._store, Scope(agent), self._redactor, self._sources, self._objects)
+
+    def _unsee(self, hashes: Mapping[str, int]) -> None:
+        """Have the files read again whose contents go, before they go."""
+        for name in self._objects.notes("seen-*.json"):
+            try:
+                note = json.loads(self._objects.note(name) or b"{}")
+                left = {path: row for path, row in note.get("files", {}).items() if Seen(*row).hash not in hashes}
+                data = json.dumps({**note, "files": left}, separators=(",", ":")).encode()
+            except (ValueError, TypeError, AttributeError):
+                data = b""
+            self._objects.take_note(name, data, lasting=True)
+
+    def _use(self) -> str:
+        """Mark the folder of the objects as one that this database uses; what the database is known by."""
+        if not isinstance(self._store, KeepsSettings):
+            return ""
+        if not (id := self._store.setting(_IDENTITY)):
+            self._store.set_setting(_IDENTITY, self._sources.new_id())
+            id = self._store.setting(_IDENTITY) or ""
+        mark = f"used-by-{sha256(id.encode())[:32]}"
+        if mark not in self._objects.notes("used-by-*"):
+            self._objects.take_note(mark, b"", lasting=True)
+        return mark
+
+    def _refuse_others(self) -> None:
+        own = self._use()
+        if other := next((mark for mark in self._objects.notes("used-by-*") if mark != own), None):
+            raise Conflict(
+                f"another database keeps its files in {self._objects.folder}, too, and they cannot be told apart; "
+                f"if that is gone, remove {other} there"
+            )
 
     def _append(self, snapshot: Snapshot, trees: Mapping[str, Sequence[JsonValue]]) -> None:
         """Keep the snapshot with its trees, in one transaction; trees that are there already stay."""
@@ -417,7 +574,7 @@ class _Looking:
 
     def _telling(self, paths: list[str]) -> list[str]:
         """Which of these hold a secret; most of the time none does, and they are looked at together."""
-        if not paths or not self._redactor.clean(["\n".join(paths)])[0].found:
+        if not paths or not self._redactor.clean(["\n".join(paths)])[0].secrets:
             return []
         if len(paths) == 1:
             return paths
@@ -441,7 +598,7 @@ class _Looking:
 
     def _link(self, place: Place, name: str, path: str) -> None:
         target = place.target(name)
-        if unstorable(target) or self._redactor.clean([target])[0].found:
+        if unstorable(target) or self._redactor.clean([target])[0].secrets:
             self._skip(path, "where it leads cannot be kept")
         else:
             self._add(WorkspaceFile(path=path, kind="link", target=target))
@@ -506,7 +663,7 @@ class _Looking:
                 data[start : start + _SCANNED + _OVERLAP].decode("utf-8", "surrogateescape")
                 for start in range(0, len(data), _SCANNED)
             ]
-            if rule := next((cleaned.found[0] for cleaned in self._redactor.clean(texts) if cleaned.found), ""):
+            if rule := next((cleaned.secrets[0] for cleaned in self._redactor.clean(texts) if cleaned.secrets), ""):
                 return rule
             before = data[-_OVERLAP:]
         return ""
@@ -515,8 +672,8 @@ class _Looking:
 class _Restoring:
     """One restore: writes what it may, and names what it leaves alone."""
 
-    def __init__(self, objects: Objects, known: Mapping[str, WorkspaceFile], force: bool) -> None:
-        self._objects, self._known, self._force = objects, known, force
+    def __init__(self, objects: Objects, held: Callable[[str, WorkspaceFile], bool], force: bool) -> None:
+        self._objects, self._held, self._force = objects, held, force
         self.written = list[str]()
         self.unchanged = 0
         self.kept = list[Skipped]()
@@ -572,7 +729,7 @@ class _Restoring:
             return
         found = place.stat(name)
         there = None if found is None else self._there(place, name, found)
-        if there is not None and (there.kind, there.hash, there.target) == (file.kind, file.hash, file.target):
+        if there is not None and _same(there, file):
             differs = file.kind == "file" and there.mode != file.mode
             if differs:
                 place.permit(name, file.mode)
@@ -592,15 +749,15 @@ class _Restoring:
 
     def _may_go(self, place: Place, name: str, path: str, found: os.stat_result) -> bool:
         """Whether what is there may be replaced, which a folder never may; if not, it is named."""
-        there, known = self._there(place, name, found), self._known.get(path)
+        there = self._there(place, name, found)
         if there is None:
             kind = "a folder" if stat.S_ISDIR(found.st_mode) else "something that is no file"
             self.refused.append(Skipped(path=path, reason=f"{kind} is in its place"))
             return False
-        saved = known is not None and (there.kind, there.hash, there.target) == (known.kind, known.hash, known.target)
-        if not (saved or self._force):
+        may = self._force or self._held(path, there)
+        if not may:
             self.kept.append(Skipped(path=path, reason="it has changes that no snapshot holds"))
-        return saved or self._force
+        return may
 
     def _there(self, place: Place, name: str, found: os.stat_result) -> WorkspaceFile | None:
         """The file or link that is there; `None` for anything else."""
@@ -623,12 +780,24 @@ class _Branch:
     folders: dict[str, _Branch] = field(default_factory=dict)
 
 
+def prune(
+    several: Sequence[Workspaces], name: str | None = None, *, keep: int | None = None, dry_run: bool = False
+) -> Pruned:
+    """The same for several agents at once, whose workspaces are in one folder; see `Workspaces.prune`."""
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
+        raise InvalidInput(f"keep is a whole number from 1 on, not {keep!r}; `forget` takes a workspace away")
+    if not several:
+        return Pruned(dry_run=dry_run)
+    with several[0]._objects.alone():
+        return several[0]._swept({own._scope.agent: own._old(name, keep) for own in several}, dry_run=dry_run)
+
+
 def changed(before: Mapping[str, WorkspaceFile], after: Mapping[str, WorkspaceFile]) -> tuple[Change, ...]:
     """The changes from some files to others, by path. A file that went, and came under another name, was renamed."""
     changes = list[Change]()
     for path in before.keys() & after.keys():
         old, new = before[path], after[path]
-        if (old.kind, old.hash, old.target) != (new.kind, new.hash, new.target):
+        if not _same(old, new):
             changes.append(Change(kind="changed", path=path, before=old, after=new))
         elif old.mode != new.mode:
             changes.append(Change(kind="mode", path=path, before=old, after=new))
@@ -644,6 +813,11 @@ def changed(before: Mapping[str, WorkspaceFile], after: Mapping[str, WorkspaceFi
             changes.append(Change(kind="added", path=path, after=file))
     changes += [Change(kind="removed", path=file.path, before=file) for files in gone.values() for file in files]
     return tuple(sorted(changes, key=lambda change: change.path))
+
+
+def _same(one: WorkspaceFile | None, other: WorkspaceFile) -> bool:
+    """Whether both hold the same, whatever their names and permissions."""
+    return one is not None and (one.kind, one.hash, one.target) == (other.kind, other.hash, other.target)
 
 
 def _trees(files: Iterable[WorkspaceFile]) -> tuple[str, dict[str, list[JsonValue]]]:

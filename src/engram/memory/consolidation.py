@@ -193,6 +193,11 @@ def past_of(events: Iterable[Event]) -> Past:
     return Past(kept, frozenset(undone), frozenset(declined))
 
 
+def unfinished(memories: Iterable[Memory], past: Past) -> list[str]:
+    """What was to be taken back and is still there: somebody was stopped in between."""
+    return [memory.id for memory in memories if _made_by(memory) in past.undone]
+
+
 def plan(memories: Iterable[Memory], past: Past, now: datetime) -> list[Step]:
     """What there is to consolidate among one agent's memories, in a stable order."""
     ordered = sorted(memories, key=lambda memory: (memory.happened_at, memory.id))
@@ -338,7 +343,8 @@ def drafts(step: Step) -> list[Draft]:
 def undo(id: str, desk: Desk) -> Consolidation:
     """Take back what was made: its sources are valid again, it is gone, and it will not be made again.
 
-    Raises `NotFound` if nothing was consolidated under this id.
+    That it is to be taken back is written first: stopped in between, the next consolidation finishes it. Raises
+    `NotFound` if nothing was consolidated under this id.
     """
     (made,) = desk.store.get(desk.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
@@ -347,12 +353,12 @@ def undo(id: str, desk: Desk) -> Consolidation:
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events)
-    for source in desk.store.get(desk.scope, sources) if how == "merge" else ():
-        if source is not None and source.valid_until is not None:
-            _annotate(desk, source.id, FOREVER)
     body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
     key = _made_by(made)
     desk.store.append(desk.scope, [Event(f"{UNDONE}:{key}", UNDONE, desk.sources.now(), "", key, body)])
+    for source in desk.store.get(desk.scope, sources) if how == "merge" else ():
+        if source is not None and source.valid_until is not None:
+            _annotate(desk, source.id, FOREVER)
     desk.store.forget(desk.scope, [id])
     return Consolidation(id=id, agent=made.agent, how=how, text=made.text, sources=sources, reason="taken back")
 

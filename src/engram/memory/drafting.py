@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from engram.model import (
     Content,
     Draft,
     Memory,
+    Origin,
     Provenance,
     Receipt,
     explain,
@@ -29,8 +31,12 @@ MAX_TEXT = 1_000_000
 MAX_JSON = 100_000
 MAX_LABEL = 400
 MAX_TAGS = 100
+FIRST_TRUST = {Origin.SELF: 1.0, Origin.TOOL: 0.5, Origin.SHARED: 0.3, Origin.IMPORTED: 0.3}
+"""How far a memory is trusted by where it came from, unless the draft says it."""
 
 _content: TypeAdapter[Content] = TypeAdapter(Content)
+_TOLD_APART = re.compile(r"\[(?:secret|personal):[a-z0-9-]+:[0-9a-f]{8}\]")
+"""A placeholder that differs for different values already."""
 
 
 def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) -> tuple[Entry, tuple[str, ...]]:
@@ -59,9 +65,11 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
             role=said.maybe(draft.role),
             speaker=said.maybe(draft.speaker),
             sources=tuple(said.of(source) for source in draft.sources),
+            origin=_origin(draft),
         ),
         importance=draft.importance,
         confidence=draft.confidence,
+        trust=_trust(draft),
         created_at=now,
         happened_at=happened,
         valid_from=valid_from,
@@ -70,6 +78,15 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
     memory = memory.model_copy(update={"success_rate": getattr(memory.content, "outcome_quality", None)})
     entry = Entry(memory, key=said.handle(draft.key), merge_key=merge_key(memory))
     return entry, tuple(dict.fromkeys(said.found))
+
+
+def _origin(draft: Draft) -> Origin:
+    """What a tool said is not the agent's own word, even if nobody says so."""
+    return Origin.TOOL if draft.origin == Origin.SELF and draft.role == "tool" else draft.origin
+
+
+def _trust(draft: Draft) -> float:
+    return FIRST_TRUST[_origin(draft)] if draft.trust is None else draft.trust
 
 
 def rejected(error: EngramError) -> Receipt:
@@ -94,7 +111,7 @@ def merge_key(memory: Memory) -> str | None:
 def handle(redactor: Redactor, name: str) -> Cleaned:
     """A clean name for a session or a key; where a secret was taken out, a fingerprint takes its place."""
     (cleaned,) = redactor.clean([name])
-    if not cleaned.found:
+    if not cleaned.found or _TOLD_APART.search(cleaned.text):
         return cleaned
     (marked,) = redactor.clean([f"{cleaned.text} #{digest(name)[:12]}"])
     return Cleaned(marked.text, cleaned.found)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from engram import arguments
 from engram.arguments import When
-from engram.errors import InvalidInput
+from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources, aware
 from engram.model import Draft, Memory, MemoryType, Recall, Receipt, quality
 from engram.model.clean import Clean
 from engram.model.decision import QUALITIES
 from engram.model.episode import Episode
+from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Query, Scope, Surveys
 from engram.when import intervals, overall
 from engram.words import index_terms, query_terms
 
@@ -24,8 +27,12 @@ ASKING = frozenset({USER, "human"})
 """Roles whose single messages are input; those of all others are output."""
 OUTCOME = "outcome"
 """Where the metadata of a memory says how it went."""
+TOLD = "episode-outcome"
+"""Events that tell later how an interaction went; they go with its memory."""
 MOST = 10_000
 _PAGE = 500
+
+Memories = list[Memory]
 
 
 class Agent(Protocol):
@@ -66,6 +73,22 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class Searches(MemoryStore, Surveys, Protocol):
+    """A store that finds words, and knows how common they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where the interactions of an agent are kept, and how it says which of them are meant."""
+
+    store: MemoryStore
+    scope: Scope
+    where: Callable[..., Filter]
+    """Takes kinds, tags, since, until, as_of and session."""
+    clean: Callable[[str], Clean]
+
+
 def episode(memory: Memory) -> Episode | None:
     """The interaction that a memory tells of; `None` if it tells of something else.
 
@@ -98,14 +121,16 @@ def period(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
 
 
 class EpisodicMemory:
-    """An agent's interactions in time (seed 003)."""
+    """An agent's interactions in time. With an `archive` words are looked up in it, and outcomes can be told later."""
 
-    def __init__(self, agent: Agent, sources: Sources | None = None) -> None:
+    def __init__(self, agent: Agent, sources: Sources | None = None, archive: Archive | None = None) -> None:
         self._agent = agent
         self._sources = sources or Sources()
+        self._archive = archive
 
     def record(
         self,
+        /,
         input: str = "",
         output: str = "",
         *,
@@ -119,7 +144,8 @@ class EpisodicMemory:
     ) -> Receipt:
         """Keep one interaction, what was asked and what was answered word for word; one of them may be missing.
 
-        `outcome` is success, partial, failure or a number in [0, 1]. `fields` are those of `Draft`: key, importance, …
+        `outcome` is success, partial, failure or a number in [0, 1]; without one, tell it later by `outcome(id, …)`.
+        `fields` are those of `Draft`: key, importance, …
         """
         if taken := {"kind", "content", "text", "context", "role", "speaker"} & fields.keys():
             raise InvalidInput(f"an episode has its own {', '.join(sorted(taken))}; leave that out")
@@ -144,10 +170,36 @@ class EpisodicMemory:
             )
         )
 
+    def outcome(self, id: str, outcome: str | float, *, correct: bool = False) -> bool:
+        """Tell how an interaction went, by its id; `False` if just that was known.
+
+        It has one outcome; `correct` replaces it, and what was told before stays in the events. Raises `NotFound` and
+        `Conflict`.
+        """
+        result, archive = quality(outcome), self._archive
+        if archive is None or not isinstance(archive.store, KeepsEvents):
+            raise Unsupported("this store does not keep what is told later; SQLite, PostgreSQL and Redis do")
+        while True:
+            memory = self._agent.get(id)
+            known = None if memory is None else episode(memory)
+            if known is None:
+                raise NotFound(f"there is no interaction {id!a}; `episodic.query` shows what there is")
+            told = self._told([id]).get(id, [])
+            before = told[-1] if told else known.outcome
+            if before == result:
+                return False
+            if before is not None and not correct:
+                raise Conflict(f"how the interaction {id} went was told already, otherwise; `correct` replaces it")
+            name = f"{TOLD}:{id}:{len(told) + 1}"
+            event = Event(name, TOLD, self._sources.now(), id, TOLD, {"quality": result})
+            if archive.store.append(archive.scope, [event])[0]:  # else somebody else has told it just now
+                return True
+
     def get(self, id: str) -> Episode | None:
         """The interaction with this id, or `None`."""
         memory = self._agent.get(id)
-        return None if memory is None else episode(memory)
+        known = None if memory is None else episode(memory)
+        return None if known is None else self._with_outcomes([known])[0]
 
     def query(
         self,
@@ -172,14 +224,18 @@ class EpisodicMemory:
         most = arguments.count("limit", limit, MOST)
         first, last = self._between(since, until, when, now)
         fits = _fitting(about, asked, user, outcome)
-        found: dict[str, Episode] = {}
-        all_fit = about is None and asked is None and user is None and outcome is None
-        for one in self._all(most if all_fit else _PAGE, tags=tags, since=first, until=last, session=session):
-            if fits(one):
-                found[one.id] = one
-            if len(found) == most:
+        said = " ".join(words for words in (about, asked) if words is not None)
+        pages = self._saying(said, most, tags, first, last, session) if said else None
+        if pages is None:
+            pages = self._all(most, tags=tags, since=first, until=last, session=session)
+        found = dict[str, Episode]()
+        for page in pages:
+            ones = [one for memory in page if (one := episode(memory)) is not None]
+            ones = ones if outcome is None else self._with_outcomes(ones)
+            found |= {one.id: one for one in ones if fits(one)}
+            if len(found) >= most:
                 break
-        return list(found.values())
+        return self._with_outcomes(list(found.values())[:most])
 
     def similar(
         self, query: str, k: int = 5, *, since: When | None = None, until: When | None = None, when: str | None = None
@@ -187,16 +243,64 @@ class EpisodicMemory:
         """The interactions that come nearest to what is meant, best first, whatever words they used."""
         first, last = self._between(since, until, when, None)
         hits = self._agent.recall(query, k, kinds=MemoryType.MESSAGE, since=first, until=last)
-        return [one for hit in hits if (one := episode(hit.memory)) is not None]
+        return self._with_outcomes([one for hit in hits if (one := episode(hit.memory)) is not None])
 
-    def _all(self, size: int, **where: Any) -> Iterator[Episode]:
-        """Every interaction of a stretch of time, newest first, read in pages of a size."""
-        offset = 0
+    def _all(self, most: int, **where: Any) -> Iterator[Memories]:
+        """All messages of a stretch of time, newest first, page by page: the first may be all that is needed."""
+        offset, size = 0, most
         while page := self._agent.list(kinds=MemoryType.MESSAGE, limit=size, offset=offset, **where):
-            yield from (one for memory in page if (one := episode(memory)) is not None)
+            yield page
             if len(page) < size:
                 return
-            offset += size
+            offset, size = offset + size, _PAGE
+
+    def _saying(
+        self,
+        said: str,
+        most: int,
+        tags: str | Iterable[str],
+        since: datetime | None,
+        until: datetime | None,
+        session: str | None,
+    ) -> Iterator[Memories] | None:
+        """At least the messages with the rarest of these words, newest first; `None` if reading on is faster."""
+        archive = self._archive
+        if archive is None or not isinstance(archive.store, Searches):
+            return None
+        needed = frozenset(query_terms(said))
+        words = {word: terms for word in said.split() if needed.issuperset(terms := query_terms(word)) and terms}
+        rows, holders = archive.store.spread(archive.scope, sorted(needed))
+        sizes = {word: sum(holders.get(term, 0) for term in terms) for word, terms in words.items()}
+        rarest = min(sizes, key=lambda word: sizes[word], default=None)
+        if rarest is None or sizes[rarest] ** 2 > most * rows:
+            return None
+        where = archive.where(MemoryType.MESSAGE, tags, since, until, None, session)
+        everything = rows + _PAGE  # others may write meanwhile
+        having = archive.store.search(archive.scope, Query(words=archive.clean(rarest), where=where, limit=everything))
+        among = frozenset(match.id for match in having)
+        newest = archive.store.search(archive.scope, Query(where=where, among=among, limit=everything)) if among else []
+        return self._fetched([match.id for match in newest])
+
+    def _fetched(self, ids: Sequence[str]) -> Iterator[Memories]:
+        rest = iter(ids)
+        while self._archive is not None and (some := list(islice(rest, _PAGE))):
+            found = self._archive.store.get(self._archive.scope, some)
+            yield [memory for memory in found if memory is not None]
+
+    def _with_outcomes(self, episodes: Sequence[Episode]) -> list[Episode]:
+        """The same interactions, each with the outcome that was told last."""
+        told = self._told([one.id for one in episodes])
+        return [one.model_copy(update={"outcome": told[one.id][-1]}) if one.id in told else one for one in episodes]
+
+    def _told(self, ids: Sequence[str]) -> dict[str, list[float]]:
+        """The outcomes that were told later, in order."""
+        if self._archive is None or not isinstance(self._archive.store, KeepsEvents) or not ids:
+            return {}
+        found = dict[str, list[float]]()
+        for event in self._archive.store.events_of(self._archive.scope, ids):
+            if event.kind == TOLD and (went := _outcome(event.body.get("quality"))) is not None:
+                found.setdefault(event.subject, []).append(went)
+        return found
 
     def _between(
         self, since: When | None, until: When | None, when: str | None, now: When | None

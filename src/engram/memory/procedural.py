@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from pydantic import JsonValue, ValidationError
 
 from engram.arguments import count
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.learn.beta import Beta
 from engram.memory.skills import captured, checked, literal, read_skill, rendered
 from engram.model import ForgetReceipt, Memory, MemoryType, Recall, Receipt, SuccessPattern
 from engram.model.skill import Skill, SkillDefinition, SkillMatch, SkillOrigin, Step, Triggers
@@ -47,25 +49,15 @@ _ACTION = re.compile(r"skill:([a-z0-9-]{1,64})@([0-9]{1,9})")
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
-class Tried(Protocol):
-    """Something that was done, and how well it went."""
-
-    @property
-    def action(self) -> str:
-        """What was done."""
-        ...
-
-    @property
-    def quality(self) -> float:
-        """How well it went, from 0 to 1."""
-        ...
+Uses = Mapping[int, tuple[int, float]]
+"""By version: how often it was used, and the sum of how well that went each time."""
 
 
 class Learns(Protocol):
     """What an agent has learned, as far as skills need it."""
 
-    def history(self) -> Sequence[Tried]:
-        """All decisions whose outcome is known."""
+    def rates(self) -> Mapping[str, tuple[int, float]]:
+        """How often each action was tried and how well that went, summed up."""
         ...
 
 
@@ -175,6 +167,7 @@ class ProceduralMemory:
 
     def used(
         self,
+        /,
         name: str,
         outcome: str | float | None = None,
         *,
@@ -296,13 +289,13 @@ class ProceduralMemory:
                 found[skill.name].append(skill)
         return {name: sorted(versions, key=lambda one: one.version) for name, versions in found.items()}
 
-    def _uses(self) -> dict[str, dict[int, list[float]]]:
-        """How well each version of each skill did, each time."""
-        found: defaultdict[str, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for episode in self._agent.learning.history():
-            if match := _ACTION.fullmatch(episode.action):
-                found[match[1]][int(match[2])].append(episode.quality)
-        return {name: dict(versions) for name, versions in found.items()}
+    def _uses(self) -> dict[str, dict[int, tuple[int, float]]]:
+        """How often each version of each skill was used, and how well that went, from what is learned anyway."""
+        found: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+        for action, tried in self._agent.learning.rates().items():
+            if match := _ACTION.fullmatch(action):
+                found[match[1]][int(match[2])] = tried
+        return dict(found)
 
     def _alike(self, request: str, skills: Iterable[Skill]) -> list[SkillMatch]:
         """The skills that share telling words with a request, or whose meaning is nearer to it than that of others."""
@@ -336,19 +329,27 @@ def _skill(memory: Memory) -> Skill | None:
         return None
 
 
-def _rated(skill: Skill, uses: Mapping[int, Sequence[float]]) -> Skill:
+def _rated(skill: Skill, uses: Uses) -> Skill:
     """The skill with what its uses say: its own in full, those of other versions in part, and its past as a pattern."""
     weight = good = 0.0
-    for version, qualities in uses.items():
+    for version, (attempts, quality) in uses.items():
         each = 1.0 if version == skill.version else OTHER_VERSION
-        weight += each * len(qualities)
-        good += each * sum(qualities)
+        weight += each * attempts
+        good += each * quality
     if skill.origin is not None:
         before = min(skill.origin.attempts, MOST_BEFORE)
         weight += before
         good += before * skill.origin.success_rate
-    rate = (1 + good) / (2 + weight) if weight else None
-    return skill.model_copy(update={"attempts": len(uses.get(skill.version, ())), "success_rate": rate})
+    if not weight:
+        return skill
+    believed = Beta(1 + good, 1 + max(0.0, weight - good))
+    known = {"attempts": uses.get(skill.version, (0, 0.0))[0], "success_rate": believed.mean}
+    return skill.model_copy(update=known | {"interval": _interval(believed)})
+
+
+@lru_cache(maxsize=4096)
+def _interval(believed: Beta) -> tuple[float, float]:
+    return believed.interval()
 
 
 def _called(skill: Skill, request: str, terms: Sequence[str]) -> SkillMatch | None:

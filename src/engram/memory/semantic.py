@@ -16,14 +16,12 @@ from engram.knowledge.extract import Extractor, extract, installed, stated
 from engram.knowledge.graph import Direction, Graph
 from engram.knowledge.names import concept_key
 from engram.knowledge.predicates import FUNCTIONAL, canonical, sentence
-from engram.model import Draft, Hit, KnowledgeContent, Memory, MemoryType, Recall, Receipt
+from engram.memory.facts import DENIAL, FACT, Book, fact_of
+from engram.model import Draft, Hit, Memory, MemoryType, Recall, Receipt
 from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, Learned, Statement
 from engram.ports import unstorable
 from engram.privacy import SecretRedactor
 
-FACT = "fact"
-"""The tag of memories that are facts."""
-DENIAL = "denial"
 MAX_NAME = 200
 MAX_OBJECT = 2_000
 PAGE = 5_000
@@ -68,29 +66,6 @@ def redacted(text: str) -> str:
     return SecretRedactor().clean([text])[0].text
 
 
-def fact_of(memory: Memory) -> Fact | None:
-    """The fact that a memory holds, or `None` if it is another kind of knowledge."""
-    content = memory.content
-    if not isinstance(content, KnowledgeContent) or not (content.subject and content.predicate and content.object):
-        return None
-    replaces = memory.metadata.get("replaces")
-    return Fact(
-        id=memory.id,
-        subject=content.subject,
-        predicate=content.predicate,
-        object=content.object,
-        negated=content.knowledge_type == DENIAL,
-        text=memory.text,
-        valid_from=memory.valid_from,
-        valid_until=memory.valid_until,
-        confidence=memory.confidence,
-        evidence=memory.evidence,
-        sources=memory.provenance.sources,
-        replaces=replaces if isinstance(replaces, bool) else None,
-        recorded_at=memory.created_at,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Claim:
     """A fact that is about to be learned."""
@@ -117,7 +92,7 @@ class SemanticMemory:
     """The facts of one agent. Nothing is overwritten: a newer fact ends an older one, which stays to be asked for.
 
     `functional` adds to the table of predicates that have one value at a time, or takes from it; `extractors` are asked
-    by `tell` after Engram's own rules and those of installed packages.
+    by `tell` after Engram's own rules and those of installed packages. With a `book` facts are not read anew each time.
     """
 
     def __init__(
@@ -128,12 +103,15 @@ class SemanticMemory:
         clean: Redact = redacted,
         functional: Mapping[str, bool] | None = None,
         extractors: Sequence[Extractor] = (),
+        book: Book | None = None,
     ) -> None:
         self._agent = agent
         self._sources = sources or Sources()
         self._clean = clean
         own = {canonical(name)[0]: one for name, one in (functional or {}).items()}
-        self._functional = timeline.functional_by({**FUNCTIONAL, **own})
+        self._table = {**FUNCTIONAL, **own}
+        self._functional = timeline.functional_by(self._table)
+        self._book = book
         self._extractors = tuple(extractors)
 
     def learn(
@@ -185,7 +163,7 @@ class SemanticMemory:
         same = next((fact for fact in timeline.settled(known, self._functional) if new.repeats(fact)), None)
         return self._add(new, known, fields) if same is None else self._confirm(new, same, known, fields)
 
-    def relate(self, a: str, relation: str, b: str, **fields: Any) -> Learned:
+    def relate(self, /, a: str, relation: str, b: str, **fields: Any) -> Learned:
         """Join two concepts; `fields` are those of `learn`."""
         return self.learn(a, relation, b, **fields)
 
@@ -235,12 +213,15 @@ class SemanticMemory:
 
         `denials` adds what is known not to be so.
         """
-        found = self._all() if subject is None else self._about(self._name("subject", subject, MAX_NAME))
-        if predicate is not None:
-            wanted, denied = canonical(self._name("predicate", predicate, MAX_NAME))
-            found = [fact for fact in found if fact.predicate == wanted and (fact.negated or not denied)]
-            denials = denials or denied
-        valid = self._valid(found, as_of)
+        if subject is None and predicate is None:
+            valid = self._held(as_of)
+        else:
+            found = self._all() if subject is None else self._about(self._name("subject", subject, MAX_NAME))
+            if predicate is not None:
+                wanted, denied = canonical(self._name("predicate", predicate, MAX_NAME))
+                found = [fact for fact in found if fact.predicate == wanted and (fact.negated or not denied)]
+                denials = denials or denied
+            valid = self._valid(found, as_of)
         key = None if object is None else concept_key(self._name("object", object, MAX_OBJECT))
         return [f for f in valid if (denials or not f.negated) and key in {None, concept_key(f.object)}]
 
@@ -268,13 +249,13 @@ class SemanticMemory:
 
     def concept(self, name: str, *, as_of: When | None = None) -> Concept | None:
         """What is known of something now, or was at `as_of`; `None` if no fact names it."""
-        valid = self._valid(self._all(), as_of)
+        valid = self._held(as_of)
         key = concept_key(self._name("name", name, MAX_OBJECT))
         facts = [fact for fact in valid if concept_key(fact.subject) == key]
         mentions = [fact for fact in valid if concept_key(fact.object) == key and fact not in facts]
         if not facts and not mentions:
             return None
-        joined = graphs.graph(valid)
+        joined = self.graph(as_of=as_of)
         names = joined.spellings.get(key) or ((facts[0].subject,) if facts else (mentions[0].object,))
         near = tuple(name for name, _ in graphs.related(joined, [name]))
         return Concept(name=names[0], spellings=names, facts=tuple(facts), mentions=tuple(mentions), related=near)
@@ -283,7 +264,9 @@ class SemanticMemory:
 
     def graph(self, *, as_of: When | None = None) -> Graph:
         """The graph of what holds now, or held at `as_of`."""
-        return graphs.graph(self._valid(self._all(), as_of))
+        if self._book is not None and as_of is None:
+            return self._book.present(self._table, self._sources.now()).graph
+        return graphs.graph(self._held(as_of))
 
     def neighbours(self, name: str, relation: str | None = None, direction: Direction = "both") -> list[str]:
         """What is joined to a concept directly."""
@@ -344,9 +327,9 @@ class SemanticMemory:
                 continue
             receipt = self._agent.remember(_draft(text, new, end, fields))
             fact = self._read(receipt.id)
-            if receipt.status == "rejected" or (fact is not None and new.is_kept_as(fact)):
+            if not receipt.ok or (fact is not None and new.is_kept_as(fact)):
                 break
-        if receipt is None or receipt.status == "rejected" or fact is None or not new.is_kept_as(fact):
+        if receipt is None or not receipt.ok or fact is None or not new.is_kept_as(fact):
             return Learned(
                 fact=None, status="rejected", reason=receipt.reason if receipt else "it cannot be told apart"
             )
@@ -356,7 +339,7 @@ class SemanticMemory:
         """Count a fact that is known once more; unless it has ended, what it excludes and what began earlier ends."""
         claim = replace(new, subject=same.subject, object=same.object)
         receipt = self._agent.remember(_draft(same.text, claim, None, fields))
-        if receipt.status == "rejected":
+        if not receipt.ok:
             return Learned(fact=None, status="rejected", reason=receipt.reason)
         if new.valid_until is not None and (same.valid_until is None or new.valid_until < same.valid_until):
             self._agent.annotate(same.id, valid_until=new.valid_until)
@@ -388,11 +371,17 @@ class SemanticMemory:
         ended = tuple(f for f in again if f is not None and f.id != fact.id)
         return Learned(
             fact=fact,
-            status=receipt.status,
+            status="merged" if receipt.status == "merged" else "stored",
             reason=receipt.reason,
             superseded=ended,
             contradicts=tuple(against),
         )
+
+    def _held(self, as_of: When | None) -> list[Fact]:
+        """All that holds now, or held at `as_of`."""
+        if self._book is not None and as_of is None:
+            return list(self._book.present(self._table, self._sources.now()).facts)
+        return self._valid(self._all(), as_of)
 
     def _valid(self, facts: Iterable[Fact], as_of: When | None) -> list[Fact]:
         when = moment("as_of", as_of)
@@ -402,7 +391,7 @@ class SemanticMemory:
         return self._fetch([FACT, _tag(subject)])
 
     def _all(self) -> list[Fact]:
-        return self._fetch([FACT])
+        return self._fetch([FACT]) if self._book is None else list(self._book.facts())
 
     def _fetch(self, tags: list[str]) -> list[Fact]:
         facts, offset = list[Fact](), 0

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
-from typing import Protocol, TypeVar
+from types import TracebackType
+from typing import Protocol, Self, TypedDict, TypeVar
 from urllib.parse import quote
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from engram import arguments
-from engram.errors import InvalidInput, StoreCorrupt
+from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt
 from engram.ids import Sources, micros
 from engram.memory.drafting import MAX_LABEL, MAX_TAGS, MAX_TEXT, handle
 from engram.memory.summaries import Said, summarise
-from engram.model import Draft, MemoryType, Receipt, explain
+from engram.model import Draft, MemoryType, Origin, Receipt, explain
 from engram.model.clean import Clean
 from engram.model.episode import Handover, Turn
-from engram.ports import ExpiringStore, Redactor, Scope, unstorable
+from engram.ports import ClearsSessions, ExpiringStore, Redactor, Scope, Volatile, unstorable
 from engram.privacy import clean_json
 from engram.retrieve.pack import tokens
 from engram.words import digest
@@ -38,6 +40,8 @@ KEPT_SHARE = 0.5
 """How full the turns leave it after a hand-over: so that there is enough to sum up, and not again at the next turn."""
 _LARGEST = MAX_TAGS - 1
 """Turns of one hand-over: a memory names that many sources, and one of them is the summary before."""
+TOOL = "tool"
+"""The role whose turns are not the agent's own words, nor is a summary of them."""
 _NAMES = 4_096
 _PORTION = 200
 _NOTHING = Clean("")
@@ -91,7 +95,7 @@ class WorkingMemory:
 
     `agent` is who remembers what is handed over: the oldest turns when there is no more room, and all of them when one
     comes after a silence of `ttl` seconds. Without one there is no capacity, and each turn expires after its `ttl`.
-    Secrets are taken out of all that is kept.
+    Secrets are taken out of all that is kept. At the end of a `with` it is closed; `closing` is called then.
     """
 
     def __init__(
@@ -106,12 +110,14 @@ class WorkingMemory:
         ttl: float = TTL,
         capacity_tokens: int | None = None,
         summarise: Summarise = extract,
+        closing: Callable[[], None] = lambda: None,
     ) -> None:
         if capacity_tokens is not None:
             arguments.count("capacity_tokens", capacity_tokens, most=10**9)
             if agent is None:
                 raise InvalidInput("a capacity needs an agent that remembers what has no room; give one as `agent`")
-        self._store, self._scope = store, scope
+        self._keeper, self._scope = store, scope
+        self._closing, self._closed = closing, False
         self._redactor, self._sources = redactor, sources
         self._agent, self._summarise = agent, summarise
         self._ttl, self._capacity = _seconds(ttl), capacity_tokens or CAPACITY
@@ -188,6 +194,42 @@ class WorkingMemory:
             index = self._resumed()
             return self._left(index, max(0, index.next - index.first - keep))[1]
 
+    def unsay(self, ids: Collection[str]) -> bool:
+        """Drop the summary of what was handed over, if it is one of these memories; whether it was."""
+        with self._lock:
+            index = self._read()
+            if index.summary_id not in ids:
+                return False
+            self._write(replace(index, summary=_NOTHING, summary_id=None))
+            return True
+
+    def close(self) -> None:
+        """Let go of the session: turns that would end with this process are handed over before, if there is an agent.
+
+        On a server they stay, for whoever goes on with the session. Calling it twice is harmless.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            if self._agent is not None and isinstance(self._keeper, Volatile):
+                self.hand_over()
+            self._closed = True
+        self._closing()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _store(self) -> ExpiringStore:
+        if self._closed:
+            raise StoreClosed(f"the session {self.session!a} was closed; open it again")
+        return self._keeper
+
     def _excess(self, index: _Index, size: int) -> int:
         """How many of the oldest turns leave before one of this size comes: all if it is time, or what has no room."""
         if self._is_over(index) or self._passed(index.since, self._lifetime / 2):  # the store will not wait for ever
@@ -257,6 +299,7 @@ class WorkingMemory:
             session=self.session,
             sources=(*([index.summary_id] if index.summary_id else []), *ids),
             key=f"summary {digest(*(turn.id for turn in turns))}",
+            origin=Origin.TOOL if any(turn.role == TOOL for turn in turns) else Origin.SELF,
         )
         return Handover(messages=tuple(ids), summary=self._remembered([summary])[0])
 
@@ -274,7 +317,7 @@ class WorkingMemory:
     def _remembered(self, drafts: Sequence[Draft]) -> list[str]:
         receipts = self._agent.remember(drafts) if self._agent is not None else []
         for receipt in receipts:
-            if not receipt.ok:
+            if receipt.status == "rejected":  # one that is set apart is kept, too
                 raise InvalidInput(f"a turn cannot be handed over and stays: {receipt.reason}")
         return [str(receipt.id) for receipt in receipts]
 
@@ -346,6 +389,99 @@ class WorkingMemory:
 
     def _placed(self, key: str) -> str:
         return f"{self._prefix}/value/{handle(self._redactor, _label('key', key)).text}"
+
+
+class SessionOptions(TypedDict, total=False):
+    """How a session is held in mind; what is left out is as usual."""
+
+    ttl: float
+    capacity_tokens: int | None
+    summarise: Summarise
+
+
+class Sessions:
+    """The sessions that are open in this process, each once: all who ask for one share it, and its lock.
+
+    They are kept in one store, which is opened at first need.
+    """
+
+    def __init__(self, open: Callable[[], ExpiringStore], redactor: Redactor, sources: Sources) -> None:
+        self._open, self._redactor, self._sources = open, redactor, sources
+        self._store: ExpiringStore | None = None
+        self._held: dict[tuple[Scope, str], tuple[WorkingMemory, SessionOptions]] = {}
+        self._lock = threading.Lock()
+
+    def of(
+        self,
+        agent: Remembers,
+        scope: Scope,
+        session: str,
+        options: SessionOptions,
+        usual: Callable[[], SessionOptions] = SessionOptions,
+    ) -> WorkingMemory:
+        """The session of this name; `usual` is asked for what the options leave out.
+
+        Raises `Conflict` if it is open with other options than those that are given.
+        """
+        key = (scope, handle(self._redactor, _label("session", session)).text)
+        with self._lock:
+            if key in self._held:
+                known, said = self._held[key]
+                if {**said, **options} != said:
+                    raise Conflict(f"the session {known.session!a} is open with other options; close it first")
+                return known
+            options = {**usual(), **options}
+            if self._store is None:
+                self._store = self._open()
+            made = WorkingMemory(
+                self._store,
+                scope,
+                redactor=self._redactor,
+                sources=self._sources,
+                session=session,
+                agent=agent,
+                closing=lambda: self._let_go(key),
+                **options,
+            )
+            self._held[key] = (made, options)
+            return made
+
+    def forgot(self, scope: Scope, session: str, ids: Collection[str]) -> int:
+        """Drop the summary that a session holds of memories that were forgotten; how many it was."""
+        with self._lock:
+            known = self._held.get((scope, handle(self._redactor, session).text))
+            if known is None and self._store is None:
+                self._store = self._open()
+            store = self._store
+        if known is None and store is not None:
+            redactor, sources, ttl = self._redactor, self._sources, 2 * LEFT_OVER
+            held = WorkingMemory(store, scope, redactor=redactor, sources=sources, session=session, ttl=ttl)
+            return int(held.unsay(ids))
+        return int(known is not None and known[0].unsay(ids))
+
+    def clear(self, scope: Scope) -> int:
+        """Let go of all that an agent holds in mind; nothing of it is handed over. How many values there were."""
+        with self._lock:
+            for key in [key for key in self._held if key[0] == scope]:
+                self._held.pop(key)[0]._closed = True
+            if self._store is None:
+                self._store = self._open()
+            store = self._store
+        return store.clear(scope) if isinstance(store, ClearsSessions) else 0
+
+    def close(self) -> None:
+        """Close all sessions, which hands over what would end with this process, and the store."""
+        with self._lock:
+            held, store = [session for session, _ in self._held.values()], self._store
+        with ExitStack() as stack:
+            if store is not None:
+                stack.callback(store.close)
+            for session in held:
+                stack.callback(session.close)
+
+    def _let_go(self, key: tuple[Scope, str]) -> None:
+        with self._lock:
+            self._held.pop(key, None)
 
 
 def _size(turn: Turn) -> int:

@@ -1,5 +1,6 @@
 """The values Engram is made of: frozen, one definition for storage, JSON and the wire."""
 
+from engram.model.audit import AuditEntry, AuditProblem, Checkpoint, Verification
 from engram.model.clean import Clean, joined, pieces, without
 from engram.model.content import (
     KNOWLEDGE_LIKE,
@@ -100,8 +101,11 @@ __all__ = [
     "AgentDefinition",
     "AgentMemory",
     "AgentState",
+    "AuditEntry",
+    "AuditProblem",
     "Calibration",
     "CheckStatus",
+    "Checkpoint",
     "Clean",
     "CollaborationContent",
     "Concept",
@@ -185,6 +189,7 @@ __all__ = [
     "Trend",
     "Turn",
     "Verdict",
+    "Verification",
     "Workflow",
     "Workspace",
     "WorkspaceDiff",

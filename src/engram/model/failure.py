@@ -132,4 +132,16 @@ class Verdict(Frozen):
     failure_rate: Share | None = Field(default=None, description="How often it is expected to fail; none if unknown.")
     reason: str
     checks: tuple[str, ...] = Field(default=(), description="The ids of the prevention checks that spoke up.")
+    learned_by: str | None = Field(default=None, description="Who learned it, if it was another agent.")
     id: str | None = None
+
+    def of_others(self, name: str, *, trusted: bool) -> Verdict:
+        """The same as another agent's word: a warning, unless that agent is trusted."""
+        decision: Decision = self.decision if trusted else "warn"
+        changes = {
+            "decision": decision,
+            "reason": f"{self.reason} (learned by {name})",
+            "learned_by": name,
+            "checks": (),
+        }
+        return self.model_copy(update=changes)

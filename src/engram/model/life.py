@@ -96,6 +96,11 @@ class AgentCycle(Frozen):
         """Whether it has a result, good or bad."""
         return self.result is not None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether it has no result and nobody decided about it: it may have been carried out, or be running still."""
+        return self.status == "open"
+
 
 class AgentState(Frozen):
     """Where an agent stands: what it did last, and what it was in the middle of."""

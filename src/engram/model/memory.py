@@ -31,9 +31,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Origin(StrEnum):
-    """Where a memory came from."""
+    """Where a memory came from: the agent itself, a tool or page it read, another agent, or a file."""
 
     SELF = "self"
+    TOOL = "tool"
     SHARED = "shared"
     IMPORTED = "imported"
 
@@ -139,6 +140,8 @@ class Draft(Frozen):
     sources: tuple[str, ...] = ()
     valid_from: Moment | None = None
     valid_until: Moment | None = None
+    origin: Origin = Origin.SELF
+    trust: Share | None = None
 
     def __init__(self, text: str, **fields: Any) -> None:
         try:
@@ -161,15 +164,15 @@ class Receipt(Frozen):
     """What became of one draft; given only after the commit."""
 
     id: str | None
-    status: Literal["stored", "merged", "rejected"]
+    status: Literal["stored", "merged", "rejected", "quarantined"]
     reason: str | None = None
     code: str | None = None
     redacted: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether the draft is now remembered."""
-        return self.status != "rejected"
+        """Whether the draft is now remembered; one that is set apart is not, until somebody releases it."""
+        return self.status in {"stored", "merged"}
 
 
 class ForgetReceipt(Frozen):

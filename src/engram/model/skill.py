@@ -104,6 +104,9 @@ class Skill(SkillDefinition):
     success_rate: Share | None = Field(
         default=None, description="The expected rate; uses of other versions count half. None: never used."
     )
+    interval: tuple[Share, Share] | None = Field(
+        default=None, description="Between these rates the true one lies with 95%."
+    )
 
     @property
     def action(self) -> str:

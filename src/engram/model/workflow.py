@@ -67,7 +67,7 @@ class Step(Frozen):
     retry: Retry = Retry()
     idempotent: Flag = Field(default=False, description="Whether it may be repeated when it was interrupted.")
     optional: Flag = Field(default=False, description="Whether the run goes on without it when it fails.")
-    seconds: Seconds | None = Field(default=None, gt=0, le=86_400, description="How long a program may run.")
+    seconds: Seconds | None = Field(default=None, gt=0, le=86_400, description="How long it may take.")
     action: Said | None = Field(default=None, description="What it does, as the memory is told.")
     context: Said | None = Field(default=None, description="The situation, as the memory is told.")
     tool: str = ""
@@ -79,8 +79,8 @@ class Step(Frozen):
             raise ValueError("a step has exactly one of run, command and decide")
         if self.command is not None and (not self.command or not self.command[0].strip() or "${" in self.command[0]):
             raise ValueError("a command is a list of texts, and the first names a program as it is")
-        if self.seconds is not None and self.command is None:
-            raise ValueError("only a command has a time limit in seconds")
+        if self.seconds is not None and self.decide is not None:
+            raise ValueError("a decision has no time limit; only a function or a command has one in seconds")
         if self.values and self.run is None:
             raise ValueError("only a function is given values with `with`")
         return self
@@ -93,6 +93,9 @@ class Stage(Frozen):
     steps: tuple[Step, ...] = Field(min_length=1, max_length=1000)
     needs: tuple[Name, ...] | None = Field(
         default=None, description="The stages before it; all that are written above it, if that is left out."
+    )
+    parallel: Whole = Field(
+        default=1, ge=1, le=32, description="How many of its steps may be carried out at the same time."
     )
     checks: Literal["block", "warn", "off"] = Field(
         default="block", description="What a prevention check that is not met does."

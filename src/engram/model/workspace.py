@@ -100,3 +100,13 @@ class Verified(Frozen):
     objects: int
     size: int
     problems: tuple[Skipped, ...] = ()
+
+
+class Pruned(Frozen):
+    """What was forgotten, or would be: snapshots, and then what no snapshot of anybody needs."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    trees: int = Field(default=0, description="How many lists of files went.")
+    objects: int = Field(default=0, description="How many contents went.")
+    size: int = Field(default=0, description="How many bytes that freed.")
+    dry_run: bool = Field(default=False, description="Whether nothing was done yet.")

@@ -1,184 +1,151 @@
-"""Finds secrets by pattern and puts a typed placeholder in their place: `[secret:<rule-id>]`."""
+"""Puts typed placeholders in the place of secrets and personal data.
+
+A secret becomes `[secret:<rule>]`, personal data `[personal:<rule>]`. With a key, eight hexadecimal digits follow that
+are the same for the same value: `[secret:github-token:1f0c92ab]`.
+"""
 
 from __future__ import annotations
 
-import math
-import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from importlib.resources import files
-from typing import Any, NamedTuple
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 
-import re2
-
+from engram.errors import InvalidInput
 from engram.model import Clean
 from engram.ports import Cleaned
+from engram.privacy.detectors import Detector, spans_of
+from engram.privacy.policy import Policy, policy_of
+from engram.privacy.rules import CODEC, Kind, RuleSet, Span, blanked, is_placeholder, merged, rule_set
 
-# Text cannot carry a secret past a rule by being unstorable: lone surrogates are matched as they are,
-# and come back as they were.
-_CODEC = ("utf-8", "surrogatepass")
+KEYED = "keyed-value"
+"""The rule that finds a secret by its key alone: `{"password": "hunter"}`."""
 
-_PLACEHOLDER = re2.compile(r"\[secret:[a-z0-9-]{1,40}\]")
-_RETRY_BELOW = 256
-
-
-class Span(NamedTuple):
-    """Where a secret is, in bytes, and the position of the rule that says so."""
-
-    start: int
-    end: int
-    rule: int
-
-
-class Rule:
-    """One kind of secret; its patterns are compiled when first needed."""
-
-    def __init__(self, entry: Mapping[str, Any], fragments: Mapping[str, str], always: str, **lists: str):
-        self.id: str = entry["id"]
-        self.description: str = entry["description"]
-        self.keywords = f"(?i:{either(entry['keywords'])})"
-        self.regex = expanded(entry["regex"], fragments)
-        self._entropy: float = entry.get("entropy", 0.0)
-        self._must: list[str] = entry.get("must", [])
-        self._allow = either([always, *(lists.get(name, name) for name in entry.get("allow", []))])
-
-    @cached_property
-    def _patterns(self) -> tuple[Any, range, list[Any], Any]:
-        pattern = re2.compile(self.regex)
-        groups = range(1, pattern.groups + 1)
-        return pattern, groups, [re2.compile(p) for p in self._must], re2.compile(self._allow)
-
-    def find(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """The secrets of this kind, left to right."""
-        pattern, groups, must, allow = self._patterns
-        at = 0
-        while (match := pattern.search(text, at)) is not None:
-            group = next((g for g in groups if match.start(g) >= 0), 0)
-            start, end = match.span(group)
-            secret = text[start:end]
-            if (
-                not secret.isspace()
-                and all(p.search(secret) for p in must)
-                and (not self._entropy or entropy(secret) >= self._entropy)
-                and not allow.search(secret)
-            ):
-                yield start, end
-                at = max(end, at + 1)
-            else:
-                # What was no secret may be the name of the next one: `password: token: …`. Only for
-                # short ones, so that the time stays linear.
-                at = max(start if end - start < _RETRY_BELOW else end, at + 1)
-
-
-class RuleSet:
-    """All rules, and one automaton that says in a single pass which of them are worth running."""
-
-    def __init__(self, data: Mapping[str, Any]):
-        lists = {name: either(patterns) for name, patterns in data["harmless"].items()}
-        self.rules = [Rule(entry, data["fragments"], **lists) for entry in data["rule"]]
-        self._harmless = re2.compile(lists["always"])
-        self._telling = re2.compile(expanded(data["telling"]["key"], data["fragments"]))
-        self._untelling = re2.compile(data["telling"]["allow"])
-        options = re2.Options()
-        options.max_mem = 64 << 20  # a set that runs out of memory would silently match nothing
-        self._prefilter = re2.Set.SearchSet(options)
-        for rule in self.rules:
-            self._prefilter.Add(rule.keywords)
-        self._prefilter.Compile()
-
-    def find(self, text: bytes) -> list[Span]:
-        """The secrets in a text, left to right, none overlapping; placeholders are not looked into."""
-        view = _PLACEHOLDER.sub(_blank, text) if b"[secret:" in text else text
-        candidates = self._prefilter.Match(view)
-        if not candidates:
-            return []
-        return merged(
-            Span(start, end, rule) for rule in sorted(candidates) for start, end in self.rules[rule].find(view)
-        )
-
-    def gives_away(self, key: str, value: str) -> bool:
-        """Whether a value is secret because of the key it stands under."""
-        secret = value.strip().encode(*_CODEC)
-        return (
-            bool(secret)
-            and self._telling.search(key.encode(*_CODEC)) is not None
-            and self._untelling.search(f"{key}={value}".encode(*_CODEC)) is None
-            and not self.is_placeholder(value)
-            and self._harmless.search(secret) is None
-        )
-
-    def is_placeholder(self, text: str) -> bool:
-        """Whether the text is a placeholder and nothing else."""
-        return _PLACEHOLDER.fullmatch(text.strip().encode(*_CODEC)) is not None
+_KEYED = Kind(-1, "secret", KEYED)
+_FINGERPRINT = 8
 
 
 class SecretRedactor:
-    """Takes keys, tokens and passwords out of text; everything around them stays as it was."""
+    """Takes keys, tokens, passwords and personal data out of text; everything around them stays as it was.
+
+    `rules` are files of more rules, `policy` says what is done with which kind, `key` makes the same value give the
+    same placeholder, and `detectors` find what patterns cannot.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: Sequence[Path] = (),
+        policy: Policy | Mapping[str, str] | None = None,
+        key: bytes | Callable[[], bytes | None] | None = None,
+        detectors: Sequence[Detector] = (),
+    ) -> None:
+        self._rules = rule_set()
+        for path in rules:
+            self._rules = self._rules.with_file(path)
+        self._detectors = tuple(detectors)
+        self._policy = policy if isinstance(policy, Policy) else self._read(policy or {})
+        self._key_of = key
+        ranks = (rule.kind for rule in self._rules.rules)
+        self._kept = frozenset(kind.rank for kind in ranks if self._policy.of(kind) == "keep")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a policy can name: families, groups and rules."""
+        return names(self._rules)
 
     def clean(self, texts: Sequence[str]) -> list[Cleaned]:
-        """One answer per text, in order. Cleaning twice changes nothing more and finds nothing."""
-        rules = rule_set()
-        return [_clean(rules, text) for text in texts]
+        """One answer per text, in order. Cleaning twice changes nothing more and finds nothing.
+
+        Raises `InvalidInput` if a text holds what the policy rejects.
+        """
+        return [self._clean(text) for text in texts]
+
+    @cached_property
+    def _key(self) -> bytes | None:
+        """What placeholders are told apart with; a database is asked for it when the first one is needed."""
+        return self._key_of() if callable(self._key_of) else self._key_of
+
+    def under(self, key: str, value: str) -> Cleaned | None:
+        """What stands for a value because of the key it is under; None if the key does not tell."""
+        if self._rules.gives_away(key, value) and self._policy.of(_KEYED) != "keep":
+            # The rules may know better what it is, and then they have taken all of it.
+            cleaned = self._clean(value)
+            if is_placeholder(cleaned.text):
+                return cleaned
+            return Cleaned(Clean(self._placeholder(_KEYED, value.strip().encode(*CODEC))), (KEYED,))
+        if (kind := self._rules.keyed(key, value, self._kept)) is not None:
+            return Cleaned(Clean(self._placeholder(kind, value.strip().encode(*CODEC))), (kind.label,))
+        return None
+
+    def _read(self, given: Mapping[str, str]) -> Policy:
+        # What a detector may find, only the detector knows.
+        return policy_of(given, None if self._detectors else names(self._rules))
+
+    def _clean(self, text: str) -> Cleaned:
+        data = text.encode(*CODEC)
+        found: dict[str, None] = {}
+        # Until nothing is found, because that is what makes cleaning twice the same as cleaning once.
+        # It ends: every round leaves fewer bytes outside placeholders.
+        while spans := self._find(data):
+            parts, at = [], 0
+            for span in spans:
+                found[span.kind.label] = None
+                parts += [data[at : span.start], self._placeholder(span.kind, data[span.start : span.end]).encode()]
+                at = span.end
+            data = b"".join([*parts, data[at:]])
+        return Cleaned(Clean(data.decode(*CODEC) if found else text), tuple(found))
+
+    def _find(self, data: bytes) -> list[Span]:
+        spans = self._rules.find(data, self._kept)
+        return merged([*spans, *self._detected(data)]) if self._detectors else spans
+
+    def _detected(self, data: bytes) -> list[Span]:
+        view = blanked(data)
+        text, rank = view.decode(*CODEC), len(self._rules.rules)
+        spans = [s for detector in self._detectors for s in spans_of(detector.find(text), text, rank)]
+        # A find that reaches into a placeholder keeps what lies outside of it.
+        outside = [
+            piece for span in spans if self._policy.of(span.kind) != "keep" for piece in _outside(span, view, data)
+        ]
+        return [span for span in outside if span.start < span.end]
+
+    def _placeholder(self, kind: Kind, value: bytes) -> str:
+        """What stands in the place of a value. Raises `InvalidInput` if the policy rejects it."""
+        action = self._policy.of(kind)
+        if action == "reject":
+            raise InvalidInput(f"the text holds sensitive data ({kind.label}), which the policy rejects; take it out")
+        if action == "drop" or (key := self._key) is None:
+            return f"[{kind.family}:{kind.name}]"
+        return f"[{kind.family}:{kind.name}:{fingerprint(key, kind.normal, value)}]"
 
 
-@cache
-def rule_set() -> RuleSet:
-    """The rules that ship with Engram, read once."""
-    return RuleSet(tomllib.loads(files(__package__).joinpath("rules.toml").read_text("utf-8")))
+def names(rules: RuleSet) -> tuple[str, ...]:
+    """What a policy can name: families, groups and rules."""
+    kinds = [rule.kind for rule in rules.rules]
+    ordered = ["secret", "personal", *(k.group for k in kinds if k.group), *(k.name for k in kinds), KEYED]
+    return tuple(dict.fromkeys(ordered))
 
 
-def entropy(secret: bytes) -> float:
-    """Shannon entropy in bits per byte."""
-    total = len(secret)
-    return -sum(n / total * math.log2(n / total) for n in Counter(secret).values())
+def fingerprint(key: bytes, normal: str, value: bytes) -> str:
+    """Eight hexadecimal digits that tell equal values, and to nobody without the key anything else."""
+    if normal == "digits":
+        value = bytes(byte for byte in value if 48 <= byte <= 57)
+    elif normal == "alnum":
+        value = bytes(byte for byte in value.upper() if chr(byte).isalnum())
+    elif normal == "lower":
+        value = value.lower()
+    digest = hmac.digest(key, b"engram redaction\x00" + value, "sha256")
+    # A letter comes first, so that nobody takes it for a number.
+    return "abcdef"[digest[-1] % 6] + digest.hex()[: _FINGERPRINT - 1]
 
 
-def merged(spans: Iterator[Span]) -> list[Span]:
-    """The spans left to right; those that overlap become one, named by the most specific rule."""
-    result: list[Span] = []
-    for span in sorted(spans):
-        if result and span.start < result[-1].end:
-            last = result.pop()
-            span = Span(last.start, max(last.end, span.end), min(last.rule, span.rule))  # noqa: PLW2901
-        result.append(span)
-    return result
-
-
-def either(patterns: Sequence[str]) -> str:
-    """A pattern that matches where one of these does; the flags of each stay its own."""
-    return "|".join(f"(?:{pattern})" for pattern in patterns)
-
-
-def expanded(regex: str, fragments: Mapping[str, str]) -> str:
-    """The pattern with its `{{names}}` replaced by the fragments they stand for."""
-    for name, text in fragments.items():
-        regex = regex.replace("{{" + name + "}}", text)
-    return regex
-
-
-def placeholder(rule: str) -> str:
-    """What stands in the place of a secret."""
-    return f"[secret:{rule}]"
-
-
-def _clean(rules: RuleSet, text: str) -> Cleaned:
-    data = text.encode(*_CODEC)
-    found: dict[str, None] = {}
-    # Until nothing is found, because that is what makes cleaning twice the same as cleaning once.
-    # It ends: every round leaves fewer bytes outside placeholders.
-    while spans := rules.find(data):
-        parts, at = [], 0
-        for span in spans:
-            rule = rules.rules[span.rule].id
-            found[rule] = None
-            parts += [data[at : span.start], placeholder(rule).encode()]
-            at = span.end
-        data = b"".join([*parts, data[at:]])
-    return Cleaned(Clean(data.decode(*_CODEC) if found else text), tuple(found))
-
-
-def _blank(match: Any) -> bytes:
-    # Line ends, because no rule reads a value across several of them.
-    length: int = match.end() - match.start()
-    return b"\n" * length
+def _outside(span: Span, view: bytes, data: bytes) -> list[Span]:
+    """The parts of a span that are not in a placeholder."""
+    pieces, start = [], span.start
+    for at in range(span.start, span.end + 1):
+        if at == span.end or view[at] != data[at]:
+            if start < at:
+                pieces.append(Span(start, at, span.kind))
+            start = at + 1
+    return [piece for piece in pieces if not data[piece.start : piece.end].isspace()]

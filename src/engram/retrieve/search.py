@@ -80,6 +80,11 @@ def _recall(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | Non
         for one, memory in zip(ranked, memories, strict=True)
         if memory is not None  # forgotten since the search
     ]
+    return packed(hits, wanted)
+
+
+def packed(hits: list[Hit], wanted: Wanted) -> list[Hit]:
+    """As many of the hits as are wanted, in their order: grouped, and within the budget."""
     if wanted.group_by == "session":
         hits = best_per_session(hits)
     if wanted.budget_tokens is not None:

@@ -6,6 +6,7 @@ import heapq
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -43,6 +44,8 @@ def milliseconds(ttl: float) -> int:
 class InProcessExpiring:
     """An `ExpiringStore` that lives and dies with its process; what has expired does not pile up."""
 
+    volatile: Literal[True] = True
+
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._kept: dict[Slot, tuple[int, bytes]] = {}
@@ -75,6 +78,15 @@ class InProcessExpiring:
         with self._lock:
             self._drop_expired()
             return sum(self._kept.pop((scope, key), None) is not None for key in keys)
+
+    def clear(self, scope: Scope) -> int:
+        """Remove every value of a scope; how many there were."""
+        with self._lock:
+            self._drop_expired()
+            own = [slot for slot in self._kept if slot[0] == scope]
+            for slot in own:
+                del self._kept[slot]
+            return len(own)
 
     def close(self) -> None:
         """Let go of everything; calling it twice is harmless."""

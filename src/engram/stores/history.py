@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import sqlalchemy as sa
 
-from engram.ports import Event, Scope
+from engram.ids import from_micros
+from engram.ports import Change, Event, Scope
 from engram.stores.rows import to_event
-from engram.stores.schema import agents, events
+from engram.stores.schema import agents, events, memories, tombstones
+
+Read = Callable[[Mapping[Any, Any]], Event]
 
 
 def take_turn(conn: sa.Connection, scope: Scope) -> None:
@@ -19,21 +25,40 @@ def known(conn: sa.Connection, scope: Scope, chosen: sa.ColumnElement[bool]) -> 
     return set(conn.scalars(sa.select(events.c.id).where(events.c.agent == scope.agent, chosen)))
 
 
-def feed(conn: sa.Connection, scope: Scope, after: int, limit: int) -> list[Event]:
+def feed(conn: sa.Connection, scope: Scope, after: int, limit: int, read: Read = to_event) -> list[Event]:
     """The events numbered higher than `after`, the oldest of them first."""
     e = events.c
     rows = sa.select(events).where(e.agent == scope.agent, e.seq > after).order_by(e.seq).limit(limit)
-    return [to_event(row) for row in conn.execute(rows).mappings()]
+    return [read(row) for row in conn.execute(rows).mappings()]
 
 
-def about(conn: sa.Connection, scope: Scope, topic: str, limit: int) -> list[Event]:
+def about(conn: sa.Connection, scope: Scope, topic: str, limit: int, read: Read = to_event) -> list[Event]:
     """The newest events of a topic, the oldest of them first."""
     e = events.c
     rows = sa.select(events).where(e.agent == scope.agent, e.topic == topic).order_by(e.seq.desc()).limit(limit)
-    return [to_event(row) for row in reversed(conn.execute(rows).mappings().all())]
+    return [read(row) for row in reversed(conn.execute(rows).mappings().all())]
 
 
-def chosen(conn: sa.Connection, scope: Scope, these: sa.ColumnElement[bool]) -> list[Event]:
+def chosen(conn: sa.Connection, scope: Scope, these: sa.ColumnElement[bool], read: Read = to_event) -> list[Event]:
     """The chosen events, the oldest first; sorted here, since a database would rather read all in order."""
     rows = sa.select(events).where(events.c.agent == scope.agent, these)
-    return sorted((to_event(row) for row in conn.execute(rows).mappings()), key=lambda event: event.seq)
+    return sorted((read(row) for row in conn.execute(rows).mappings()), key=lambda event: event.seq)
+
+
+def changes(conn: sa.Connection, scope: Scope, after: int, limit: int) -> list[Change]:
+    """The memories that came and went after a number, the oldest first."""
+    m, t = memories.c, tombstones.c
+    came = sa.select(m.seq, m.id, m.created_at).where(m.agent == scope.agent, m.seq > after)
+    went = sa.select(t.seq, t.memory_id, t.at).where(t.agent == scope.agent, t.seq > after)
+    found = [
+        Change(seq, "stored", id, from_micros(at)) for seq, id, at in conn.execute(came.order_by(m.seq).limit(limit))
+    ]
+    gone = conn.execute(went.order_by(t.seq).limit(limit))
+    found += [Change(seq, "forgotten", id, from_micros(at)) for seq, id, at in gone]
+    return sorted(found)[:limit]
+
+
+def newest(conn: sa.Connection, scope: Scope) -> int:
+    """The number of the newest write of a scope that can be seen."""
+    tables = (memories, tombstones, events)
+    return max(conn.scalar(sa.select(sa.func.max(t.c.seq)).where(t.c.agent == scope.agent)) or 0 for t in tables)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from engram.errors import Conflict, NotFound, StoreClosed
-from engram.ids import Sources
-from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
+from engram.ids import EPOCH, Sources
+from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIndex, Receipt
+from engram.model.access import ApiKey
+from engram.model.audit import GENESIS
 from engram.ports import (
+    Change,
     Changes,
     Credit,
+    Deed,
     Entry,
     Event,
     Filter,
@@ -29,6 +33,7 @@ from engram.ports import (
     Spread,
     VectorStore,
 )
+from engram.stores import auditing
 from engram.stores.rules import (
     ENOUGH,
     MERGED,
@@ -49,7 +54,9 @@ from engram.stores.rules import (
     usefulness,
     vector_key,
 )
-from engram.words import normal_form, query_terms
+from engram.words import digest, normal_form, query_terms
+
+_GENESIS = auditing.to_entry(auditing.sealing(Deed(GENESIS, count=0), EPOCH).at(1, ""))
 
 
 @dataclass(slots=True)
@@ -79,6 +86,8 @@ class Room:
     events: dict[str, Event] = field(default_factory=dict)
     """By id, in the order of recording."""
     shown: dict[str, Shown] = field(default_factory=dict)
+    gone: list[Change] = field(default_factory=list)
+    """Memories that were forgotten, in that order."""
 
 
 class InMemoryStore:
@@ -93,6 +102,9 @@ class InMemoryStore:
         self._seq = 0
         self._embedder: str | None = None
         self._settings: dict[str, str] = {}
+        self._trail = [_GENESIS]
+        self._checkpoints: dict[int, Checkpoint] = {}
+        self._keys: dict[str, tuple[ApiKey, str]] = {}
         self._closed = False
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
@@ -107,7 +119,9 @@ class InMemoryStore:
                 for step in reversed(undo):
                     step()
                 raise
-            self._agents |= {scope.agent} if entries else set()
+            if entries:
+                self._agents.add(scope.agent)
+                self._note(auditing.wrote(scope, entries, receipts))
             return receipts
 
     def _add(self, scope: Scope, room: Room, entry: Entry, undo: list[Callable[[], object]]) -> Receipt:
@@ -176,6 +190,11 @@ class InMemoryStore:
                 found = [Match(row.memory.id, 0.0) for row in newest]
             return found[query.offset : query.offset + query.limit]
 
+    def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
+        """The id of every memory that passes, and its version."""
+        with self._lock:
+            return {id: row.memory.version for id, row in self._passing(scope, where).items()}
+
     def speakers(self, scope: Scope) -> list[str]:
         """Whose words are remembered."""
         with self._lock:
@@ -205,10 +224,16 @@ class InMemoryStore:
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them; unknown ids say so."""
         with self._lock:
-            return [self._forget(scope, self._room(scope), id) for id in ids]
+            receipts = [self._forget(scope, self._room(scope), id) for id in ids]
+            if ids:
+                self._note(auditing.forgot(scope, receipts))
+            return receipts
 
     def _forget(self, scope: Scope, room: Room, id: str) -> ForgetReceipt:
         receipt = self._remove(scope, room, id)
+        if receipt.forgotten:
+            self._seq += 1
+            room.gone.append(Change(self._seq, "forgotten", id, self._sources.now()))
         if receipt.removed.get("events"):
             self._append(room, [forgotten(id, self._seq + 1, self._sources.now())])
         return receipt
@@ -246,6 +271,7 @@ class InMemoryStore:
                 raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
             update = {name: value for name, value in _fields(changes).items() if value is not None}
             self._replace(row, annotated(row.memory, update))
+            self._note(auditing.annotated(scope, row.memory, changes))
             return row.memory
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
@@ -260,7 +286,9 @@ class InMemoryStore:
         """Keep what became of a recall and count it for each memory; `False` if that was done before."""
         with self._lock:
             room = self._room(scope)
-            if credit.id in room.credits or scope.agent not in self._agents:
+            fresh = credit.id not in room.credits and scope.agent in self._agents
+            self._note(auditing.credited(scope, credit, fresh))
+            if not fresh:
                 return False
             room.credits[credit.id] = credit
             for id, (helped, hindered) in credit.counts.items():
@@ -293,7 +321,9 @@ class InMemoryStore:
         """Keep events; for each, in order, `False` if there is one with its id already."""
         with self._lock:
             fresh = self._append(self._room(scope), events)
-            self._agents |= {scope.agent} if events else set()
+            if events:
+                self._agents.add(scope.agent)
+                self._note(auditing.recorded(scope, events, fresh))
             return fresh
 
     def _append(self, room: Room, events: Sequence[Event]) -> list[bool]:
@@ -304,6 +334,51 @@ class InMemoryStore:
                 self._seq += 1
                 room.events[event.id] = replace(event, seq=self._seq)
         return fresh
+
+    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Remove events by id, and say so to whoever has learned from them; how many there were."""
+        with self._lock:
+            room = self._room(scope)
+            gone = [room.events.pop(id) for id in dict.fromkeys(ids) if id in room.events]
+            for event in gone:
+                self._append(room, [forgotten(event.id, self._seq + 1, self._sources.now())])
+            if gone:
+                self._note(auditing.unrecorded(scope, gone))
+            return len(gone)
+
+    def unshow(self, scope: Scope, chosen: Callable[[Shown], bool]) -> int:
+        """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
+        with self._lock:
+            shown = self._room(scope).shown
+            gone = [id for id, each in shown.items() if chosen(each)]
+            for id in gone:
+                del shown[id]
+            return len(gone)
+
+    def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
+        """The memories of any scope that name one of these as a source."""
+        sought = frozenset(ids)
+        with self._lock:
+            return [
+                (scope, id)
+                for scope, room in self._rooms.items()
+                for id, row in room.rows.items()
+                if not sought.isdisjoint(row.memory.provenance.sources)
+            ]
+
+    def vacate(self, scope: Scope) -> Mapping[str, int]:
+        """Remove all that is kept of a scope; how many of each."""
+        with self._lock:
+            room = self._rooms.pop(scope, Room())
+            for row in room.rows.values():
+                for place, (_, vectors) in row.placed.items():
+                    self._vectors.remove(Shelf(scope, *place), vectors)
+            own = ":" + digest(scope.agent)
+            self._settings = {name: value for name, value in self._settings.items() if not name.endswith(own)}
+            gone = {"memories": len(room.rows), "events": len(room.events), "recall_events": len(room.credits)}
+            self._agents.discard(scope.agent)
+            self._note(Deed("destroy", agent=scope.agent, count=gone["memories"]))
+            return gone
 
     def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
@@ -323,6 +398,56 @@ class InMemoryStore:
             wanted = set(subjects)
             return [event for event in self._room(scope).events.values() if event.subject in wanted]
 
+    def changes(self, scope: Scope, after: int, limit: int) -> list[Change]:
+        """What came and went after a number, the oldest of it first."""
+        with self._lock:
+            room = self._room(scope)
+            came = [Change(row.seq, "stored", id, row.memory.created_at) for id, row in room.rows.items()]
+            return sorted(change for change in [*came, *room.gone] if change.seq > after)[:limit]
+
+    def newest(self, scope: Scope) -> int:
+        """The number of the newest write, of an event, too; 0 if there is none."""
+        with self._lock:
+            room = self._room(scope)
+            numbers = [row.seq for row in room.rows.values()] + [event.seq for event in room.events.values()]
+            return max([*numbers, *(change.seq for change in room.gone)], default=0)
+
+    def lag(self) -> int:
+        """Numbers show up in their order here."""
+        return 0
+
+    def add_key(self, key: ApiKey, hash: str) -> bool:
+        """Keep a key; `False` if its id is taken."""
+        self._guard()
+        with self._lock:
+            fresh = self._keys.setdefault(key.id, (key, hash)) == (key, hash)
+            self._note(Deed("key", target=key.id, count=int(fresh)))
+            return fresh
+
+    def key(self, id: str) -> tuple[ApiKey, str] | None:
+        """The key with this id and the hash of its secret, or `None`."""
+        self._guard()
+        return self._keys.get(id)
+
+    def keys(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        self._guard()
+        with self._lock:
+            return sorted((key for key, _ in self._keys.values()), key=lambda key: (key.created_at, key.id))
+
+    def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
+        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        self._guard()
+        with self._lock:
+            if revoked_at is not None:
+                self._note(Deed("key revoked", target=id, count=int(id in self._keys)))
+            if id not in self._keys:
+                return False
+            key, hash = self._keys[id]
+            told = {"revoked_at": key.revoked_at or revoked_at, "last_used": last_used or key.last_used}
+            self._keys[id] = (key.model_copy(update=told), hash)
+            return True
+
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
         self._guard()
@@ -337,7 +462,9 @@ class InMemoryStore:
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
         self._guard()
-        self._embedder = identity
+        with self._lock:
+            self._embedder = identity
+            self._note(Deed("setting", target="embedder"))
 
     def setting(self, name: str) -> str | None:
         """The value of a setting, or `None`."""
@@ -347,7 +474,10 @@ class InMemoryStore:
     def set_setting(self, name: str, value: str) -> None:
         """Keep a value, instead of the one that was there."""
         self._guard()
-        self._settings[name] = value
+        with self._lock:
+            self._settings[name] = value
+            if auditing.administrative(name):
+                self._note(Deed("setting", target=name))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
@@ -384,7 +514,10 @@ class InMemoryStore:
                     living[scope, id].append(placed)
             for (scope, id), several in living.items():
                 self._place(scope, self._room(scope).rows[id], several)
-            return sum(map(len, living.values()))
+            added = sum(map(len, living.values()))
+            if vectors:
+                self._note(auditing.embedded(vectors, added))
+            return added
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
@@ -397,6 +530,75 @@ class InMemoryStore:
                         _, keys = row.placed.pop(place)
                         self._vectors.remove(Shelf(scope, *place), keys)
                         gone += len(keys)
+            self._note(auditing.unembedded(keep, gone))
+            return gone
+
+    def _note(self, deed: Deed) -> None:
+        last = self._trail[-1]
+        row = auditing.sealing(deed, self._sources.now()).at(last.seq + 1, last.hash)
+        self._trail.append(auditing.to_entry(row))
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        """Put on record what no other call of the store does."""
+        self._guard()
+        auditing.refuse_unstorable(deeds)
+        with self._lock:
+            for deed in deeds:
+                self._note(deed)
+
+    def head(self) -> AuditEntry | None:
+        """The newest entry."""
+        self._guard()
+        return self._trail[-1]
+
+    def trail(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        agent: str | None = None,
+        grant: str | None = None,
+        since: datetime | None = None,
+        newest: bool = False,
+    ) -> list[AuditEntry]:
+        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        self._guard()
+        with self._lock:
+            found = [
+                entry
+                for entry in self._trail
+                if entry.seq > after
+                and agent in {None, entry.agent}
+                and grant in {None, entry.grant}
+                and (since is None or entry.at >= since)
+            ]
+        return found[max(0, len(found) - limit) :] if newest else found[:limit]
+
+    def checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        self._guard()
+        with self._lock:
+            fresh = checkpoint.seq not in self._checkpoints
+            if fresh:
+                self._checkpoints[checkpoint.seq] = checkpoint
+                self._note(auditing.checked(checkpoint))
+            return fresh
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """All checkpoints, in order."""
+        self._guard()
+        with self._lock:
+            return [self._checkpoints[seq] for seq in sorted(self._checkpoints)]
+
+    def prune(self, through: int) -> int:
+        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        self._guard()
+        with self._lock:
+            if through not in self._checkpoints:
+                raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+            gone = sum(entry.seq <= through for entry in self._trail)
+            self._note(auditing.pruned(self._checkpoints[through], gone))
+            self._trail = [entry for entry in self._trail if entry.seq > through]
             return gone
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,13 +31,13 @@ from engram.errors import (
     Unsupported,
 )
 from engram.ids import Sources, micros
-from engram.ports import Glimpse, Match, Placed, Query, Scope, Spread, VectorStore
-from engram.stores import surveys
+from engram.ports import Cipher, Glimpse, Match, Placed, Query, Scope, Shelf, Spread, VectorStore
+from engram.stores import auditing, surveys
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
 from engram.stores.rules import ENOUGH, nearest, vector_key
-from engram.stores.schema import REVISION, PgVector, memories, memory_index
-from engram.stores.sql import LATER, WRITE, SqlStore, storable
+from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
+from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, sound, storable
 from engram.words import K1, B, digest
 
 R = TypeVar("R")
@@ -47,9 +48,27 @@ MAX_COUNTED = 255  # and keeps no more places of a term
 MAX_INDEXED_DIM = 2000
 EXACT_BELOW = 20_000  # up to so many vectors in a scope a scan is quick, and finds everything
 PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds, before a write or a read is tried again
+MAX_DIM = 16_000
 LOCK = 0x454E4752
+AUDIT_LOCK = LOCK + 1
 OLDEST_PGVECTOR = (0, 8)  # it goes on searching until enough passed the filter
 OUTBOX = "engram_outbox"
+VECTORS_EPOCH = PUSHED + "epoch"
+GUARDS = {
+    "memories": "left(content, 3) = 'v1.'",
+    "memory_evidence": "left(detail, 3) = 'v1.'",
+    "recall_events": "left(replace(detail, '\"helped\":null ', ''), 3) = 'v1.'",
+    "events": "left(body, 3) = 'v1.'",
+}
+"""What a sealed row looks like; others are refused, whoever writes them."""
+_NEAR_INDEXES = sa.text(
+    "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'memory_index' "
+    "AND starts_with(indexname, 'near_')"
+)
+_CONSTRAINT = sa.text("SELECT 1 FROM pg_constraint WHERE conname = :name AND conrelid = to_regclass(:table)")
+_SET = sa.text(
+    "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+).execution_options(**LATER)
 
 _NUMBER = sa.text("SELECT nextval('engram_seq') FROM generate_series(1, :count)")
 _ENROL = sa.text(
@@ -76,6 +95,20 @@ _TAKEN_ID = sa.text(
     "AND conrelid = to_regclass(quote_ident(:schema) || '.' || quote_ident(:table)) "
     "AND coalesce(pg_partition_root(conrelid), conrelid) = to_regclass('memories')"
 )
+
+_TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(:lock)").execution_options(**LATER)
+# Sealed by the server, so that nobody waits for us while we hold the end of the trail. A statement of its own after
+# the lock, since it sees what was committed when it begins.
+_CHAIN = sa.text(
+    """
+INSERT INTO audit (seq, at, actor, principal, action, agent, target, grant_id, count, detail, prev, hash)
+SELECT place.seq, :at, :actor, :principal, :action, :agent, :target, :grant_id, :count, :detail, place.prev,
+       encode(sha256(convert_to(concat(CAST(:before AS text), place.prev, CAST(:middle AS text), place.seq,
+                                       CAST(:after AS text)), 'UTF8')), 'hex')
+FROM (SELECT coalesce(max(seq), 0) + 1 AS seq,
+             coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), '') AS prev FROM audit) AS place
+"""
+).execution_options(**LATER)
 
 # Every row that holds a term of the query is among the hits, so counting them there gives the exact document
 # frequency in this scope. Filters come after: they do not change how rare a word is.
@@ -126,14 +159,22 @@ class PostgresStore(SqlStore):
         pool_size: int = 8,
         max_overflow: int = 24,
         remote: VectorStore | None = None,
+        cipher: Cipher | None = None,
+        encryption: str = "none",
+        opened: VectorStore | None = None,
     ) -> None:
         self.url = _parsed(url).set(drivername="postgresql+psycopg")
         self._busy_seconds = busy_seconds
         self._indexed: set[tuple[str, str, int]] = set()
         self._wanted: set[tuple[str, str, int]] = set()
-        super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources, remote)
+        self._opened_vectors = opened
+        self._marks: dict[Shelf, tuple[str, int, set[tuple[str, int]]]] = {}
+        self._syncing = threading.Lock()
+        engine = self._make_engine(durable, busy_seconds, pool_size, max_overflow)
+        super().__init__(engine, sources, remote, cipher=cipher)
         try:
             self._prepare()
+            self._unlock(self._name, encryption)
         except BaseException:
             self._engine.dispose()
             raise
@@ -217,7 +258,7 @@ class PostgresStore(SqlStore):
                         return done[-1][1]
                     done.clear()
                     result = work(conn)
-                    counts = self._write_touches(conn)
+                    counts = self._finish(conn)
                     done.append((str(conn.scalar(_THIS)), result))
             except (Conflict, _TryAgain):  # all of it was undone
                 self._count(counts)
@@ -246,6 +287,15 @@ class PostgresStore(SqlStore):
     def _enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
         at = micros(self._sources.now())
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
+
+    def _chain(self, conn: sa.Connection, entries: Sequence[auditing.Sealing]) -> None:
+        self._enter(conn, None)  # the entry before may be anybody's
+        conn.execute(_TAKE_TURN, {"lock": AUDIT_LOCK})
+        for entry in entries:
+            conn.execute(_CHAIN, entry.row | {"before": entry.before, "middle": entry.middle, "after": entry.after})
+
+    def _as_keeper(self, conn: sa.Connection) -> None:
+        _as_owner(conn)
 
     def _flush(self) -> None:
         self._transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
@@ -319,6 +369,8 @@ class PostgresStore(SqlStore):
     # Vectors -----------------------------------------------------------------------------------------
 
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        if self._sealer is not None:
+            return self._by_opened_vector(conn, scope, near, query)
         v = memory_index.c
         here = (v.agent == scope.agent, v.namespace == near.namespace, v.embedder == near.embedder)
         some = sa.select(v.memory_id).where(*here).limit(EXACT_BELOW + 1).subquery()
@@ -367,7 +419,72 @@ class PostgresStore(SqlStore):
         matches = [Match(vector_key(id, passage), min(1.0, max(0.0, 1.0 - far))) for id, passage, far in rows]
         return sorted(matches, key=lambda match: -match.score)
 
+    def _by_opened_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        """The server cannot compare what is sealed, so that it is compared in this process."""
+        if self._opened_vectors is None:
+            raise Unsupported("sealed vectors are searched in this process, which was given nothing to do it with")
+        shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
+        search = partial(self._opened_vectors.search, shelf, near.vector)
+        kept, everything = list[Match](), False
+        with self._syncing:
+            self._sync(conn, self._opened_vectors, shelf)
+            if query.among is None:
+                found, everything = nearest(search, wanted, wanted * ENOUGH)
+                allowed = self._allowed(conn, scope, query, [match.id for match in found])
+                kept = [match for match in found if match.id in allowed]
+            if len(kept) < wanted and not everything:
+                among = self._passing_keys(conn, shelf, query)
+                kept, _ = nearest(partial(search, among=among), wanted, wanted * ENOUGH)
+        return kept[query.offset : wanted]
+
+    def _sync(self, conn: sa.Connection, opened: VectorStore, shelf: Shelf) -> None:
+        """Take over what this and other processes wrote since the shelf was last looked at."""
+        epoch = conn.scalar(sa.select(settings.c.value).where(settings.c.name == VECTORS_EPOCH)) or ""
+        mark = self._marks.get(shelf)
+        if mark is None or mark[0] != epoch:
+            opened.clear(shelf)
+            mark = (epoch, 0, set())
+        _, last, seen = mark
+        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
+        here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > last - self._overlap)
+        went = [row for row in conn.execute(graves) if (row.memory_id, row.seq) not in seen]
+        opened.remove(shelf, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
+        new = sa.select(memory_index).where(*here, v.seq > last - self._overlap).order_by(v.seq)
+        came = [self._readable(conn, row) for row in conn.execute(new) if (row.memory_id, row.seq) not in seen]
+        for which, matrix in sound([row.dim for row in came], [row.vector for row in came]):
+            opened.add(shelf, [vector_key(came[n].memory_id, came[n].passage) for n in which], matrix)
+        news = {(row.memory_id, row.seq) for row in came} | {(row.memory_id, row.seq) for row in went}
+        newest = max([last, *(seq for _, seq in news)])
+        seen = {(id, seq) for id, seq in seen | news if seq > newest - self._overlap}
+        self._marks[shelf] = (epoch, newest, seen)
+
+    def _after_fork(self) -> None:
+        self._syncing = threading.Lock()
+        super()._after_fork()
+
+    def _packed(self, vector: bytes) -> bytes:
+        """As a vector that means nothing: pgvector holds numbers only, of which two bytes make one without loss."""
+        padded = vector + bytes(len(vector) % 2)
+        numbers = np.frombuffer(padded, dtype="<u2").astype("<f4")
+        if len(numbers) >= MAX_DIM:
+            raise InvalidInput(f"a sealed vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
+        return np.concatenate([np.array([len(vector) % 2], dtype="<f4"), numbers]).tobytes()
+
+    def _unpacked(self, vector: bytes) -> bytes:
+        numbers = np.frombuffer(vector, dtype="<f4")
+        if not len(numbers) or not np.all((numbers >= 0) & (numbers < 2**16) & (numbers == np.floor(numbers))):
+            return b""
+        data = numbers[1:].astype("<u2").tobytes()
+        return data[: len(data) - int(numbers[0])]
+
+    def _vectors_went(self, conn: sa.Connection) -> None:
+        if self._sealer is not None:  # no number tells which; everybody has to read them anew
+            conn.execute(_SET, {"name": VECTORS_EPOCH, "value": self._sources.new_id()})
+
     def _vectors_came(self, rows: Sequence[Row]) -> None:
+        if self._sealer is not None:
+            return
         shelves = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
         self._wanted |= shelves - self._indexed
 
@@ -397,6 +514,24 @@ class PostgresStore(SqlStore):
                 conn.exec_driver_sql(make.replace("%", "%%"))
 
     # Keeping the database well -----------------------------------------------------------------------
+
+    def _guard_rows(self, conn: sa.Connection) -> None:
+        _as_owner(conn)
+        for name in conn.scalars(_NEAR_INDEXES).all():  # sealed vectors have other lengths
+            conn.exec_driver_sql(f'DROP INDEX "{name}"')
+        for table, sealed in GUARDS.items():
+            name = f"sealed_{table}"
+            if conn.scalar(_CONSTRAINT, {"name": name, "table": table}) is None:
+                conn.exec_driver_sql(f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({sealed}) NOT VALID")
+
+    def _scrub(self) -> None:
+        """Rewrite the tables; the server's log and its backups are its own."""
+        with self._engine.connect() as conn:
+            raw: Any = conn.connection.driver_connection
+            raw.execute("SELECT set_config('role', 'none', false), set_config('statement_timeout', '0', false)")
+            for table in (*GUARDS, "memory_index", "memory_words", "memory_tags", "memory_keys", "settings"):
+                raw.execute(f"VACUUM FULL {table}")
+            conn.invalidate()  # with its rights and limits
 
     def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
         facts = conn.execute(
@@ -461,7 +596,8 @@ def open_store(location: str, vectors: VectorStore, sources: Sources, options: M
         if not value.isdecimal():
             raise InvalidInput(f"{name} must be a whole number, not {value!r}")
     plain = url.difference_update_query(own).render_as_string(hide_password=False)
-    return PostgresStore(plain, sources, **{**options, **{name: int(value) for name, value in own.items()}})
+    given = {**options, **{name: int(value) for name, value in own.items()}}
+    return PostgresStore(plain, sources, **given, opened=vectors)
 
 
 def _parsed(location: str) -> sa.URL:

@@ -61,12 +61,17 @@ def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
 
 def seal(row: Mapping[Any, Any]) -> str:
     """The digest of everything a row keeps."""
-    return digest(*(repr(row[name]) for name in _SEALED))
+    return digest(*memory_parts(row))
 
 
-def to_memory(row: Mapping[Any, Any]) -> Memory:
-    """The memory a row keeps. Raises `StoreCorrupt` when the row is not what was written."""
-    if row["digest"] != seal(row):
+def memory_parts(row: Mapping[Any, Any]) -> list[str]:
+    """Everything that the digest of a memory's row covers."""
+    return [repr(row[name]) for name in _SEALED]
+
+
+def to_memory(row: Mapping[Any, Any], *, verified: bool = False) -> Memory:
+    """The memory a row keeps. Raises `StoreCorrupt` when the row is not what was written, if that is not known."""
+    if not verified and row["digest"] != seal(row):
         raise StoreCorrupt(
             f"memory {row['id']} of {row['agent']} is damaged; `engram db check` shows what else is, "
             "and `engram db restore` brings back a backup"
@@ -123,12 +128,17 @@ def to_event_row(scope: Scope, event: Event, seq: int) -> Row:
 
 def seal_event(row: Mapping[Any, Any]) -> str:
     """The digest of everything that the row of an event keeps."""
-    return digest(*(repr(row[name]) for name in _SEALED_EVENT))
+    return digest(*event_parts(row))
 
 
-def to_event(row: Mapping[Any, Any]) -> Event:
-    """The event a row keeps. Raises `StoreCorrupt` when the row is not what was written."""
-    if row["digest"] != seal_event(row):
+def event_parts(row: Mapping[Any, Any]) -> list[str]:
+    """Everything that the digest of an event's row covers."""
+    return [repr(row[name]) for name in _SEALED_EVENT]
+
+
+def to_event(row: Mapping[Any, Any], *, verified: bool = False) -> Event:
+    """The event a row keeps. Raises `StoreCorrupt` when the row is not what was written, if that is not known."""
+    if not verified and row["digest"] != seal_event(row):
         raise StoreCorrupt(
             f"an event of {row['agent']} is damaged; `engram db check` shows what else is, "
             "and `engram db restore` brings back a backup"

@@ -206,7 +206,8 @@ events = sa.Table(
 audit = sa.Table(
     "audit",
     metadata,
-    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    # SQLite keeps a table in the order of an INTEGER key, and needs no other index for it.
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
     sa.Column("at", _Time, nullable=False),
     sa.Column("actor", sa.Text, nullable=False),
     sa.Column("principal", sa.Text, nullable=False),
@@ -219,7 +220,13 @@ audit = sa.Table(
     sa.Column("prev", _Name, nullable=False),
     sa.Column("hash", _Name, nullable=False),
     sa.Index("audit_by_agent", "agent", "seq"),
-    sa.Index("audit_by_grant", "grant_id", "seq"),
+    sa.Index(
+        "audit_by_grant",
+        "grant_id",
+        "seq",
+        sqlite_where=sa.text("grant_id <> ''"),
+        postgresql_where=sa.text("grant_id <> ''"),
+    ),
 )
 
 audit_checkpoints = sa.Table(

@@ -32,10 +32,24 @@ from engram.errors import (
 )
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory
-from engram.ports import Filter, Glimpse, Match, Placed, Problem, Query, Scope, Shelf, Spread, VectorStore, unstorable
-from engram.stores import surveys
+from engram.ports import (
+    Cipher,
+    Deed,
+    Filter,
+    Glimpse,
+    Match,
+    Placed,
+    Problem,
+    Query,
+    Scope,
+    Shelf,
+    Spread,
+    VectorStore,
+    unstorable,
+)
+from engram.stores import auditing, sealing, surveys
+from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
 from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
-from engram.stores.rows import to_memory
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, sound, storable
@@ -50,12 +64,15 @@ OLDEST_SQLITE = (3, 35, 0)
 WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
+READERS_SECONDS = 2.0
+"""So long whoever removes something for good waits for those who still read."""
 CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
 _COUNTER = "SELECT epoch, seq FROM counter"
+_CRYPT = "SELECT value FROM settings WHERE name = :name"
 # Named first, a list is gone through in its order; in a condition, SQLite would make an index of it first.
 _SOURCE = "json_each(:listed) j CROSS JOIN memories m"
 _SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END, m.valid_until"
@@ -86,6 +103,11 @@ _MEMORY = [column.name for column in HYDRATE.selected_columns]
 _LISTED = "memories.agent = :agent AND memories.id IN (SELECT value FROM json_each(:listed))"
 _MEMORIES = f"{HYDRATE} WHERE {_LISTED}"
 _EPOCH = sa.text("UPDATE counter SET epoch = :epoch")
+_HEAD = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+_ENTRY = (
+    "INSERT INTO audit (seq, at, actor, principal, action, agent, target, grant_id, count, detail, prev, hash) VALUES "
+    "(:seq, :at, :actor, :principal, :action, :agent, :target, :grant_id, :count, :detail, :prev, :hash)"
+)
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
@@ -112,23 +134,28 @@ class SqliteStore(SqlStore):
         durable: bool = True,
         busy_seconds: float = 30.0,
         remote: VectorStore | None = None,
+        cipher: Cipher | None = None,
+        encryption: str = "none",
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
         self.path = path
+        self._driver = driver_for(path, cipher, encryption)
         self._vectors = vectors
         self._words = FtsWords()
         self._durable, self._busy_seconds = durable, busy_seconds
         self._log_limit = CHECKPOINT_BYTES
+        self._full_log = False  # whether it may still have what is to be unreadable
         self._marks: dict[Shelf, tuple[str, int]] = {}
         self._long: dict[Shelf, dict[str, int]] = {}  # the last passage of each memory that has more than one
         self._syncing = threading.Lock()
         self._held = threading.local()
-        fresh = _inspect(path)
+        fresh = _inspect(path, self._driver)
         self._read_only = not fresh and not _writable(path)
-        super().__init__(self._make_engine(), sources, remote)
+        super().__init__(self._make_engine(), sources, remote, cipher=cipher)
         try:
             self._prepare()
+            self._unlock(str(path), encryption)
             self._keep_reserve()
         except BaseException:
             self._engine.dispose()
@@ -140,12 +167,12 @@ class SqliteStore(SqlStore):
         pool: dict[str, Any] = {"poolclass": sa.pool.QueuePool, "pool_size": 4, "max_overflow": 124}
         if self._read_only:
             pool = {"poolclass": sa.pool.NullPool}  # each read finds out anew whether somebody writes
-        engine = sa.create_engine("sqlite://", creator=self._connect, **pool)
+        engine = sa.create_engine("sqlite://", creator=self._connect, module=self._driver.module, **pool)
         sa.event.listen(engine, "begin", _begin)
         return engine
 
-    def _connect(self) -> sqlite3.Connection:
-        conn = sqlite3.connect(
+    def _connect(self) -> Any:
+        conn = self._driver.connect(
             _reading(self.path) if self._read_only else f"file:{_address(self.path)}?mode=rwc",
             uri=True,
             timeout=self._busy_seconds,
@@ -157,7 +184,7 @@ class SqliteStore(SqlStore):
         conn.execute("PRAGMA trusted_schema = OFF")
         conn.execute("PRAGMA cell_size_check = ON")
         conn.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-        if sqlite3.sqlite_version_info < WAL_RESET_FIXED:
+        if self._driver.version < WAL_RESET_FIXED:
             conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` does it instead
         conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
         conn.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
@@ -227,6 +254,10 @@ class SqliteStore(SqlStore):
         last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
         return list(range(last - count + 1, last + 1))
 
+    def _chain(self, conn: sa.Connection, entries: Sequence[auditing.Sealing]) -> None:
+        with self._wrapped():
+            chain(conn.connection.driver_connection, entries)
+
     def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         self._words.index(conn, rows)
 
@@ -263,11 +294,15 @@ class SqliteStore(SqlStore):
     def speakers(self, scope: Scope) -> list[str]:
         """Whose words are remembered; the first few hundred, if there are more."""
         asked = {"agent": scope.agent, "most": surveys.MOST_SPEAKERS}
-        return self._look(scope, lambda conn: [name for (name,) in fetch(conn, _SPEAKERS, asked)])
+
+        def look(conn: sa.Connection) -> list[str]:
+            return self._named(conn, scope, [name for (name,) in fetch(conn, _SPEAKERS, asked)])
+
+        return self._look(scope, look)
 
     def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
         asked = {"agent": scope.agent, "listed": json.dumps(storable(ids))}
-        return (to_memory(dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
+        return (self._memory(conn, dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
 
     def _holders(self, moment: _Moment, terms: Sequence[str]) -> Mapping[str, int]:
         key = tuple(terms)
@@ -332,11 +367,12 @@ class SqliteStore(SqlStore):
         v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
         gone = sa.select(t.memory_id, t.passages).where(t.agent == agent, t.seq > mark[1])
         self._vectors.remove(shelf, [vector_key(id, n) for id, passages in conn.execute(gone) for n in range(passages)])
-        new = sa.select(v.memory_id, v.passage, v.dim, v.vector).where(
+        columns = (v.memory_id, v.passage, v.seq, v.dim, v.vector) if self._sealer is None else (memory_index,)
+        new = sa.select(*columns).where(
             v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
         )
         for page in conn.execute(new).partitions(PAGE):
-            ids, passages, dims, vectors = zip(*page, strict=True)
+            ids, passages, _, dims, vectors = zip(*(self._readable(conn, row) for row in page), strict=True)
             for which, matrix in sound(dims, vectors):
                 self._vectors.add(shelf, [vector_key(ids[n], passages[n]) for n in which], matrix)
             long = self._long.setdefault(shelf, {})
@@ -349,10 +385,12 @@ class SqliteStore(SqlStore):
 
     def _after_write(self) -> None:
         """Carry a long log over into the file, so that it can begin anew."""
+        if self._full_log and self._empty_log(0):
+            return
         size = _size(_beside(self.path, "-wal"))
         if size < CHECKPOINT_BYTES:
             self._log_limit = CHECKPOINT_BYTES
-        if sqlite3.sqlite_version_info >= WAL_RESET_FIXED or size < self._log_limit:
+        if self._driver.version >= WAL_RESET_FIXED or size < self._log_limit:
             return
         self._log_limit = size + CHECKPOINT_BYTES // 4  # a reader may hold it up; do not try at every write
         try:
@@ -384,6 +422,32 @@ class SqliteStore(SqlStore):
             self._keep_reserve()
             return receipts
 
+    def scrub(self) -> bool:
+        """Make what was removed unreadable in the file and its log; `False` if that has to wait for a reader.
+
+        The pages themselves are overwritten as rows go; only the word index keeps deleted words until it is merged,
+        and the log what was in the pages before.
+        """
+        if self._read_only:
+            return True
+        try:
+            with self._write(None) as conn:
+                conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('optimize')"))
+        except StoreFull as error:
+            _log.warning("what was removed stays in the word index until there is space: %s", error)
+            return False
+        return self._empty_log(READERS_SECONDS)
+
+    def _empty_log(self, seconds: float) -> bool:
+        """Carry the whole log over into the file; whether nobody who reads from it held that up."""
+        try:
+            with self._wrapped(), closing(self._connect()) as conn:
+                conn.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+                self._full_log = bool(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        except (StoreBusy, StoreFull):
+            self._full_log = True
+        return not self._full_log
+
     def _keep_reserve(self) -> None:
         """Hold some space back: SQLite needs room to write even when it deletes."""
         reserve = _beside(self.path, "-reserve")
@@ -399,7 +463,8 @@ class SqliteStore(SqlStore):
             "path": str(self.path),
             "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
             "schema": _version(conn),
-            "sqlite": sqlite3.sqlite_version,
+            "sqlite": self._driver.module.sqlite_version,
+            "encryption": "file" if self._driver.key else "none" if self._sealer is None else "fields",
             "durable": "yes" if self._durable else "no",
             "read_only": "yes" if self._read_only else "no",
         }
@@ -409,6 +474,10 @@ class SqliteStore(SqlStore):
         problems = []
         try:
             with self._read(None) as conn:
+                if self._driver.key is not None:  # what cannot be decrypted cannot be looked into, either
+                    problems = [Problem("file", said) for (said,) in fetch(conn, "PRAGMA cipher_integrity_check", {})]
+                if problems:
+                    return problems
                 for (said,) in conn.execute(sa.text("PRAGMA integrity_check")):
                     if said != "ok":
                         problems.append(Problem("file", said))
@@ -433,13 +502,13 @@ class SqliteStore(SqlStore):
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Write a consistent copy while others go on reading and writing; all or nothing."""
         self._guard()
-        _inspect(target)
+        _inspect(target, self._driver)
         if _beside(target, "-wal").exists() or target.resolve() == self.path.resolve():
             raise InvalidInput(f"{target} is a database in use; give the backup a name of its own")
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         try:
-            with self._wrapped(), closing(self._connect()) as source, closing(sqlite3.connect(partial)) as copy:
+            with self._wrapped(), closing(self._connect()) as source, closing(self._driver.connect(partial)) as copy:
                 source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
                 source.execute("SELECT * FROM counter").fetchall()
                 source.backup(copy, pages=1024, progress=_steps(progress))
@@ -452,6 +521,32 @@ class SqliteStore(SqlStore):
         make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
         conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
         conn.exec_driver_sql(make)
+
+    def _guard_rows(self, conn: sa.Connection) -> None:
+        for guard in sealing.guards():
+            conn.exec_driver_sql(guard)
+
+    def encryption(self) -> Mapping[str, str | int]:
+        """How the database is encrypted, and with how many keys."""
+        if self._driver.key is None or self._cipher is None:
+            return super().encryption()
+        return {"mode": "file", "master": self._cipher.identity}
+
+    def _scrub(self) -> None:
+        # FTS5 keeps deleted words until it merges; it is made anew, and the freed pages leave the file with the rest.
+        with self._write(None) as conn:
+            conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('rebuild')"))
+        self._engine.dispose()
+        with self._wrapped(), closing(self._connect()) as conn:
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            conn.execute("VACUUM")
+            busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreBusy(f"another process reads {self.path}; close it, and start `engram crypt init` again")
+
+    def _crypt(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
+        found = fetch(conn, _CRYPT, {"name": sealing.CRYPT})
+        return found[0][0] if found else None
 
     def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
         return self._words.marks(conn)
@@ -493,14 +588,24 @@ class _Wrapped:
 
     def __init__(self, store: SqliteStore) -> None:
         self._path = store.path
+        self._errors = (sqlite3.Error, store._driver.module.Error)
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        if isinstance(cause, sqlite3.Error):
+        if isinstance(cause, self._errors):
             raise _translate(self._path, cause) from error
+
+
+def chain(raw: Any, entries: Sequence[auditing.Sealing]) -> None:
+    """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
+    last, prev = raw.execute(_HEAD).fetchone() or (0, "")
+    for seq, entry in enumerate(entries, last + 1):
+        row = entry.at(seq, prev)
+        raw.execute(_ENTRY, row)
+        prev = row["hash"]
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> SqliteStore:
@@ -510,36 +615,48 @@ def open_store(location: str, vectors: VectorStore, sources: Sources, options: M
     return SqliteStore(Path(location).expanduser(), vectors, sources, **options)
 
 
-def restore(backup: Path, target: Path, sources: Sources, progress: Callable[[int, int], None] | None = None) -> None:
+def restore(
+    backup: Path,
+    target: Path,
+    sources: Sources,
+    progress: Callable[[int, int], None] | None = None,
+    cipher: Cipher | None = None,
+) -> None:
     """Make `target` what `backup` is, in one step that other processes see whole or not at all."""
-    if _inspect(backup):
+    driver = driver_for(backup, cipher, "none")
+    if _inspect(backup, driver):
         raise NotAnEngramDatabase(f"{backup} is empty; give a file that `engram db backup` wrote")
-    _inspect(target)
+    same = driver_for(target, cipher, "none") == driver or not _size(target)
+    if not same:  # one of them is encrypted as a whole, and its pages mean nothing to the other
+        raise Conflict(f"{target} is not encrypted like {backup}; move it away, or restore to another file")
+    _inspect(target, driver)
     renewed = _beside(target, "-restoring")
     try:
-        with closing(sqlite3.connect(_reading(backup), uri=True)) as source, closing(sqlite3.connect(renewed)) as new:
+        with closing(driver.connect(_reading(backup), uri=True)) as source, closing(driver.connect(renewed)) as new:
             if source.execute("PRAGMA quick_check").fetchone() != ("ok",):
                 raise StoreCorrupt(f"{backup} is damaged; use another backup")
             _refuse_newer(backup, source.execute("SELECT version_num FROM alembic_version").fetchone()[0])
             source.backup(new)
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
+            if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
+                chain(new, [auditing.sealing(Deed("restore", target=backup.name), sources.now())])
             new.commit()
             try:
-                with closing(sqlite3.connect(target, timeout=30)) as copy:
+                with closing(driver.connect(target, timeout=30)) as copy:
                     new.backup(copy, pages=-1, progress=_steps(progress))
                     copy.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.DatabaseError as error:
+            except driver.module.DatabaseError as error:
                 if not isinstance(_translate(target, error), StoreCorrupt):
                     raise
                 _replace(new, renewed, target)  # what is there is too damaged to be written to
-    except sqlite3.Error as error:
+    except driver.module.Error as error:
         raise _translate(target, error) from error
     finally:
         _remove(renewed)
 
 
-def _replace(new: sqlite3.Connection, renewed: Path, target: Path) -> None:
+def _replace(new: Any, renewed: Path, target: Path) -> None:
     new.close()
     _remove(target)
     renewed.replace(target)
@@ -571,7 +688,23 @@ def _begin(conn: sa.Connection) -> None:
         fetch(conn, "BEGIN", {})
 
 
-def _inspect(path: Path) -> bool:
+def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
+    """What can read a file: its beginning tells whether all of it is encrypted; a new one becomes as it is wanted."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(len(MAGIC))
+    except (OSError, ValueError):  # `_inspect` says what is wrong with it
+        header = b""
+    if cipher is None or header == MAGIC or (not header and encryption != "file"):
+        if encryption == "file" and header == MAGIC:
+            raise StoreError(f"{path} is not encrypted as a whole; `engram crypt init --mode file` does that")
+        if encryption == "file" and cipher is None:
+            raise StoreError("to encrypt, a key is needed; `engram crypt init --mode file` makes one")
+        return PLAIN
+    return whole_file(cipher.derive(PURPOSE))
+
+
+def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
     """Whether the file is new, without touching it. Raises if it belongs to another program."""
     if "\x00" in str(path):
         raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
@@ -588,14 +721,37 @@ def _inspect(path: Path) -> bool:
         raise StoreError(f"{path} cannot be read: {error.strerror}; check its permissions") from error
     if not header:
         return True
+    if driver.key is not None:
+        _try_key(path, driver)
+        return False
     foreign = NotAnEngramDatabase(f"{path} is not an Engram database; it was not touched. Name another file")
     if not header.startswith(MAGIC):
-        raise foreign
+        raise NotAnEngramDatabase(
+            f"{path} is not an Engram database; it was not touched. Name another file, or, if it is encrypted, "
+            "give its key by the setting `key_file`"
+        )
     if int.from_bytes(header[68:72], "big") == APPLICATION_ID:
         return False
     if _has_tables(path):
         raise foreign
     return True
+
+
+def _try_key(path: Path, driver: Driver) -> None:
+    """Raises unless this is the key of a whole file of ours."""
+    try:
+        with closing(driver.connect(_reading(path), uri=True)) as conn:
+            mark = conn.execute("PRAGMA application_id").fetchone()
+            conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except driver.module.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise _translate(path, error) from error
+        raise NotAnEngramDatabase(
+            f"{path} is encrypted with another key, or is not an Engram database; it was not touched. "
+            "Check the setting `key_file`"
+        ) from error
+    if mark != (APPLICATION_ID,):
+        raise NotAnEngramDatabase(f"{path} is not an Engram database; it was not touched. Name another file")
 
 
 def _address(path: Path) -> str:
@@ -659,6 +815,8 @@ def _translate(path: Path, error: BaseException | None) -> EngramError:
         return StoreFull(f"the disk that holds {path} is full; free some space and try again. Nothing was lost")
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}:
         return StoreReadOnly(f"{path} cannot be written ({error}); check the permissions of the file and its folder")
+    if code == sqlite3.SQLITE_CONSTRAINT and sealing.GUARDED in str(error):
+        return StoreError(f"{path} was encrypted meanwhile; open it again with its key")
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"what was to be stored in {path} is there already ({error}); nothing of it was stored")
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:

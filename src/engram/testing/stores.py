@@ -27,6 +27,7 @@ from engram.ports import (
     Query,
     Scope,
     Surveys,
+    Versions,
 )
 from engram.testing.events import EventsContract
 from engram.testing.making import EMBEDDER, START, Maker, passages, placed
@@ -783,6 +784,20 @@ class MemoryStoreContract(EventsContract):
         assert changed == known.model_copy(update=expected | {"version": 2})
         assert store.get(ALICE, [known.id]) == [changed]
         assert annotates.annotate(ALICE, known.id, Changes(), None).version == 3
+
+    def test_versions_tell_what_came_changed_and_went(self, store: MemoryStore, make: Maker) -> None:
+        versions, annotates = _ability(store, Versions), _ability(store, Annotates)  # type: ignore[type-abstract]
+        where = Filter(tags=frozenset({"fact"}))
+        assert versions.versions(ALICE, where) == {}
+        first, second, _ = _store(store, [make.fact(f"fact {n}", tags=["fact"] if n < 2 else []) for n in range(3)])
+        assert versions.versions(ALICE, where) == {first.id: 1, second.id: 1}
+        annotates.annotate(ALICE, first.id, Changes(confidence=0.5), None)
+        store.add(ALICE, [make.fact("fact 1", tags=["fact"])])
+        assert versions.versions(ALICE, where) == {first.id: 2, second.id: 2}
+        store.forget(ALICE, [first.id])
+        assert versions.versions(ALICE, where) == {second.id: 2}
+        assert versions.versions(BOB, where) == {}
+        assert len(versions.versions(ALICE, Filter())) == 2
 
     def test_searches_follow_an_annotation(self, store: MemoryStore, make: Maker) -> None:
         annotates = _ability(store, Annotates)  # type: ignore[type-abstract]

@@ -49,6 +49,11 @@ class RedisExpiring:
         commands = [("DEL", *some) for some in chunks(self._names(scope, keys))]
         return sum(self._server.ask(*commands)) if commands else 0
 
+    def clear(self, scope: Scope) -> int:
+        """Remove every value of a scope; how many there were."""
+        (start,) = self._names(scope, [""])
+        return self._server.remove(start.decode())
+
     def close(self) -> None:
         """Let go of all connections; calling it twice is harmless."""
         self._server.close()

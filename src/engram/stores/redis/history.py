@@ -35,6 +35,17 @@ class History:
         reads = [("HMGET", keys.events, *some) for some in chunks(ids)]
         return self._transactions.write(scope, reads, plan, renews=True, numbers=len(ids))
 
+    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
+        keys, chosen = self._transactions.keys(scope), list(dict.fromkeys(ids))
+        if not chosen:
+            return 0
+
+        def plan(batch: Batch, _: list[Any]) -> int:
+            return self._transactions.unrecord(batch, keys, chosen)
+
+        return self._transactions.write(scope, [], plan, numbers=len(chosen))
+
     def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
         keys, (first, last) = self._transactions.keys(scope), events_after(after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ except ImportError as missing:
 T = TypeVar("T")
 Command = tuple[Any, ...]
 
+_GLOB = re.compile(r"[*?\[\]^\\-]")
 CHUNK = 500  # how many things are asked for or written by one command
 
 
@@ -92,6 +94,13 @@ class Server:
         while cursor != 0:
             ((cursor, found),) = self.ask(("HSCAN", key, cursor or 0, "COUNT", CHUNK))
             yield found
+
+    def remove(self, start: str) -> int:
+        """Remove every key that begins so; how many there were."""
+        self.guard()
+        with self._translated():
+            names = list(self._client.scan_iter(match=_GLOB.sub(r"\\\g<0>", start) + "*", count=CHUNK))
+        return sum(self.ask(*(("DEL", *some) for some in chunks(names)))) if names else 0
 
     def guard(self) -> None:
         """Raise `StoreClosed` after `close`."""

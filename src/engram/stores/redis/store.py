@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
 from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Cells, Changes, Credit, Entry, Event, Match, Placed, Query, Scope, Tally, VectorStore
+from engram.ports import Cells, Changes, Credit, Entry, Event, Filter, Match, Placed, Query, Scope, Tally, VectorStore
 from engram.stores.redis.adding import Adding
 from engram.stores.redis.address import parse
 from engram.stores.redis.batch import Batch, Pending
@@ -26,6 +27,7 @@ from engram.stores.redis.layout import (
     Tombstone,
     Trace,
     agents_key,
+    enrolled_key,
     read_place,
     read_row,
     read_scored,
@@ -102,6 +104,15 @@ class RedisStore:
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
         return self._finder.find(scope, query)
 
+    def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
+        """The id of every memory that passes, and its version."""
+        keys, found = self._transactions.keys(scope), dict[str, int]()
+        for some in chunks([match.id for match in self.search(scope, Query(where=where, limit=sys.maxsize))]):
+            (bodies,) = self._server.ask(("MGET", *(keys.memory(id) for id in some)))
+            pairs = zip(some, bodies, strict=True)
+            found |= {id: read_row(body)["version"] for id, body in pairs if body is not None}
+        return found
+
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""
         (names,) = self._server.ask(("ZRANGE", agents_key(self._address.prefix), 0, -1))
@@ -169,6 +180,22 @@ class RedisStore:
         gone = self._transactions.write(scope, [], plan, numbers=2 * len(ids))
         return [ForgetReceipt(id=id, forgotten=id in gone, removed=gone.pop(id, {})) for id in ids]
 
+    def vacate(self, scope: Scope) -> Mapping[str, int]:
+        """Remove all that is kept of a scope, its name too; how many of each. Stopped in between, do it again."""
+        keys = self._transactions.keys(scope)
+        counts = self._server.ask(("ZCARD", keys.ids), ("HLEN", keys.events), ("ZCARD", keys.recalls))
+        self._server.remove(keys.memory("").removesuffix("memory:"))
+        own = ":" + digest(scope.agent)
+        kept = settings_key(self._address.prefix)
+        names = [name for found in self._server.scan(kept) for name in found if name.decode().endswith(own)]
+        if names:
+            self._server.ask(("HDEL", kept, *names))
+        self._server.ask(
+            ("ZREM", agents_key(self._address.prefix), scope.agent),
+            ("HDEL", enrolled_key(self._address.prefix), scope.agent),
+        )
+        return dict(zip(("memories", "events", "recall_events"), map(int, counts), strict=True))
+
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
         """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
         keys = self._transactions.keys(scope)
@@ -211,6 +238,10 @@ class RedisStore:
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
         """Keep events in one write; for each, in order, `False` if there is one with its id already."""
         return self._history.append(scope, events)
+
+    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+        """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
+        return self._history.unrecord(scope, ids)
 
     def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""

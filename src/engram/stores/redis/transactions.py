@@ -161,6 +161,15 @@ class Transactions:
             batch.record(to_event_row(keys.scope, forgotten(id, seq, self._sources.now()), seq))
         return counts
 
+    def unrecord(self, batch: Batch, keys: Keys, ids: Sequence[str]) -> int:
+        """Remove events by id, and say so in others; how many there were. Takes up to one number for each."""
+        rows = list(self.events(keys, ids))
+        batch.unrecord(rows)
+        for row in rows:
+            seq = batch.number()
+            batch.record(to_event_row(keys.scope, forgotten(row["id"], seq, self._sources.now()), seq))
+        return len(rows)
+
     def enrol(self, scope: Scope) -> None:
         """Put an agent on the list before it has anything: one without memories does no harm."""
         self._server.ask(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,10 +13,17 @@ branch_labels = None
 depends_on = None
 
 
+GENESIS = (
+    '{"action":"genesis","actor":"","agent":"","at":0,"count":0,"detail":{},"grant":"","prev":"","principal":"",'
+    '"seq":1,"target":""}'
+)
+"""The first entry as it is hashed; it is the same everywhere, so that a copy of a trail fits into a new database."""
+
+
 def upgrade() -> None:
-    op.create_table(
+    audit = op.create_table(
         "audit",
-        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("principal", sa.Text, nullable=False),
@@ -28,7 +37,16 @@ def upgrade() -> None:
         sa.Column("hash", sa.Text, nullable=False),
     )
     op.create_index("audit_by_agent", "audit", ["agent", "seq"])
-    op.create_index("audit_by_grant", "audit", ["grant_id", "seq"])
+    op.create_index(
+        "audit_by_grant",
+        "audit",
+        ["grant_id", "seq"],
+        sqlite_where=sa.text("grant_id <> ''"),
+        postgresql_where=sa.text("grant_id <> ''"),
+    )
+    empty = dict.fromkeys(("actor", "principal", "agent", "target", "grant_id", "prev"), "")
+    genesis = {"seq": 1, "at": 0, "action": "genesis", "count": 0, "detail": "{}"}
+    op.bulk_insert(audit, [empty | genesis | {"hash": hashlib.sha256(GENESIS.encode()).hexdigest()}])
     op.create_table(
         "audit_checkpoints",
         sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
@@ -57,6 +75,7 @@ def upgrade() -> None:
         sa.Column("revoked_at", sa.BigInteger),
         sa.Column("last_used", sa.BigInteger),
     )
+    _refuse_changes(op.get_bind().dialect.name)
     if op.get_bind().dialect.name == "postgresql":
         for table in ("audit", "agent_keys"):
             _wall_in(table)
@@ -68,6 +87,34 @@ def upgrade() -> None:
                 "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'engram_app') THEN "
                 f"GRANT {rights} ON {tables} TO engram_app; END IF; "
                 "EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"
+            )
+
+
+def _refuse_changes(dialect: str) -> None:
+    """Against mistakes: entries are never changed, and go only up to where `audit_pruning` says within a transaction.
+
+    Whoever may change the schema can take this away; that is what the chain and its anchors are for.
+    """
+    said = "the audit trail is never changed"
+    going = "OLD.seq > coalesce((SELECT CAST(value AS BIGINT) FROM settings WHERE name = 'audit_pruning'), 0)"
+    if dialect == "postgresql":
+        op.execute(
+            "CREATE FUNCTION engram_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF TG_OP = 'DELETE' AND TG_TABLE_NAME = 'audit' AND NOT {going} THEN RETURN OLD; END IF; "
+            f"RAISE EXCEPTION '{said}' USING ERRCODE = 'insufficient_privilege'; END $$"
+        )
+        for table in ("audit", "audit_checkpoints"):
+            op.execute(
+                f"CREATE TRIGGER {table}_stays BEFORE UPDATE OR DELETE ON {table} "
+                "FOR EACH ROW EXECUTE FUNCTION engram_refuse()"
+            )
+        return
+    for table in ("audit", "audit_checkpoints"):
+        for change in ("UPDATE", "DELETE"):
+            when = f"WHEN {going} " if (table, change) == ("audit", "DELETE") else ""
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} {when}"
+                f"BEGIN SELECT RAISE(ABORT, '{said}'); END"
             )
 
 

@@ -1,0 +1,205 @@
+"""`engram crypt`: encrypt the database, and look after its keys."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engram.cli.options import Group
+from engram.cli.render import print_facts, print_json, progress
+from engram.cli.state import State
+from engram.cli.text import inline, many, masked
+from engram.errors import Conflict, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    from engram.config import Settings
+    from engram.ports import Encrypts
+
+# Written out, because importing the stores would make --help slow.
+MODES = ("fields", "file")
+
+
+@click.group("crypt", cls=Group)
+def command() -> None:
+    """Encrypt the database, and look after its keys.
+
+    In `fields` mode what carries content is sealed, for each agent with keys of its own; in `file` mode SQLCipher
+    encrypts the whole file. The master key is in a file, in the environment or in the system's keyring, never in the
+    database: whoever loses it loses the memories.
+    """
+
+
+@command.command("status")
+@click.pass_obj
+def status(state: State) -> None:
+    """Show how the database is encrypted, and where its master key comes from."""
+    with _encrypted(state) as store:
+        facts: dict[str, object] = {"database": masked(state.settings.db), **store.encryption()}
+    if facts["mode"] != "none":
+        facts["key"] = "ENGRAM_KEY" if state.settings.key else state.settings.key_file
+    if state.json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+
+
+@command.command("init")
+@click.option("--mode", type=click.Choice(MODES), default="fields", show_default=True, help="What is encrypted.")
+@click.option(
+    "--key-file",
+    "place",
+    metavar="PLACE",
+    help="Where the master key is, or is put if it is not there: a file, or keyring:NAME. Default: the setting.",
+)
+@click.pass_obj
+def init(state: State, mode: str, place: str | None) -> None:
+    """Encrypt the database, and make a master key if there is none.
+
+    A database that is there is sealed row by row, and then rewritten, so that nothing of it stays readable in its
+    files; it can be stopped and goes on when it is started again. Nobody else should have it open meanwhile. Backups
+    that were made before stay as they are.
+    """
+    from engram import wiring
+    from engram.config import default_db
+    from engram.ids import Sources
+
+    settings, made = _with_key(state.settings, place)
+    if state.missing:
+        if state.missing == default_db():
+            state.missing.parent.mkdir(parents=True, exist_ok=True)
+        wiring.open_store(replace(settings, encryption=mode), Sources()).close()
+        rows = 0
+    else:
+        with progress(state, "sealing rows") as tell:
+            rows = wiring.encrypt(settings, mode, tell)
+    key = "ENGRAM_KEY" if settings.key else settings.key_file
+    if state.json:
+        print_json({"database": masked(settings.db), "mode": mode, "key": key, "made": made, "rows": rows})
+    else:
+        click.echo(f"{masked(settings.db)} is encrypted ({mode})")
+        click.echo(f"The {'new ' if made else ''}master key is in {inline(key)}; keep a copy of it in a safe place")
+    if not state.settings.key and state.settings.key_file != key:
+        state.notice(f'Set key_file = "{key}" in engram.toml, or ENGRAM_KEY_FILE, so that it is found')
+    for left in _left_behind(state.file):
+        state.notice(f"{left} was written before, and is not encrypted; remove it when it is not needed any more")
+
+
+@command.command("rotate")
+@click.option(
+    "--to",
+    "place",
+    required=True,
+    metavar="PLACE",
+    help="Where the new master key is put: a new file, or keyring:NAME.",
+)
+@click.pass_obj
+def rotate(state: State, place: str) -> None:
+    """Put the database under a new master key, in one step; the data is not touched in `fields` mode.
+
+    Backups that were made before need the old key.
+    """
+    from engram import wiring
+
+    with _encrypted(state) as store:
+        mode = store.encryption()["mode"]
+    if mode == "none":
+        raise Conflict("the database is not encrypted; `engram crypt init` does that")
+    settings, made = _with_key(replace(state.settings, key=""), place)
+    new = wiring.master_key(settings)
+    if new.identity == wiring.master_key(state.settings).identity:
+        raise Conflict(f"{place} is the master key that the database has; name a new place")
+    if mode == "file":
+        wiring.recode(state.settings, settings)
+        number = 1
+    else:
+        with _encrypted(state) as store:
+            number = store.rotate(new)
+    if state.json:
+        print_json({"mode": mode, "key": place, "made": made, "master": new.identity, "keys": number})
+    else:
+        click.echo(f"The master key is now {inline(place)}; it opens {many(number, 'key')}")
+    state.notice(f'Set key_file = "{place}", and keep the old key for as long as you keep backups made with it')
+
+
+@command.command("rekey")
+@click.option("--agent", metavar="NAME", help="Only this agent's keys. Default: all.")
+@click.option(
+    "--index", is_flag=True, help="Renew the keys of labels and words, too; others cannot write while that is done."
+)
+@click.pass_obj
+def rekey(state: State, agent: str | None, index: bool) -> None:
+    """Make new data keys and seal every row with them.
+
+    It can be stopped and goes on when it is started again; meanwhile all rows can be read.
+    """
+    with _encrypted(state) as store, progress(state, "sealing rows") as tell:
+        if store.encryption()["mode"] == "file":
+            raise Unsupported("a whole file has only its master key; `engram crypt rotate` renews that")
+        rows = store.rekey(agent, index=index, progress=tell)
+    if state.json:
+        print_json({"rows": rows, "agent": agent, "index": index})
+    else:
+        click.echo(f"{many(rows, 'row')} {'is' if rows == 1 else 'are'} sealed with new keys")
+
+
+@command.command("destroy")
+@click.argument("agent")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@click.pass_obj
+def destroy(state: State, agent: str, yes: bool) -> None:
+    """Destroy the keys of AGENT, and with them all it remembers, for good.
+
+    Backups that were made before still have the keys, under the master key of that time.
+    """
+    from engram.ports import Scope
+
+    with _encrypted(state) as store:
+        if not yes and sys.stdin is not None and sys.stdin.isatty():
+            click.confirm(f"Destroy the keys of {inline(agent)}, and all it remembers?", abort=True, err=True)
+        gone = store.destroy(Scope(agent))
+    if not gone["agent_keys"] and not gone["agents"]:
+        raise NotFound(f"there is no agent {agent} here; `engram agent list` shows who there is")
+    if state.json:
+        print_json({"agent": agent, "removed": dict(gone)})
+    else:
+        click.echo(f"Destroyed the keys of {inline(agent)}, and {many(gone['memories'], 'memory')}")
+
+
+@contextmanager
+def _encrypted(state: State) -> Iterator[Encrypts]:
+    """The store, if it can be encrypted at all."""
+    from engram import wiring
+    from engram.ports import Encrypts
+
+    state.require_database()
+    with wiring.opened(state.settings, state.settings.db) as store:
+        if not isinstance(store, Encrypts):
+            raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
+        yield store
+
+
+def _with_key(settings: Settings, place: str | None) -> tuple[Settings, bool]:
+    """The settings with a master key that is there, and whether it was made for that."""
+    from engram.config import user_file
+    from engram.privacy import keys
+
+    if settings.key and not place:
+        return settings, False
+    where = place or settings.key_file or str(user_file().with_name("engram.key"))
+    made = not keys.exists(where)
+    if made:
+        keys.make(where)
+    return replace(settings, key="", key_file=where), made
+
+
+def _left_behind(file: Path | None) -> list[Path]:
+    """What was written beside the database before it was encrypted."""
+    if file is None:
+        return []
+    return sorted([*file.parent.glob(f"{file.name}.schema-*.bak"), *file.parent.glob(f"{file.name}.before-restore-*")])

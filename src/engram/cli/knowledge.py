@@ -1,0 +1,193 @@
+"""`engram knowledge`: handing knowledge over in files, and between agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engram.cli.options import Group, agent_option
+from engram.cli.render import print_facts, print_json, progress
+from engram.cli.state import State
+from engram.cli.text import inline, many
+from engram.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from engram.knowledge.signing import PrivateKey, PublicKey
+    from engram.model.transfer import ImportReport
+
+FORMATS = ("engram", "mem0", "mcp-memory", "markdown", "openai", "anthropic", "langgraph")
+KEY, TRUSTED = "signing.key", "trusted.keys"
+
+
+@click.group("knowledge", cls=Group)
+def command() -> None:
+    """Hand knowledge over: to a file, from a file, or from another agent.
+
+    What comes in is kept apart from the agent's own, starts with low trust, and counts once by whatever way it came.
+    """
+
+
+@command.command("export")
+@agent_option
+@click.option("--domain", "domains", multiple=True, metavar="NAME", help="Only of this domain; may be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with any.")
+@click.option("--file", "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it.")
+@click.option("--jsonl", is_flag=True, help="One record a line, for much of it; so does a name that ends in .jsonl.")
+@click.option("--sign", is_flag=True, help="Sign it with the key of this user, which is made at the first time.")
+@click.pass_obj
+def export(
+    state: State,
+    agent: str | None,
+    domains: tuple[str, ...],
+    tags: tuple[str, ...],
+    file: Path | None,
+    jsonl: bool,
+    sign: bool,
+) -> None:
+    """Write what an agent knows to a file.
+
+    What others lent goes along only if they allow to share it on.
+    """
+    from engram.transfer import Knowledge
+
+    with state.brain() as brain:
+        owner = state.writer(brain, agent)
+        ending = "jsonl" if jsonl else "json"
+        target = file or Path(f"{_file_name(domains[0] if len(domains) == 1 else owner.name)}-knowledge.{ending}")
+        lines = jsonl or ".jsonl" in target.suffixes
+        with progress(state, "exporting", "memories") as tell:
+            report = Knowledge(brain, owner).export(
+                target,
+                domains=domains,
+                tags=tags,
+                form="jsonl" if lines else "json",
+                sign=_signing_key() if sign else None,
+                progress=tell,
+            )
+    if state.json:
+        print_json(report.model_dump(mode="json"))
+        return
+    click.echo(
+        f"Wrote {many(report.memories, 'memory')}, {many(report.events, 'event')} and "
+        f"{many(report.patterns, 'pattern')} to {inline(report.file)}".replace("memorys", "memories")
+    )
+    click.echo(f"Signed by {report.signed_by}." if report.signed_by else "It is not signed; --sign would sign it.")
+
+
+@command.command("import")
+@click.option("--file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A file or a folder.")
+@agent_option
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Which program wrote it. Default: found out.")
+@click.option("--dry-run", is_flag=True, help="Only show what would come in.")
+@click.option("--require-signature", is_flag=True, help="Refuse it unless it is signed by somebody trusted.")
+@click.pass_obj
+def import_(
+    state: State, file: Path, agent: str | None, format_: str | None, dry_run: bool, require_signature: bool
+) -> None:
+    """Take in knowledge from a file.
+
+    Engram's own files, exports of mem0, files of the MCP memory server, folders of Markdown, chats exported from OpenAI
+    and Anthropic, and LangGraph stores. Importing it again changes nothing.
+    """
+    from engram.transfer import Knowledge
+
+    if not file.exists():
+        raise InvalidInput(f"there is no file {inline(str(file))}; give the path of one")
+    trusted = _trusted()
+    with state.brain(create=True) as brain, progress(state, "importing", "records") as tell:
+        knowledge = Knowledge(brain, state.writer(brain, agent))
+        if require_signature:
+            seen = knowledge.take_in(file, format=format_, trusted=trusted, dry_run=True).verification
+            if seen.status != "valid":
+                raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
+        report = knowledge.take_in(file, format=format_, trusted=trusted, dry_run=dry_run, progress=tell)
+    _print(state, report)
+
+
+@command.command("merge")
+@click.option("--from-agent", required=True, metavar="AGENT", help="Whose knowledge.")
+@agent_option
+@click.option("--domain", "domains", multiple=True, metavar="NAME", help="Only of this domain; may be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with any.")
+@click.option("--dry-run", is_flag=True, help="Only show what would come in.")
+@click.pass_obj
+def merge(state: State, /, from_agent: str, agent: str | None, **options: Any) -> None:
+    """Take in what another agent shares to learn from, to keep as long as its grant stands."""
+    from engram.transfer import Knowledge
+
+    with state.brain() as brain:
+        report = Knowledge(brain, state.writer(brain, agent)).merge(from_agent, **options)
+    _print(state, report)
+
+
+@command.command("keys")
+@click.option("--show", is_flag=True, help="Print the public key of this user, for others to trust.")
+@click.option("--trust", metavar="LINE", help="Trust a public key: the line that --show prints.")
+@click.pass_obj
+def keys(state: State, show: bool, trust: str | None) -> None:
+    """Show or trust the keys that files are signed with."""
+    from engram.knowledge import signing
+    from engram.transfer import installation
+
+    if trust is not None:
+        name, key = signing.read_public_line(trust)
+        signing.save_trusted(_folder() / TRUSTED, {**_trusted(), name: key})
+    own = ""
+    if show:
+        with state.brain(create=True) as brain:
+            own = signing.public_line(_signing_key().public, installation(brain))
+    if state.json:
+        print_json({"own": own or None, "trusted": {name: key.id for name, key in _trusted().items()}})
+    elif own:
+        click.echo(own)
+    else:
+        print_facts({key.id: inline(name) for name, key in _trusted().items()} or {"trusted": "nobody"})
+
+
+def _print(state: State, report: ImportReport) -> None:
+    if state.json:
+        print_json(report.model_dump(mode="json"))
+        return
+    verb = "would be stored" if report.dry_run else "stored"
+    click.echo(f"From {inline(report.source)} ({report.format}, {report.verification.status}): {report.stored} {verb}")
+    said = {
+        "merged": "say what was known",
+        "known": "had come before",
+        "own": "are your own, and count no second time",
+        "quarantined": "were set apart for review: engram quarantine list",
+        "rejected": "cannot be kept",
+        "outcomes": "outcomes are new",
+    }
+    for name, words in said.items():
+        if number := getattr(report, name):
+            click.echo(f"  {number} {words}")
+    for reason in report.reasons:
+        click.echo(f"  {inline(reason)}", err=True)
+
+
+def _folder() -> Path:
+    from engram.config import default_db
+
+    folder = default_db().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _signing_key() -> PrivateKey:
+    from engram.knowledge import signing
+
+    path = _folder() / KEY
+    return signing.load_key(path) if path.exists() else signing.create_key(path)
+
+
+def _trusted() -> dict[str, PublicKey]:
+    from engram.knowledge import signing
+
+    path = _folder() / TRUSTED
+    return signing.load_trusted(path) if path.exists() else {}
+
+
+def _file_name(name: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in name).strip(".") or "engram"

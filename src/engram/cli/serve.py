@@ -1,0 +1,59 @@
+"""`engram serve`: the memory over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from engram.cli.options import Command
+from engram.cli.render import print_json
+from engram.cli.state import State
+from engram.errors import MissingExtra
+
+
+@click.command("serve", cls=Command)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8750, show_default=True, help="The port; 0 for any that is free."
+)
+@click.option("--certfile", type=click.Path(exists=True, dir_okay=False), help="The certificate, for TLS.")
+@click.option("--keyfile", type=click.Path(exists=True, dir_okay=False), help="The key of the certificate.")
+@click.option(
+    "--insecure-behind-proxy", "behind_proxy", is_flag=True, help="Listen without TLS: a proxy in front speaks it."
+)
+@click.option(
+    "--allowed-host", "hosts", multiple=True, metavar="NAME", help="What callers call this server; may be repeated."
+)
+@click.option(
+    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Web pages that may ask; may be repeated."
+)
+@click.option(
+    "--rate", type=click.FloatRange(min=0), default=100, show_default=True, help="Requests a second of one key; 0: any."
+)
+@click.option("--openapi", is_flag=True, help="Print the OpenAPI document and stop.")
+@click.pass_obj
+def command(state: State, /, rate: float, openapi: bool, **where: Any) -> None:
+    """Serve the memory over HTTP, with a key for every caller.
+
+    It listens on this machine only, unless it is told otherwise and speaks TLS. If there is no key yet, it makes one
+    and prints it to standard error. SIGTERM and Ctrl-C stop it: running requests end first.
+    """
+    try:
+        from engram.server import app, run
+        from engram.server.limits import Limits
+    except ImportError as error:
+        raise MissingExtra(
+            f"the server is not installed ({error.name}); pip install 'engram-learning[server]'"
+        ) from error
+    if openapi:
+        print_json(app.document())
+        return
+    binding = run.Binding(**where)
+    binding.address()
+    with state.brain(create=True) as brain:
+        run.serve(brain, binding, Limits(rate=rate, burst=max(1, round(2 * rate))), _say)
+
+
+def _say(message: str) -> None:
+    click.echo(message, err=True)

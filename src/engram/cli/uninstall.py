@@ -1,0 +1,30 @@
+"""`engram uninstall`: takes the memory out of a coding agent again."""
+
+from __future__ import annotations
+
+import click
+
+from engram.cli.install import CLIENTS, SCOPES
+from engram.cli.options import Command
+from engram.cli.render import print_json
+from engram.cli.state import State
+
+
+@click.command("uninstall", cls=Command)
+@click.argument("client", type=CLIENTS)
+@click.option("--scope", type=SCOPES, default="user", show_default=True, help="For all folders, or for this one.")
+@click.pass_obj
+def command(state: State, client: str, scope: str) -> None:
+    """Undo `engram install`: a file that nobody changed since is as it was, byte for byte.
+
+    The memories stay.
+    """
+    from engram.hooks.install import Wish, uninstall
+
+    changed = [str(path) for path in uninstall(Wish(client, scope))]  # type: ignore[arg-type]
+    if state.json:
+        print_json({"changed": changed})
+    for path in () if state.json else changed:
+        click.echo(f"Restored {path}")
+    if not changed and not state.json:
+        click.echo("There was nothing to undo.")

@@ -1,0 +1,11 @@
+"""A typed client of `engram serve`, with the names, values and errors of the library itself.
+
+with Client("http://127.0.0.1:8750", key) as alice:
+    alice.remember("Staging runs PostgreSQL 15", tags=["db"])
+    alice.recall("which database is in staging?")
+"""
+
+from engram.client.calls import Call
+from engram.client.clients import AsyncClient, Client
+
+__all__ = ["AsyncClient", "Call", "Client"]

@@ -1,0 +1,643 @@
+"""Every call as a value: what is sent, and what is made of the answer. Nothing here talks to anybody."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+
+from engram import errors
+from engram.errors import EngramError, InvalidInput, NotFound, StoreAway
+from engram.model import (
+    AgentCycle,
+    AgentState,
+    DecisionTemplate,
+    Draft,
+    EvaluationReport,
+    ExecutionResult,
+    FailurePattern,
+    ForgetReceipt,
+    Hit,
+    LearningStats,
+    Memory,
+    Prediction,
+    PreventionCheck,
+    Recall,
+    Receipt,
+    RecordedOutcome,
+    RunSummary,
+    Snapshot,
+    SuccessPattern,
+    Suggestion,
+    Verdict,
+    Workspace,
+    WorkspaceDiff,
+    explain,
+)
+from engram.model.wire import (
+    AgentView,
+    Annotation,
+    CheckQuery,
+    CycleDecision,
+    CycleEnd,
+    NewChecks,
+    NewCycle,
+    NewDecision,
+    NewFailure,
+    NewMemories,
+    NewMemory,
+    NewOutcome,
+    Noted,
+    Page,
+    PredictionQuery,
+    Problem,
+    Recalled,
+    RecallQuery,
+    Receipts,
+    SuggestionQuery,
+    TriedSolution,
+)
+
+R = TypeVar("R")
+M = TypeVar("M", bound=BaseModel)
+When = datetime | str
+Texts = str | Iterable[str]
+Item = str | Draft | Mapping[str, Any]
+Memories = list[Memory]
+USUAL, MOST = 50, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """One request, and what its answer means."""
+
+    method: str
+    path: str
+    read: Callable[[bytes], R]
+    body: Mapping[str, JsonValue] | None = None
+    params: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    write: bool = False
+    """Whether it needs a key to be repeated safely."""
+    repeatable: bool = True
+    """Whether it may be sent again if nobody knows what became of it."""
+    receipt: Callable[[Receipt], R] | None = None
+    """What is made of the receipt of a draft that was refused; an error, if left out."""
+    absent: Callable[[], R] | None = None
+    """What is made of the answer that there is no such thing; an error, if left out."""
+
+    def result(self, status: int, content: bytes) -> R:
+        """What the answer says. Raises the error that the engine has raised."""
+        if status < 400:
+            return self.read(content)
+        problem = _problem(status, content)
+        if problem.receipt is not None and self.receipt is not None:
+            return self.receipt(problem.receipt)
+        if status == 404 and problem.code == NotFound.code and self.absent is not None:
+            return self.absent()
+        raise error_of(problem)
+
+
+_BY_CODE: dict[str, type[EngramError]] = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
+}
+_BY_STATUS = {400: InvalidInput, 413: errors.TooMany, 421: errors.NotAllowed, 408: StoreAway, 503: StoreAway}
+
+
+def error_of(problem: Problem) -> EngramError:
+    """The error that a problem tells of."""
+    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status, EngramError)
+    flaws = "; ".join(f"{flaw.where}: {flaw.what}" for flaw in problem.errors)
+    return kind(f"{problem.detail}: {flaws}" if flaws else problem.detail)
+
+
+def _problem(status: int, content: bytes) -> Problem:
+    try:
+        return Problem.model_validate_json(content)
+    except ValidationError:  # something between here and the server has answered
+        said = f"the answer was a {status} that is none of Engram's; look at what is between here and the server"
+        return Problem(type="about:blank", title="", status=status, detail=said, code="")
+
+
+# Memories ----------------------------------------------------------------------------------------------
+
+
+def remember(item: Item, fields: Mapping[str, Any]) -> Call[Receipt]:
+    """Remember one thing."""
+    body = _sent(_draft(item, fields))
+    return Call("POST", "/memories", _reader(Receipt), body, write=True, receipt=lambda receipt: receipt)
+
+
+def remember_all(items: Sequence[Item], fields: Mapping[str, Any]) -> Call[list[Receipt]]:
+    """Remember several things in one transaction; one receipt each, in order."""
+    drafts = _made(NewMemories, items=[_draft(item, fields) for item in items])
+    keyed = any(draft.key is not None for draft in drafts.items)
+    body: dict[str, JsonValue] = {"items": [_sent(draft) for draft in drafts.items]}
+    return Call(
+        "POST",
+        "/memories/batch",
+        lambda content: list(_reader(Receipts)(content).receipts),
+        body,
+        write=not keyed,
+        repeatable=all(draft.key is not None for draft in drafts.items) or not keyed,
+    )
+
+
+def get(id: str) -> Call[Memory | None]:
+    """The memory with this id, or `None` if this agent has none."""
+    return Call("GET", f"/memories/{_part(id)}", _reader(Memory), absent=lambda: None)
+
+
+def newest(
+    *,
+    limit: int = USUAL,
+    kinds: Texts = (),
+    tags: Texts = (),
+    since: When | None = None,
+    until: When | None = None,
+    as_of: When | None = None,
+    session: str | None = None,
+) -> Call[Memories]:
+    """The newest memories of this agent, newest first; 500 at most. `page` gives all of them, part by part."""
+    asked = _listing(limit, kinds, tags, since, until, as_of, session, None)
+    return Call("GET", "/memories", lambda content: [*_pages(Memory)(content).items], params=asked)
+
+
+def page(
+    cursor: str | None = None,
+    *,
+    limit: int = USUAL,
+    kinds: Texts = (),
+    tags: Texts = (),
+    since: When | None = None,
+    until: When | None = None,
+    as_of: When | None = None,
+    session: str | None = None,
+) -> Call[Page[Memory]]:
+    """A part of the memories, newest first, and the cursor with which it goes on."""
+    asked = _listing(limit, kinds, tags, since, until, as_of, session, cursor)
+    return Call("GET", "/memories", _pages(Memory), params=asked)
+
+
+def annotate(
+    id: str,
+    *,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+    confidence: float | None = None,
+    valid_until: When | None = None,
+    expected_version: int | None = None,
+) -> Call[Memory]:
+    """Change what surrounds a memory. Raises `NotFound`, or `Conflict` if it has another version by now."""
+    changes = _made(Annotation, tags=tags, importance=importance, confidence=confidence, valid_until=valid_until)
+    headers = {} if expected_version is None else {"If-Match": f'"{expected_version}"'}
+    return Call("PATCH", f"/memories/{_part(id)}", _reader(Memory), _sent(changes), headers=headers, repeatable=False)
+
+
+def forget(id: str) -> Call[ForgetReceipt]:
+    """Remove a memory and everything that belongs to it; the receipt lists what went."""
+    return Call("DELETE", f"/memories/{_part(id)}", _reader(ForgetReceipt))
+
+
+def recall(
+    query: str,
+    k: int = 5,
+    *,
+    kinds: Texts = (),
+    tags: Texts = (),
+    since: When | None = None,
+    until: When | None = None,
+    as_of: When | None = None,
+    now: When | None = None,
+    session: str | None = None,
+    min_score: float = 0.0,
+    group_by: Literal["session"] | None = None,
+    budget_tokens: int | None = None,
+) -> Call[Recall]:
+    """The memories that answer a query, best first, with the parts of their scores."""
+    asked = _made(
+        RecallQuery,
+        query=query,
+        k=k,
+        kinds=_several(kinds),
+        tags=_several(tags),
+        since=since,
+        until=until,
+        as_of=as_of,
+        now=now,
+        session=session,
+        min_score=min_score,
+        group_by=group_by,
+        budget_tokens=budget_tokens,
+    )
+    return Call("POST", "/recall", _recalled, _sent(asked))
+
+
+# Decisions ---------------------------------------------------------------------------------------------
+
+
+def record_decision(
+    *,
+    context: str,
+    action: str,
+    outcome: str | float | None = None,
+    alternatives: Sequence[str] = (),
+    environment: str = "",
+    tool: str = "",
+    task_type: str = "",
+    error: str | BaseException = "",
+    duration: float | None = None,
+    cost: float | None = None,
+    informed_by: Texts = (),
+    from_others: bool = False,
+    tags: Texts = (),
+    **fields: Any,
+) -> Call[Receipt]:
+    """Remember what was done in a context and how it went; `fields` are at, session, importance, key, metadata."""
+    decision = _made(
+        NewDecision,
+        context=context,
+        action=action,
+        outcome=outcome,
+        alternatives=tuple(alternatives),
+        environment=environment,
+        tool=tool,
+        task_type=task_type,
+        error=_error(error),
+        duration=duration,
+        cost=cost,
+        informed_by=_several(informed_by),
+        from_others=from_others,
+        tags=_several(tags),
+        **fields,
+    )
+    return Call("POST", "/decisions", _reader(Receipt), _sent(decision), write=True, receipt=lambda receipt: receipt)
+
+
+def outcome(
+    id: str,
+    outcome: str | float,
+    *,
+    used: str | Hit | Iterable[str | Hit] | None = None,
+    action: str | None = None,
+    error: str | BaseException = "",
+    duration: float | None = None,
+    cost: float | None = None,
+    correct: bool = False,
+) -> Call[bool]:
+    """Tell how it went, by the id of a decision, a recall or a suggestion; `False` if just that was known."""
+    shown = [used] if isinstance(used, str | Hit) else used
+    ids = None if shown is None else tuple(each if isinstance(each, str) else each.id for each in shown)
+    told = _made(
+        NewOutcome,
+        id=id,
+        outcome=outcome,
+        used=ids,
+        action=action,
+        error=_error(error),
+        duration=duration,
+        cost=cost,
+        correct=correct,
+    )
+    return Call("POST", "/outcomes", lambda content: _reader(Noted)(content).news, _sent(told))
+
+
+def outcomes(id: str) -> Call[list[RecordedOutcome]]:
+    """Everything that was told about how a decision went, oldest first; the last one counts."""
+    return _listed(f"/decisions/{_part(id)}/outcomes", RecordedOutcome)
+
+
+def decisions(context: str) -> Call[Memories]:
+    """The decisions taken in a context, newest first; 500 at most."""
+    return _listed("/decisions", Memory, ("context", context))
+
+
+def suggest(
+    *,
+    context: str,
+    actions: Sequence[str] | None = None,
+    explore: bool = False,
+    environment: str = "",
+    tool: str = "",
+    task_type: str = "",
+    tags: Texts = (),
+) -> Call[Suggestion]:
+    """What to do in a context: a recommendation or an abstention."""
+    asked = _made(
+        SuggestionQuery,
+        context=context,
+        actions=actions,
+        explore=explore,
+        environment=environment,
+        tool=tool,
+        task_type=task_type,
+        tags=_several(tags),
+    )
+    return Call("POST", "/suggestions", _reader(Suggestion), _sent(asked))
+
+
+def predict(
+    *, context: str, action: str, environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
+) -> Call[Prediction]:
+    """How likely an action is to succeed in a context."""
+    asked = _made(
+        PredictionQuery,
+        context=context,
+        action=action,
+        environment=environment,
+        tool=tool,
+        task_type=task_type,
+        tags=_several(tags),
+    )
+    return Call("POST", "/predictions", _reader(Prediction), _sent(asked))
+
+
+def check(
+    *, action: str, context: str = "", environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
+) -> Call[Verdict]:
+    """Whether an action may go ahead: allow, warn or block."""
+    asked = _made(
+        CheckQuery,
+        action=action,
+        context=context,
+        environment=environment,
+        tool=tool,
+        task_type=task_type,
+        tags=_several(tags),
+    )
+    return Call("POST", "/checks", _reader(Verdict), _sent(asked))
+
+
+def success_patterns() -> Call[list[SuccessPattern]]:
+    """Approaches that worked again and again, why, and how to repeat them."""
+    return _listed("/patterns/success", SuccessPattern)
+
+
+def decision_templates() -> Call[list[DecisionTemplate]]:
+    """Small decision trees, one for each kind of situation."""
+    return _listed("/patterns/decisions", DecisionTemplate)
+
+
+# Failures ----------------------------------------------------------------------------------------------
+
+
+def learn_from_failure(
+    error: str | BaseException,
+    solution: str = "",
+    *,
+    helped: bool | float | None = None,
+    action: str = "",
+    context: str = "",
+    environment: str = "",
+    tool: str = "",
+    task_type: str = "",
+    root_cause: str = "",
+    prevention: str = "",
+    tags: Texts = (),
+    **fields: Any,
+) -> Call[FailurePattern]:
+    """Learn what went wrong, and what was done about it; `fields` are at, session and key."""
+    told = _made(
+        NewFailure,
+        error=_error(error),
+        solution=solution,
+        helped=helped,
+        action=action,
+        context=context,
+        environment=environment,
+        tool=tool,
+        task_type=task_type,
+        root_cause=root_cause,
+        prevention=prevention,
+        tags=_several(tags),
+        **fields,
+    )
+    return Call("POST", "/failures", _reader(FailurePattern), _sent(told), write=True)
+
+
+def failures() -> Call[list[FailurePattern]]:
+    """The failures that are known, the most recently seen first; 500 at most."""
+    return _listed("/failures", FailurePattern)
+
+
+def failure(name: str) -> Call[FailurePattern | None]:
+    """The failure of this id or name, or the one that a memory of this id belongs to."""
+    return Call("GET", f"/failures/{_part(name)}", _reader(FailurePattern), absent=lambda: None)
+
+
+def tried(pattern: str, solution: str, helped: bool | float = True) -> Call[FailurePattern]:
+    """Learn how a solution did. Raises `NotFound` if there is no such failure."""
+    told = _made(TriedSolution, solution=solution, helped=helped)
+    path = f"/failures/{_part(pattern)}/solutions"
+    return Call("POST", path, _reader(FailurePattern), _sent(told), repeatable=False)
+
+
+def checks() -> Call[list[PreventionCheck]]:
+    """The prevention checks, by name; 500 at most."""
+    return _listed("/prevention/checks", PreventionCheck)
+
+
+def generate(pattern: str, *, stage: str = "") -> Call[list[PreventionCheck]]:
+    """Make checks from a failure and what solved it, and keep them. Raises `NotFound`."""
+    body = _sent(_made(NewChecks, pattern=pattern, stage=stage))
+    return Call("POST", "/prevention/checks", lambda content: [*_pages(PreventionCheck)(content).items], body)
+
+
+# Life and reports --------------------------------------------------------------------------------------
+
+
+def agents() -> Call[list[AgentView]]:
+    """The agents that the key is for and that have stored something, by name; 500 at most."""
+    return _listed("/agents", AgentView)
+
+
+def propose(
+    *,
+    thoughts: JsonValue = "",
+    tool: str = "",
+    arguments: Mapping[str, JsonValue] | None = None,
+    reasoning: str = "",
+    plan: Texts = (),
+    workspace: str = "",
+    again: bool = False,
+) -> Call[AgentCycle]:
+    """Begin a cycle: once this returns, what is about to be done is kept, and it may be done."""
+    proposal = _made(
+        NewCycle,
+        thoughts=thoughts,
+        tool=tool,
+        arguments=arguments or {},
+        reasoning=reasoning,
+        plan=_several(plan),
+        workspace=workspace,
+        again=again,
+    )
+    return Call("POST", "/cycles", _reader(AgentCycle), _sent(proposal), repeatable=False)
+
+
+def result(
+    index: int,
+    *,
+    output: JsonValue = None,
+    error: str | Mapping[str, JsonValue] | None = None,
+    artifacts: Texts = (),
+    learn: bool = False,
+) -> Call[AgentCycle]:
+    """Complete a cycle with what came of it; telling the same again changes nothing."""
+    end = _made(CycleEnd, output=output, error=error, artifacts=_several(artifacts), learn=learn)
+    return Call("POST", f"/cycles/{index:d}/result", _reader(AgentCycle), _sent(end))
+
+
+def resolve(index: int, how: Literal["abandon", "retry"], *, reason: str = "") -> Call[AgentCycle]:
+    """Decide about a cycle without a result: `abandon` ends it, `retry` begins a new one that names it."""
+    body = _sent(_made(CycleDecision, how=how, reason=reason))
+    return Call("POST", f"/cycles/{index:d}/resolution", _reader(AgentCycle), body, repeatable=False)
+
+
+def state() -> Call[AgentState]:
+    """Where the agent stands: what it completed last, and what it was in the middle of."""
+    return Call("GET", "/cycles/state", _reader(AgentState))
+
+
+def cycles() -> Call[list[AgentCycle]]:
+    """The newest cycles, newest first; 500 at most."""
+    return _listed("/cycles", AgentCycle)
+
+
+def workspaces() -> Call[list[Workspace]]:
+    """The folders that are tracked, the oldest first."""
+    return _listed("/workspaces", Workspace)
+
+
+def snapshots(workspace: str) -> Call[list[Snapshot]]:
+    """The snapshots of a workspace, the oldest first; 500 at most."""
+    return _listed(f"/workspaces/{_part(workspace)}/snapshots", Snapshot)
+
+
+def diff(workspace: str, before: str, after: str = "latest") -> Call[WorkspaceDiff]:
+    """What changed from one snapshot to another."""
+    path, asked = f"/workspaces/{_part(workspace)}/diff", (("before", before), ("after", after))
+    return Call("GET", path, _reader(WorkspaceDiff), params=asked)
+
+
+def runs(workflow: str = "") -> Call[list[RunSummary]]:
+    """The runs of workflows, newest first; 500 at most."""
+    return _listed("/workflows/runs", RunSummary, ("workflow", workflow))
+
+
+def run(id: str) -> Call[ExecutionResult]:
+    """How far a run has come. Raises `NotFound`."""
+    return Call("GET", f"/workflows/runs/{_part(id)}", _reader(ExecutionResult))
+
+
+def stats() -> Call[LearningStats]:
+    """The five measures of success, from the agent's own data."""
+    return Call("GET", "/stats", _reader(LearningStats))
+
+
+def evaluate(
+    *, since: When | None = None, until: When | None = None, period: Literal["day", "week", "month"] = "week"
+) -> Call[EvaluationReport]:
+    """How often recalls helped, how many decisions memory informed, and whether that drifts."""
+    asked = (("period", period), *_times(since=since, until=until))
+    return Call("GET", "/evaluation", _reader(EvaluationReport), params=asked)
+
+
+# Parts -------------------------------------------------------------------------------------------------
+
+
+def _made(model: type[M], **values: Any) -> M:
+    """A request, checked before it is sent. Raises `InvalidInput`."""
+    try:
+        return model(**{name: value for name, value in values.items() if value is not None})
+    except ValidationError as error:
+        raise InvalidInput(explain(error)) from None
+
+
+def _sent(model: BaseModel) -> dict[str, JsonValue]:
+    sent: dict[str, JsonValue] = json.loads(model.model_dump_json(exclude_unset=True))
+    return sent
+
+
+def _draft(item: Item, fields: Mapping[str, Any]) -> NewMemory:
+    own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
+    if not isinstance(own, str | Mapping):
+        raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
+    given: dict[str, Any] = {"text": own} if isinstance(own, str) else dict(own)
+    if not isinstance(own, str) and "tags" in fields:
+        given["tags"] = (*_several(given.get("tags", ())), *_several(fields["tags"]))
+        fields = {name: value for name, value in fields.items() if name != "tags"}
+    draft = given | dict(fields)
+    if isinstance(draft.get("tags"), str):
+        draft["tags"] = (draft["tags"],)
+    return _made(NewMemory, **draft)
+
+
+def _reader(model: type[M]) -> Callable[[bytes], M]:
+    return lambda content: _read(TypeAdapter(model), content)
+
+
+def _pages(model: type[M]) -> Callable[[bytes], Page[M]]:
+    return lambda content: _read(TypeAdapter(Page[model]), content)  # type: ignore[valid-type]
+
+
+def _read(adapter: TypeAdapter[R], content: bytes) -> R:
+    try:
+        return adapter.validate_json(content)
+    except ValidationError:
+        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
+
+
+def _recalled(content: bytes) -> Recall:
+    found = _reader(Recalled)(content)
+    return Recall(found.id, found.hits)
+
+
+def _listed(path: str, model: type[M], *params: tuple[str, str]) -> Call[Any]:
+    asked = (("limit", str(MOST)), *params)
+    return Call("GET", path, lambda content: [*_pages(model)(content).items], params=asked)
+
+
+def _listing(
+    limit: int,
+    kinds: Texts,
+    tags: Texts,
+    since: When | None,
+    until: When | None,
+    as_of: When | None,
+    session: str | None,
+    cursor: str | None,
+) -> tuple[tuple[str, str], ...]:
+    several = (*(("kind", kind) for kind in _several(kinds)), *(("tag", tag) for tag in _several(tags)))
+    times = _times(since=since, until=until, as_of=as_of)
+    named = {"session": session, "cursor": cursor, "limit": str(limit)}
+    return (*several, *times, *((name, value) for name, value in named.items() if value is not None))
+
+
+def _times(**times: When | None) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, when.isoformat() if isinstance(when, datetime) else when)
+        for name, when in times.items()
+        if when is not None
+    )
+
+
+def _several(texts: Texts) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever it is made of."""
+    if not isinstance(name, str) or not name:
+        raise NotFound("there is nothing without a name")
+    return quote(name, safe="", errors="replace")
+
+
+def _error(error: str | BaseException) -> str:
+    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else error

@@ -1,0 +1,543 @@
+"""Forgetting that leaves nothing: a memory goes with its copies, what was derived from it, and every trace on disk.
+
+What goes is worked out first, and refused as a whole if something of it is held. Copies and what was derived go before
+the memory itself, so that whoever is stopped in between can call it again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import JsonValue
+
+from engram import archives, arguments, holds
+from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.grants import Grants
+from engram.holds import RETENTION
+from engram.ids import Sources
+from engram.knowledge.consent import LEDGER
+from engram.knowledge.quarantine import apart
+from engram.learn import happened
+from engram.learn.experience import Experience
+from engram.lifecycle.objects import Objects
+from engram.lifecycle.workspaces import Workspaces
+from engram.memory.consolidation import CONSOLIDATED, FOREVER, MARK
+from engram.memory.working import Sessions
+from engram.model import Clean, ForgetReceipt, Memory
+from engram.model.grant import Grant, GrantState
+from engram.model.retention import ErasureReceipt, LegalHold
+from engram.ports import (
+    FORGOTTEN,
+    Annotates,
+    Changes,
+    Deed,
+    ErasesEvents,
+    ErasesShown,
+    Event,
+    Filter,
+    FindsDerived,
+    KeepsAudit,
+    KeepsEvents,
+    KeepsKeys,
+    ListsAgents,
+    MemoryStore,
+    Query,
+    Redactor,
+    Scope,
+    Scrubs,
+    Shown,
+    Vacates,
+)
+from engram.sharing import TRUST, USES, Sharing, reserved
+from engram.words import digest, normal_form
+
+LINEAGE = "lineage"
+"""Where the metadata of a copy say whose memory it is a copy of."""
+TELLING = 16
+"""So many characters of a text are no chance: whoever has them quotes it."""
+PAGE = 500
+MOST = 1_000_000
+ALIKE = 20
+_log = logging.getLogger("engram")
+
+
+class Parts(Protocol):
+    """What one memory of many agents is made of, as far as forgetting has to reach it."""
+
+    store: MemoryStore
+    experience: Experience
+    sharing: Sharing
+    sessions: Sessions
+    sources: Sources
+    redactor: Redactor
+    objects: Objects | None
+
+
+@dataclass
+class _Plan:
+    """What goes: memories by the scope they are in, each because of one of those that were named."""
+
+    roots: dict[str, str] = field(default_factory=dict)
+    """For each id, which of the named ones it goes with."""
+    places: dict[Scope, dict[str, Memory]] = field(default_factory=dict)
+    """In the order in which they were found: sources before what was derived from them."""
+
+    def add(self, scope: Scope, memory: Memory, root: str) -> bool:
+        """Plan that a memory goes; whether that is new."""
+        known = self.places.setdefault(scope, {})
+        if memory.id in known:
+            return False
+        known[memory.id] = memory
+        self.roots.setdefault(memory.id, root)
+        return True
+
+    def has(self, scope: Scope, id: str) -> bool:
+        """Whether a memory is to go."""
+        return id in self.places.get(scope, {})
+
+
+def forget(brain: Parts, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
+    """Forget memories with all that is left of them anywhere; one receipt for each, in order.
+
+    Raises `NotAllowed`, and nothing has gone, if one of them is held, or something that would go with it.
+    """
+    chosen = [id for id in dict.fromkeys(ids) if arguments.is_id(id)]
+    brain.experience.flush(scope)
+    plan = planned(brain, scope, chosen)
+    in_files = _in_archives(brain, scope, [*chosen, *plan.places.get(scope, ())])
+    _refuse_held(brain, scope, plan, in_files)
+    removed = _carry_out(brain, scope, plan)
+    for path, memories in in_files.items():
+        gone = {memory.id for memory in memories}
+        archives.without(path, partial(_is_one_of, scope.agent, gone))
+        for memory in memories:
+            removed[plan.roots.get(memory.id) or _cause(memory, plan, chosen)]["archives"] += 1
+    if scrub:
+        scrubbed(brain.store)
+    return [
+        ForgetReceipt(id=id if arguments.is_id(id) else ascii(id), forgotten=bool(removed[id]), removed=removed[id])
+        for id in ids
+    ]
+
+
+def _is_one_of(agent: str, ids: Collection[str], line: Mapping[str, Any]) -> bool:
+    return line["agent"] == agent and line["id"] in ids
+
+
+def set_aside(brain: Parts, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+    """Take memories out of the database that an archive has; copies and what was derived from them stay."""
+    receipts = brain.store.forget(scope, ids)
+    if any("events" in receipt.removed for receipt in receipts):
+        brain.experience.forgot(scope)
+    return receipts
+
+
+def scrubbed(store: MemoryStore) -> None:
+    """Leave nothing readable of what has gone; whoever still reads from the log is named in ours."""
+    if isinstance(store, Scrubs) and not store.scrub():
+        _log.warning("somebody reads the database; what was forgotten stays in its log until that ends")
+
+
+# What goes -------------------------------------------------------------------------------------------
+
+
+def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
+    """Everything that goes with some memories of an agent: its own, and the copies that it or others have of them."""
+    store, plan = brain.store, _Plan()
+    own = [memory for memory in store.get(scope, ids) if memory is not None]
+    for memory in own:
+        plan.add(scope, memory, memory.id)
+    _derive(store, scope, plan, [memory.id for memory in own])
+    receivers = _receivers(brain)
+    for place, receiver in _kept_apart(store, receivers, scope):
+        mine = receiver == scope.agent
+        for copy in store.get(place, list(dict.fromkeys([*ids, *plan.places.get(scope, ())]))):
+            if copy is not None and (mine or _began_with(copy, scope.agent)):
+                plan.add(place, copy, plan.roots.get(copy.id, copy.id))
+        _derive(store, place, plan, list(plan.places.get(place, ())))
+    return plan
+
+
+def _derive(store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str]) -> None:
+    """Plan that what was derived goes too: all of it in this scope, and elsewhere what repeats the words."""
+    made = _consolidations(store, scope) if ids else {}
+    fresh = list(ids)
+    while fresh:
+        citing = [*derived(store, fresh), *((scope, id) for id, of in made.items() if not of.isdisjoint(fresh))]
+        by_scope = defaultdict[Scope, list[str]](list)
+        for place, id in dict.fromkeys(citing):
+            if not plan.has(place, id):
+                by_scope[place].append(id)
+        sources, fresh = {*fresh}, []
+        for place, some in by_scope.items():
+            for memory in store.get(place, some):
+                if memory is None:
+                    continue
+                of = [id for id in (*memory.provenance.sources, *made.get(memory.id, ())) if id in sources]
+                said = [plan.places[scope][id] for id in of if plan.has(scope, id)]
+                if place != scope and not quotes(memory.text, said):
+                    continue
+                plan.add(place, memory, plan.roots.get(of[0], of[0]) if of else memory.id)
+                fresh.append(memory.id)
+
+
+def derived(store: MemoryStore, ids: Collection[str]) -> list[tuple[Scope, str]]:
+    """The memories of any scope that name one of these as a source."""
+    if isinstance(store, FindsDerived):
+        return store.derived(ids)
+    names = store.agents() if isinstance(store, ListsAgents) else []
+    found, sought = [], frozenset(ids)
+    for scope in map(Scope, names):
+        for memory in every(store, scope):
+            if not sought.isdisjoint(memory.provenance.sources):
+                found.append((scope, memory.id))  # noqa: PERF401 - one loop in another reads better
+    return found
+
+
+def every(store: MemoryStore, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
+    """Every memory of a scope, also those that are no longer valid; what is written meanwhile may be missed."""
+    ids = [match.id for match in store.search(scope, Query(where=where or Filter(), limit=MOST))]
+    for first in range(0, len(ids), PAGE):
+        yield from (memory for memory in store.get(scope, ids[first : first + PAGE]) if memory is not None)
+
+
+def _consolidations(store: MemoryStore, scope: Scope) -> dict[str, frozenset[str]]:
+    """The sources of all that was consolidated, which may be more than a memory can name."""
+    if not isinstance(store, KeepsEvents):
+        return {}
+    made = [match.id for match in store.search(scope, Query(where=Filter(tags=frozenset({MARK})), limit=MOST))]
+    found = defaultdict[str, set[str]](set)
+    for first in range(0, len(made), PAGE):
+        for event in store.events_of(scope, made[first : first + PAGE]):
+            if event.kind == CONSOLIDATED:
+                found[event.subject].add(str(event.body.get("source")))
+    return {id: frozenset(of) for id, of in found.items()}
+
+
+def _receivers(brain: Parts) -> dict[str, str]:
+    """Who has each annex."""
+    if not isinstance(brain.store, KeepsEvents):
+        return {}
+    return {name: str(body["receiver"]) for name, body in brain.sharing.ledger.annexes().items()}
+
+
+def _kept_apart(store: MemoryStore, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
+    """The scopes beside those of agents that may have a copy, and whose each is."""
+    names = store.agents() if isinstance(store, ListsAgents) else []
+    if not names:
+        return [(apart(scope), scope.agent)]
+    whose = dict(receivers) | {apart(Scope(name)).agent: name for name in names if not reserved(name)}
+    whose[apart(scope).agent] = scope.agent
+    return [(Scope(name), whose[name]) for name in names if name in whose and reserved(name)]
+
+
+def _began_with(copy: Memory, agent: str) -> bool:
+    told = copy.metadata.get(LINEAGE)
+    return isinstance(told, dict) and told.get("agent") == agent
+
+
+def _in_archives(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
+    """The memories of an agent in its archives that go: these, and what was derived from them."""
+    found: dict[Path, list[Memory]] = {}
+    goes = set(ids)
+    every_file = {path: _archived(path, scope) for path in archives.known(brain.store)}
+    grown = True
+    while grown:
+        grown = False
+        for path, memories in every_file.items():
+            for memory in memories:
+                if memory not in found.get(path, ()) and goes & {memory.id, *memory.provenance.sources}:
+                    found.setdefault(path, []).append(memory)
+                    grown = grown or memory.id not in goes
+                    goes.add(memory.id)
+    return found
+
+
+def _archived(path: Path, scope: Scope) -> list[Memory]:
+    try:
+        return [memory for memory, _ in archives.read(path) if memory.agent == scope.agent]
+    except (InvalidInput, OSError) as error:
+        _log.warning("%s is no archive any more, and was left alone: %s", path, error)
+        return []
+
+
+def _cause(memory: Memory, plan: _Plan, chosen: Sequence[str]) -> str:
+    """The named memory with which one goes that only an archive has."""
+    causes = (plan.roots.get(id, id) for id in (memory.id, *memory.provenance.sources))
+    return next((cause for cause in causes if cause in chosen), chosen[0])
+
+
+def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]) -> None:
+    held = holds.held(brain.store)
+    if not held:
+        return
+    whose = dict(_kept_apart(brain.store, _receivers(brain), scope))
+    going = [(whose.get(place, place.agent), memory) for place, some in plan.places.items() for memory in some.values()]
+    going += [(scope.agent, memory) for some in in_files.values() for memory in some]
+    for agent, memory in going:
+        if hold := holds.covering(held, agent, memory):
+            raise holds.refusal(hold, f"memory {memory.id}")
+
+
+# What it takes ---------------------------------------------------------------------------------------
+
+
+def _carry_out(brain: Parts, scope: Scope, plan: _Plan) -> defaultdict[str, Counter[str]]:
+    """Take everything away that goes; how much went where, by the named memory it went with."""
+    removed = defaultdict[str, Counter[str]](Counter)
+    own = plan.places.get(scope, {})
+    for name, id in _unquoted(brain.store, scope, own):
+        removed[plan.roots[id]][name] += 1
+    for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
+        with suppress(Unsupported):
+            if brain.sessions.forgot(scope, session, own.keys()):
+                removed[plan.roots[id]]["sessions"] += 1
+    others = [place for place in plan.places if place != scope]
+    for place in (*others, *([scope] if own else [])):
+        memories = plan.places[place]
+        for memory in memories.values():
+            _revive(brain.store, place, memory, memories)
+        for receipt in brain.store.forget(place, list(memories)):
+            root = plan.roots[receipt.id]
+            if receipt.id == root and place == scope:
+                removed[root].update(receipt.removed)
+            elif receipt.forgotten:
+                removed[root][_where(scope, place)] += 1
+        brain.experience.forgot(place)
+    return removed
+
+
+def _where(scope: Scope, place: Scope) -> str:
+    if place == scope or not reserved(place.agent):
+        return "derived"
+    return "quarantine" if place.agent.startswith("\x1fquarantine:") else "copies"
+
+
+def _revive(store: MemoryStore, scope: Scope, made: Memory, going: Collection[str]) -> None:
+    """Statements that were merged into one that goes are valid again, unless they go too."""
+    said = made.metadata.get(MARK)
+    if not isinstance(said, dict) or said.get("how") != "merge" or not isinstance(store, Annotates):
+        return
+    for source in store.get(scope, [id for id in made.provenance.sources if id not in going]):
+        if source is not None and source.valid_until is not None:
+            with suppress(NotFound):
+                store.annotate(scope, source.id, Changes(valid_until=FOREVER), None)
+
+
+def _unquoted(store: MemoryStore, scope: Scope, going: Mapping[str, Memory]) -> list[tuple[str, str]]:
+    """Take away what is about no memory, and repeats the words of one that goes and that no other says.
+
+    What it was, and whose words.
+    """
+    gone = list[tuple[str, str]]()
+
+    def whose(*texts: object) -> str | None:
+        """The memory that is quoted, if no other says the same."""
+        for text in texts:
+            if isinstance(text, str) and text.strip():
+                quoted = next((memory.id for memory in going.values() if quotes(text, [memory])), None)
+                if quoted is not None and not _still_said(store, scope, text, going):
+                    return quoted
+        return None
+
+    def goes(shown: Shown) -> bool:
+        id = whose(shown.about.get("action"), shown.about.get("context")) if shown.about else None
+        gone.extend([] if id is None else [("shown", id)])
+        return id is not None
+
+    if not going:
+        return gone
+    if isinstance(store, KeepsEvents) and isinstance(store, ErasesEvents):
+        checks = [event for event in store.events_of(scope, [""]) if event.kind == happened.CHECKED]
+        told = {event.id: whose(event.body.get("action"), event.body.get("context")) for event in checks}
+        erased = {event: id for event, id in told.items() if id is not None}
+        if erased:
+            store.unrecord(scope, list(erased))
+        gone += [("checks", id) for id in erased.values()]
+    if isinstance(store, ErasesShown):
+        store.unshow(scope, goes)
+    return gone
+
+
+def _still_said(store: MemoryStore, scope: Scope, text: str, going: Mapping[str, Memory]) -> bool:
+    """Whether a memory that stays says the same."""
+    near = [match.id for match in store.search(scope, Query(words=Clean(text), limit=ALIKE + len(going)))]
+    rest = store.get(scope, [id for id in near if id not in going])
+    return any(quotes(text, [memory]) for memory in rest if memory is not None)
+
+
+def quotes(text: str, memories: Iterable[Memory]) -> bool:
+    """Whether a text says what one of these memories says, or a good part of it, word for word."""
+    said = normal_form(text)
+    return any(
+        part == said or (len(part) >= TELLING and part in said) or (len(said) >= TELLING and said in part)
+        for memory in memories
+        for part in _parts(memory)
+    )
+
+
+def _parts(memory: Memory) -> set[str]:
+    """What a memory says, text by text."""
+    told = [memory.text, memory.context, *_texts(memory.content.model_dump(mode="json", exclude={"kind"}))]
+    return {normal_form(text) for text in told if text.strip()}
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+# A whole agent ---------------------------------------------------------------------------------------
+
+
+def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
+    """Take away everything of an agent; the audit trail keeps that it happened. Stopped in between, call it again.
+
+    Raises `NotFound` for an agent that has nothing, `NotAllowed` if something of it is held, and `Conflict` if the
+    folder of its files serves another database, too.
+    """
+    scope, store = Scope(agent), brain.store
+    if reserved(agent) or not _has_anything(brain, scope):
+        raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
+    _refuse_agent_held(brain, scope)
+    removed = Counter[str]()
+    removed["workspaces"] = _erase_workspaces(brain, scope)
+    with suppress(Unsupported):
+        removed["sessions"] = brain.sessions.clear(scope)
+    ids = [match.id for match in store.search(scope, Query(limit=MOST))]
+    for first in range(0, len(ids), PAGE):
+        for receipt in forget(brain, scope, ids[first : first + PAGE], scrub=False):
+            removed.update(receipt.removed)
+        if progress is not None:
+            progress(min(first + PAGE, len(ids)), len(ids))
+    removed += _erase_permissions(brain, scope)
+    for path in archives.known(store):
+        removed["archives"] += archives.without(path, lambda line: line["agent"] == agent)
+    for place in (apart(scope), scope):
+        gone = _vacate(brain, place)
+        removed["quarantine" if place != scope else "memories"] += gone.pop("memories", 0)
+        removed.update({name: count for name, count in gone.items() if place == scope})
+    removed["api_keys"] = _revoke_keys(brain, agent)
+    counts = {name: count for name, count in removed.items() if count}
+    if isinstance(store, KeepsAudit):
+        store.note([Deed("erase agent", agent=agent, count=counts.get("memories", 0))])
+    scrubbed(store)
+    return ErasureReceipt(agent=agent, removed=counts)
+
+
+def _has_anything(brain: Parts, scope: Scope) -> bool:
+    store = brain.store
+    names = store.agents() if isinstance(store, ListsAgents) else [scope.agent]
+    return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _receivers(brain).values()
+
+
+def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
+    places = [
+        scope,
+        *(place for place, whose in _kept_apart(brain.store, _receivers(brain), scope) if whose == scope.agent),
+    ]
+    for hold in holds.held(brain.store):
+        if hold.agent in {None, scope.agent} and (hold.whole or any(_holds(brain.store, hold, at) for at in places)):
+            raise holds.refusal(hold, f"{scope.agent!a}")
+
+
+def _holds(store: MemoryStore, hold: LegalHold, scope: Scope) -> bool:
+    """Whether a hold keeps something of a scope."""
+    wheres = [Filter(tags=frozenset({tag})) for tag in hold.tags]
+    wheres += [Filter(session=session) for session in hold.sessions]
+    return any(found is not None for found in store.get(scope, hold.memories)) or any(
+        store.search(scope, Query(where=where, limit=1)) for where in wheres
+    )
+
+
+def _erase_workspaces(brain: Parts, scope: Scope) -> int:
+    if brain.objects is None or not isinstance(brain.store, KeepsEvents):
+        return 0
+    workspaces = Workspaces(brain.store, scope, brain.redactor, brain.sources, brain.objects)
+    names = [workspace.name for workspace in workspaces.list()]
+    for name in names:
+        workspaces.forget(name)
+    return len(names)
+
+
+def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
+    """Revoke what an agent gave and got, and then take away that it ever did."""
+    store, agent, removed = brain.store, scope.agent, Counter[str]()
+    if not isinstance(store, KeepsEvents):
+        return removed
+    ledger, sharing = brain.sharing.ledger, brain.sharing
+    grants = Grants(store, scope, sharing, brain.sources, lambda _, text: brain.redactor.clean([text])[0].text)
+    concerned = [grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _gets(grant, agent)]
+    for grant in concerned:
+        if grant.state not in {GrantState.REVOKED, GrantState.DENIED}:
+            grants.revoke(grant.id)
+    subjects = [grant.id for grant in concerned]
+    for name, body in ledger.annexes().items():
+        if body["receiver"] == agent:
+            removed["copies"] += _vacate(brain, Scope(name)).get("memories", 0)
+            ledger.annex(name, body | {"gone": True})
+            subjects.append(name)
+    said = store.events_of(LEDGER, subjects)
+    for group, members in ledger.groups().items():
+        if agent in members:
+            ledger.regroup(group, remove=[agent])
+        said += [event for event in store.events_of(LEDGER, [group])[:-1] if agent in _list(event.body.get("members"))]
+    used = store.events_of(USES, subjects)
+    for grant in ledger.grants():
+        used += [event for event in store.events_of(USES, [grant.id]) if event.body.get("agent") == agent]
+    removed["grants"] = len(concerned)
+    _unrecord(store, LEDGER, said)
+    _unrecord(store, USES, used)
+    _unrecord(store, RETENTION, holds.naming(store, agent))
+    for name in store.agents() if isinstance(store, ListsAgents) else []:
+        if not reserved(name):
+            _unrecord(store, Scope(name), store.about(Scope(name), digest(TRUST, f"agent:{agent}"), MOST))
+    return removed
+
+
+def _gets(grant: Grant, agent: str) -> bool:
+    return grant.audience == "agent" and grant.receiver == agent
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _unrecord(store: MemoryStore, scope: Scope, events: Iterable[Event]) -> None:
+    ids = list(dict.fromkeys(event.id for event in events if event.kind != FORGOTTEN))
+    if ids and isinstance(store, ErasesEvents):
+        store.unrecord(scope, ids)
+
+
+def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
+    """Give up a scope, by the store's own means or row by row; how many of each."""
+    store = brain.store
+    brain.experience.forgot(scope)
+    if isinstance(store, Vacates):
+        return {name: count for name, count in store.vacate(scope).items() if count}
+    ids = [match.id for match in store.search(scope, Query(limit=MOST))]
+    for first in range(0, len(ids), PAGE):
+        store.forget(scope, ids[first : first + PAGE])
+    if isinstance(store, KeepsEvents):
+        _unrecord(store, scope, store.feed(scope, 0, MOST))
+    return {"memories": len(ids)} if ids else {}
+
+
+def _revoke_keys(brain: Parts, agent: str) -> int:
+    """Callers' keys that open nothing but this agent are revoked."""
+    store = brain.store
+    if not isinstance(store, KeepsKeys):
+        return 0
+    keys = store.keys()
+    own = [key for key in keys if key.agents == (agent,) and key.revoked_at is None]
+    return sum(store.note_key(key.id, revoked_at=brain.sources.now()) for key in own)

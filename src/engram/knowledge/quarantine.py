@@ -1,0 +1,93 @@
+"""Memories that are set apart: kept for review, and in no search, list or pattern until somebody releases them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engram.errors import NotFound
+from engram.ids import Sources
+from engram.model import ForgetReceipt, Memory
+from engram.model.quarantine import Quarantined
+from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Scope
+from engram.words import digest
+
+WHY = "quarantine"
+"""The kind of event that says why a memory was set apart."""
+MOST = 10_000
+
+
+def apart(scope: Scope) -> Scope:
+    """The reserved scope beside an agent's own, which nothing but a review looks into."""
+    return Scope(f"\x1fquarantine:{digest(scope.agent)}")
+
+
+class Quarantine:
+    """What is set apart from one agent's memories."""
+
+    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources) -> None:
+        self._store = store
+        self._scope = scope
+        self._apart = apart(scope)
+        self._sources = sources
+
+    def put(self, entry: Entry, reason: str) -> None:
+        """Keep an entry here instead of among the memories, once."""
+        memory = entry.memory.model_copy(update={"agent": self._apart.agent})
+        if self._store.get(self._apart, [memory.id])[0] is not None:
+            return
+        why = Event(f"{memory.id}:{WHY}", WHY, self._sources.now(), memory.id, WHY, {"reason": reason})
+        self._store.add(self._apart, [Entry(memory, key=entry.key, events=(*entry.events, why))])
+
+    def move(self, ids: Sequence[str], reason: str) -> list[str]:
+        """Set memories apart with all that was learned from them; those that were there.
+
+        Each is kept here before it goes there: whoever is stopped in between can do it again.
+        """
+        moved = []
+        here = {match.id for match in self._store.search(self._apart, Query(among=frozenset(ids), limit=len(ids)))}
+        for memory in self._store.get(self._scope, ids):
+            if memory is None:
+                continue
+            if memory.id not in here:
+                self.put(Entry(memory, events=tuple(self._events(self._scope, memory.id))), reason)
+            self._store.forget(self._scope, [memory.id])
+            moved.append(memory.id)
+        return moved
+
+    def list(self) -> list[Quarantined]:
+        """What is set apart, the newest first, and why."""
+        ids = [match.id for match in self._store.search(self._apart, Query(limit=MOST))]
+        return [self._told(memory) for memory in self._store.get(self._apart, ids) if memory is not None]
+
+    def get(self, id: str) -> Quarantined:
+        """One of them. Raises `NotFound`."""
+        (memory,) = self._store.get(self._apart, [id])
+        if memory is None:
+            raise NotFound(f"nothing called {id!a} is set apart; `engram quarantine list` shows what is")
+        return self._told(memory)
+
+    def release(self, id: str) -> Memory:
+        """Give a memory back to the agent, as it was. Raises `NotFound`."""
+        memory = self.get(id).memory
+        events = [event for event in self._events(self._apart, id) if event.kind != WHY]
+        (there,) = self._store.get(self._scope, [id])
+        if there is None:
+            self._store.add(self._scope, [Entry(memory, events=tuple(events))])
+        self._store.forget(self._apart, [id])
+        return memory
+
+    def discard(self, id: str) -> ForgetReceipt:
+        """Forget a memory that was set apart."""
+        return self._store.forget(self._apart, [id])[0]
+
+    def _told(self, memory: Memory) -> Quarantined:
+        why = [event for event in self._events(self._apart, memory.id) if event.kind == WHY]
+        reason, at = (str(why[0].body["reason"]), why[0].at) if why else ("", memory.created_at)
+        own = memory.model_copy(update={"agent": self._scope.agent})
+        return Quarantined(id=memory.id, memory=own, reason=reason, at=at)
+
+    def _events(self, scope: Scope, id: str) -> Sequence[Event]:
+        if not isinstance(self._store, KeepsEvents):
+            return []
+        return [replace(event, seq=0) for event in self._store.events_of(scope, [id])]

@@ -1,0 +1,118 @@
+"""The server over streamable HTTP: the same border and keys as the REST server, and the agent from the key."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from engram.access import Keys
+from engram.engine import AgentHandle, Engram
+from engram.errors import ConfigError, NotAllowed, Unauthenticated
+from engram.mcp.server import create
+from engram.mcp.tools import Request, Whose
+from engram.model.access import ApiKey, Right
+from engram.server.auth import chosen, missing
+from engram.server.border import Address, Border, Gate
+from engram.server.limits import Limits
+from engram.server.metrics import Metrics
+from engram.server.run import Binding, first_key
+
+PATH = "/v1/mcp"
+PORT = 8751
+GRACE = 30
+
+
+def by_key(brain: Engram, only: str | None = None) -> Whose:
+    """Every request is about the memory of the agent that its key is for, or of `only` that one if the key is for it.
+
+    A key that is for several agents names one in the header `Engram-Agent`.
+    """
+
+    def whose(ctx: Request, right: Right) -> AgentHandle:
+        request: Any = ctx.request_context.request
+        key: ApiKey | None = None if request is None else request.scope.get("engram.key")
+        if key is None:
+            raise Unauthenticated("this needs a key; `engram key create` makes one")
+        if not key.may(right):
+            raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
+        if only is not None and not key.reaches(only):
+            raise missing()
+        return brain.agent(only if only is not None else chosen(key, request.headers.get("engram-agent")))
+
+    return whose
+
+
+def application(
+    brain: Engram, *, only: str | None = None, address: Address | None = None, limits: Limits | None = None
+) -> ASGIApp:
+    """The application over an open memory: nothing answers but to the right name, and `/v1/mcp` only with a key."""
+    most, metrics = limits or Limits(), Metrics()
+    inner: Starlette = create(by_key(brain, only)).streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=most.body,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the border does it
+    )
+    keys = Keys(brain.store, brain.redactor, brain.sources)
+    return Border(Gate(inner, keys, most, metrics), address or Address(), most, metrics, brain.sources.new_id)
+
+
+def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None], only: str | None = None) -> None:
+    """Serve until a signal comes; then running requests end first."""
+    app = application(brain, only=only, address=binding.address(), limits=limits)
+    listener = _listen(binding)
+    if (token := first_key(brain)) is not None:
+        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=binding.certfile,
+        ssl_keyfile=binding.keyfile,
+    )
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if binding.certfile is None else "https"
+    where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+    with listener:
+        _Server(config, lambda: say(f"Engram serves MCP on {where}")).run([listener])
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and exits cleanly when it is told to."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop taking requests; whoever says so twice does not wait for those that run."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listen(binding: Binding) -> socket.socket:
+    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+    try:
+        return socket.create_server((binding.host.strip("[]"), binding.port), family=family)
+    except OSError as error:
+        where = f"{binding.host}:{binding.port}"
+        raise ConfigError(f"{where} cannot be listened on: {error.strerror or error}; choose another one") from error

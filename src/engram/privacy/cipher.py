@@ -1,0 +1,155 @@
+"""Sealed values: AES-256-GCM for what is only read, AES-256-SIV for what is looked for, keyed hashes for the rest."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from engram.errors import MissingExtra, StoreCorrupt
+
+if TYPE_CHECKING:
+    from engram.ports import Seal
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+WORDS_KEPT = 50_000
+"""So many words are remembered with what stands for them, for each key: the same ones come again and again."""
+
+_VERSION = "v1"
+_DAMAGED = "a sealed value was changed, or belongs to another place; `engram db check` shows what else is damaged"
+
+
+def new_key() -> bytes:
+    """A key from the system's randomness."""
+    return os.urandom(KEY_BYTES)
+
+
+def derived(key: bytes, purpose: str, size: int = KEY_BYTES) -> bytes:
+    """A key for one purpose, from which neither the key nor that for another purpose can be told."""
+    state = hashlib.blake2b(key=key, person=b"engram", digest_size=size)
+    state.update(purpose.encode())
+    return state.digest()
+
+
+def ciphers() -> Any:
+    """The ciphers of the package `cryptography`. Raises `MissingExtra` if it is not installed."""
+    try:
+        from cryptography.hazmat.primitives.ciphers import aead  # noqa: PLC0415 - an extra, needed by few
+    except ImportError as error:
+        raise MissingExtra(f"cryptography is not installed ({error}); pip install 'engram-learning[crypto]'") from error
+    return aead
+
+
+class DataKey:
+    """One key that data is sealed with: a `Seal`."""
+
+    def __init__(self, key: bytes) -> None:
+        aead = ciphers()
+        self._gcm = aead.AESGCM(derived(key, "seal"))
+        self._siv = aead.AESSIV(derived(key, "mask", 64))
+        self._signing = derived(key, "sign")
+        self.blind = lru_cache(WORDS_KEPT)(_blinding(derived(key, "blind")))
+
+    def seal(self, data: bytes, about: bytes) -> bytes:
+        """The data, unreadable, and different each time."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + bytes(self._gcm.encrypt(nonce, data, about))
+
+    def unseal(self, data: bytes, about: bytes) -> bytes:
+        """The inverse of `seal`. Raises `StoreCorrupt` if it is not what was sealed, or belongs to something else."""
+        try:
+            return bytes(self._gcm.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], about))
+        except (_invalid_tag(), ValueError):
+            raise StoreCorrupt(_DAMAGED) from None
+
+    def mask(self, text: str, about: bytes) -> str:
+        """The text, unreadable, and each time the same, so that it can be looked for."""
+        # The cipher refuses to encrypt nothing.
+        return to_text(self._siv.encrypt(b"=" + text.encode(), [about]))
+
+    def unmask(self, masked: str, about: bytes) -> str:
+        """The inverse of `mask`. Raises `StoreCorrupt` like `unseal`."""
+        try:
+            return str(bytes(self._siv.decrypt(from_text(masked), [about]))[1:], "utf-8")
+        except (_invalid_tag(), ValueError):
+            raise StoreCorrupt(_DAMAGED) from None
+
+    def sign(self, data: bytes) -> str:
+        """A digest that nobody can make without the key."""
+        return hashlib.blake2b(data, key=self._signing, digest_size=16).hexdigest()
+
+
+class MasterKey:
+    """The key that opens all others: a `Cipher` that has its key at hand."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._wrapping = ciphers().AESGCM(derived(key, "wrap"))
+        self.identity = derived(key, "identity", 8).hex()
+        """Tells one master key from another, and tells nothing about it."""
+
+    def __repr__(self) -> str:
+        return f"MasterKey({self.identity})"
+
+    def wrap(self, key: bytes, about: bytes) -> str:
+        """A key as it can be kept beside the data."""
+        nonce = os.urandom(NONCE_BYTES)
+        return f"{_VERSION}.{self.identity}.{to_text(nonce + bytes(self._wrapping.encrypt(nonce, key, about)))}"
+
+    def unwrap(self, wrapped: str, about: bytes) -> bytes:
+        """The inverse of `wrap`. Raises `StoreCorrupt` if it is not what was wrapped, or not by this master key."""
+        version, identity, text = (*wrapped.split(".", 2), "", "")[:3]
+        if version != _VERSION or identity != self.identity:
+            raise StoreCorrupt(f"a key was wrapped by the master key {identity or '?'}, not by {self.identity}")
+        try:
+            data = from_text(text)
+            return bytes(self._wrapping.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], about))
+        except (_invalid_tag(), ValueError):
+            raise StoreCorrupt("a wrapped key was changed; `engram db restore` brings back a backup") from None
+
+    def lock(self, key: bytes) -> Seal:
+        """What a key can do."""
+        return DataKey(key)
+
+    def derive(self, purpose: str) -> bytes:
+        """A key of 32 bytes that is always the same for one purpose, such as to encrypt a whole file."""
+        return derived(self._key, purpose)
+
+
+def to_text(data: bytes) -> str:
+    """Bytes as letters, digits, `-` and `_`."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def from_text(text: str) -> bytes:
+    """The inverse of `to_text`. Raises `ValueError` for anything that it does not give."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    if to_text(data) != text:
+        raise ValueError("not the only way to write these bytes")
+    return data
+
+
+def _blinding(key: bytes) -> Any:
+    keyed = hashlib.blake2b(key=key, digest_size=10)
+
+    def blind(term: str) -> str:
+        """What stands for a word in an index: the same for the same word, in small letters and digits."""
+        state = keyed.copy()
+        state.update(term.encode())
+        return base64.b32encode(state.digest()).decode().lower()
+
+    return blind
+
+
+@lru_cache(1)
+def _invalid_tag() -> type[Exception]:
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra, needed by few
+
+    return InvalidTag

@@ -1,0 +1,310 @@
+"""Rules as data: what a secret or a personal datum looks like, and one pass that says which rules are worth running."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import re2
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engram.errors import ConfigError
+from engram.model import explain
+from engram.privacy.checks import CHECKS
+
+Family = Literal["secret", "personal"]
+
+# Text cannot carry a secret past a rule by being unstorable: lone surrogates are matched as they are,
+# and come back as they were.
+CODEC = ("utf-8", "surrogatepass")
+
+_PLACEHOLDER = re2.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{8})?\]")
+_RUN = re.compile(rb"[0-9A-Za-z_\x80-\xff]*")
+_RETRY_BELOW = 256
+_BEFORE, _BEHIND = 60, 30
+_MAX_FILE = 1_000_000
+
+
+class Kind(NamedTuple):
+    """What was found; where finds overlap, the one of the lowest rank gives its name."""
+
+    rank: int
+    family: Family
+    name: str
+    group: str = ""
+    normal: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name as it is told: `github-token`, `personal:email`."""
+        return self.name if self.family == "secret" else f"{self.family}:{self.name}"
+
+
+class Span(NamedTuple):
+    """Where something is, in bytes, and what."""
+
+    start: int
+    end: int
+    kind: Kind
+
+
+class Entry(BaseModel):
+    """One rule as it is written in a file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=r"^[a-z0-9-]{1,40}$")
+    description: str = Field(min_length=1)
+    family: Family = "secret"
+    group: str = Field(default="", pattern=r"^[a-z0-9-]{0,40}$")
+    keywords: tuple[str, ...] = Field(min_length=1)
+    regex: str = Field(min_length=1)
+    must: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    entropy: float = Field(default=0.0, ge=0, le=8)
+    near: str = ""
+    check: str = ""
+    normal: Literal["", "lower", "digits", "alnum"] = ""
+    keyed: bool = False
+    finds: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+
+
+class RuleFile(BaseModel):
+    """A file of rules; `harmless.always` are values that no rule takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rule: tuple[Entry, ...] = ()
+    fragments: dict[str, str] = Field(default_factory=dict)
+    harmless: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    telling: dict[Literal["key", "allow"], str] = Field(default_factory=dict)
+
+
+class Rule:
+    """One kind of secret or personal datum; its patterns are compiled when first needed."""
+
+    def __init__(self, entry: Entry, rank: int, fragments: Mapping[str, str], lists: Mapping[str, str]):
+        self.id, self.description, self.keyed = entry.id, entry.description, entry.keyed
+        self.kind = Kind(rank, entry.family, entry.id, entry.group, entry.normal)
+        self.keywords = f"(?i:{either(entry.keywords)})"
+        self.regex = expanded(entry.regex, fragments)
+        self.finds, self.leaves = entry.finds, entry.leaves
+        self._entropy, self._must, self._near = entry.entropy, entry.must, entry.near
+        self._check = CHECKS[entry.check] if entry.check else None
+        self._allow = either([lists["always"], *(lists.get(name, name) for name in entry.allow)])
+
+    @cached_property
+    def _patterns(self) -> tuple[Any, range, list[Any], Any, Any]:
+        pattern = re2.compile(self.regex)
+        groups = range(1, pattern.groups + 1)
+        near = re2.compile(self._near) if self._near else None
+        return pattern, groups, [re2.compile(p) for p in self._must], re2.compile(self._allow), near
+
+    def compiled(self) -> None:
+        """Compile now. Raises `re2.error` if a pattern is none."""
+        re2.compile(self.keywords)
+        _ = self._patterns
+
+    def find(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Where there is something of this kind, left to right."""
+        pattern, groups, must, allow, near = self._patterns
+        at = 0
+        while (match := pattern.search(text, at)) is not None:
+            group = next((g for g in groups if match.start(g) >= 0), 0)
+            start, end = match.span(group)
+            secret = text[start:end]
+            if (
+                not secret.isspace()
+                and all(p.search(secret) for p in must)
+                and (not self._entropy or entropy(secret) >= self._entropy)
+                and not allow.search(secret)
+                and (near is None or near.search(_around(text, start, end)) is not None)
+                and (span := self._check(text, start, end) if self._check else (start, end)) is not None
+            ):
+                yield span
+                at = max(span[1], at + 1)
+            elif self._check:
+                # A part of a word or number is no other one.
+                run = _RUN.match(text, start, end)
+                at = max(run.end() if run else start, at + 1)
+            else:
+                # What was no secret may be the name of the next one: `password: token: …`. Only for
+                # short ones, so that the time stays linear.
+                at = max(start if end - start < _RETRY_BELOW else end, at + 1)
+
+
+class RuleSet:
+    """All rules, and one automaton that says in a single pass which of them are worth running."""
+
+    def __init__(self, parts: Sequence[RuleFile]):
+        self._parts = tuple(parts)
+        fragments = {name: text for part in parts for name, text in part.fragments.items()}
+        named = [name for part in parts for name in part.harmless]
+        lists = {name: either([p for part in parts for p in part.harmless.get(name, ())]) for name in named}
+        entries = [entry for part in parts for entry in part.rule]
+        self.rules = [Rule(entry, rank, fragments, lists) for rank, entry in enumerate(entries)]
+        telling = {name: text for part in reversed(parts) for name, text in part.telling.items()}
+        self._harmless = re2.compile(lists["always"])
+        self._telling = re2.compile(expanded(telling["key"], fragments))
+        self._untelling = re2.compile(telling["allow"])
+        self._keyed = [rule for rule in self.rules if rule.keyed]
+        options = re2.Options()
+        options.max_mem = 64 << 20  # a set that runs out of memory would silently match nothing
+        self._prefilter = re2.Set.SearchSet(options)
+        for rule in self.rules:
+            self._prefilter.Add(rule.keywords)
+        self._prefilter.Compile()
+
+    def with_file(self, path: Path) -> RuleSet:
+        """These rules and those of a TOML file, which come first. Raises `ConfigError` if it cannot be used."""
+        part = read_rules(path)
+        if part.fragments or part.telling or set(part.harmless) - {"always"}:
+            raise ConfigError(f"{path}: only [[rule]] and harmless.always can be added; take the rest out")
+        for entry in part.rule:
+            if entry.check and entry.check not in CHECKS:
+                raise ConfigError(
+                    f"{path}: rule {entry.id}: there is no check {entry.check!r}; there are: {', '.join(CHECKS)}"
+                )
+        try:
+            for pattern in part.harmless.get("always", ()):
+                re2.compile(pattern)
+            larger = RuleSet([part, *self._parts])
+            for rule in larger.rules[: len(part.rule)]:
+                rule.compiled()
+        except re2.error as error:
+            raise ConfigError(f"{path}: {_said(error)}; patterns are RE2, without look-around") from None
+        for rule in larger.rules[: len(part.rule)]:
+            larger.proven(rule, path)
+        return larger
+
+    def proven(self, rule: Rule, path: Path | str) -> None:
+        """Raises `ConfigError` unless the rule finds something in its `finds` and nothing in its `leaves`."""
+        for text in rule.finds:
+            if not any(span.kind == rule.kind for span in self._spans(text.encode(*CODEC), frozenset())):
+                raise ConfigError(f"{path}: rule {rule.id} finds nothing in {text!r}; correct it or its keywords")
+        for text in rule.leaves:
+            if any(span.kind == rule.kind for span in self._spans(text.encode(*CODEC), frozenset())):
+                raise ConfigError(f"{path}: rule {rule.id} finds something in {text!r}; correct it")
+
+    def find(self, text: bytes, kept: frozenset[int] = frozenset()) -> list[Span]:
+        """What is in a text, left to right, none overlapping; placeholders are not looked into.
+
+        Rules whose ranks are in `kept` are not run.
+        """
+        return merged(self._spans(blanked(text), kept))
+
+    def _spans(self, view: bytes, kept: frozenset[int]) -> Iterator[Span]:
+        for rank in sorted(self._prefilter.Match(view) or ()):
+            if rank not in kept:
+                rule = self.rules[rank]
+                for start, end in rule.find(view):
+                    yield Span(start, end, rule.kind)
+
+    def keyed(self, key: str, value: str, kept: frozenset[int]) -> Kind | None:
+        """What a value is, all of it, because of the key it stands under."""
+        name = key.replace("_", " ").encode(*CODEC)
+        told = value.strip().encode(*CODEC)
+        text = b"%b: %b" % (name, told)
+        for rule in self._keyed:
+            if rule.kind.rank not in kept and any(span == (len(name) + 2, len(text)) for span in rule.find(text)):
+                return rule.kind
+        return None
+
+    def gives_away(self, key: str, value: str) -> bool:
+        """Whether a value is secret because of the key it stands under."""
+        secret = value.strip().encode(*CODEC)
+        return (
+            bool(secret)
+            and self._telling.search(key.encode(*CODEC)) is not None
+            and self._untelling.search(f"{key}={value}".encode(*CODEC)) is None
+            and not is_placeholder(value)
+            and self._harmless.search(secret) is None
+        )
+
+
+@cache
+def rule_set() -> RuleSet:
+    """The rules that ship with Engram, read once."""
+    folder = files(__package__)
+    texts = [folder.joinpath(name).read_text("utf-8") for name in ("rules.toml", "personal.toml")]
+    return RuleSet([RuleFile.model_validate(tomllib.loads(text)) for text in texts])
+
+
+def read_rules(path: Path) -> RuleFile:
+    """The rules of a TOML file. Raises `ConfigError` if it cannot be read or has something else in it."""
+    try:
+        if path.stat().st_size > _MAX_FILE:
+            raise ConfigError(f"{path} is larger than {_MAX_FILE:,} bytes; give a smaller file of rules")
+        return RuleFile.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); give another file of rules") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {explain(error)}; see docs/redaction.md for what a rule has") from None
+
+
+def entropy(secret: bytes) -> float:
+    """Shannon entropy in bits per byte."""
+    total = len(secret)
+    return -sum(n / total * math.log2(n / total) for n in Counter(secret).values())
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The spans left to right; those that overlap become one, named by the most specific rule."""
+    result: list[Span] = []
+    for span in sorted(spans):
+        if result and span.start < result[-1].end:
+            last = result.pop()
+            span = Span(last.start, max(last.end, span.end), min(last.kind, span.kind))  # noqa: PLW2901
+        result.append(span)
+    return result
+
+
+def either(patterns: Sequence[str]) -> str:
+    """A pattern that matches where one of these does; the flags of each stay its own."""
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
+
+
+def expanded(regex: str, fragments: Mapping[str, str]) -> str:
+    """The pattern with its `{{names}}` replaced by the fragments they stand for."""
+    for name, text in fragments.items():
+        regex = regex.replace("{{" + name + "}}", text)
+    return regex
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether the text is a placeholder and nothing else."""
+    return _PLACEHOLDER.fullmatch(text.strip().encode(*CODEC)) is not None
+
+
+def blanked(text: bytes) -> bytes:
+    """The text with line ends in the place of placeholders, because no rule reads a value across several of them."""
+    return _PLACEHOLDER.sub(_blank, text) if b"[secret:" in text or b"[personal:" in text else text
+
+
+def secrets_among(found: Iterable[str]) -> tuple[str, ...]:
+    """Of the names of what was found, those of secrets; the others are personal data."""
+    return tuple(name for name in found if name.partition(":")[0] not in get_args(Family))
+
+
+def _around(text: bytes, start: int, end: int) -> bytes:
+    return text[max(0, start - _BEFORE) : start] + b"\x00" + text[end : end + _BEHIND]
+
+
+def _blank(match: Any) -> bytes:
+    length: int = match.end() - match.start()
+    return b"\n" * length
+
+
+def _said(error: Exception) -> str:
+    told = error.args[0] if error.args else ""
+    return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)

@@ -1,0 +1,1 @@
+"""Engram over gRPC: parse, one call of the engine, render."""

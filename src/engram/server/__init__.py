@@ -1,0 +1,1 @@
+"""Engram over HTTP: parse, one call of the engine, render."""

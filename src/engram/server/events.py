@@ -1,0 +1,51 @@
+"""Live changes, as server-sent events: what came, what went and what was learned, in the order of writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from starlette.concurrency import run_in_threadpool
+
+from engram.ports import Scope
+from engram.server.live import Listener
+
+HEARTBEAT = 15.0
+MEDIA = "text/event-stream"
+
+
+async def stream(
+    listener: Listener,
+    scopes: Callable[[], Sequence[Scope]],
+    *,
+    good: Callable[[], bool],
+    stopping: asyncio.Event,
+    every: float,
+    seconds: float | None,
+) -> AsyncIterator[str]:
+    """The text of the stream, until the server stops, the key is no longer good, or the time is over.
+
+    A comment now and then keeps the connection, and finds out whether anybody listens.
+    """
+    loop = asyncio.get_running_loop()
+    began = quiet = loop.time()
+    yield "retry: 2000\n\n"
+    while not stopping.is_set():
+        if not await run_in_threadpool(good):
+            return
+        news = await run_in_threadpool(lambda: listener.news(scopes()))
+        for event in news:
+            yield f"id: {event.seq}\nevent: {event.event}\ndata: {event.model_dump_json()}\n\n"
+        now = loop.time()
+        if news:
+            quiet = now
+        elif now - quiet >= HEARTBEAT:
+            quiet = now
+            yield ": still here\n\n"
+        if seconds is not None and now - began >= seconds and not news:
+            return
+        if not news:
+            try:
+                await asyncio.wait_for(stopping.wait(), every)
+            except TimeoutError:
+                continue

@@ -1,0 +1,103 @@
+"""How much a caller may ask for: how often, how large, how deep, how long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+MOST_CALLERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server takes from its callers."""
+
+    body: int = 1_000_000
+    """Bytes of a request's body."""
+    depth: int = 64
+    """How deep JSON may be nested."""
+    rate: float = 100.0
+    """Requests a second of one key; 0 for any number."""
+    burst: int = 200
+    """Requests of one key at once, after a pause."""
+    refusals: float = 10.0
+    """Requests a second of one address with a key that is no good, before it is told to wait."""
+    seconds: float = 30.0
+    """How long a request may take."""
+    body_seconds: float = 10.0
+    """How long a body may take to come."""
+    running: int = 256
+    """Requests at a time, of all callers."""
+
+
+@dataclass(slots=True)
+class Buckets:
+    """A token bucket for each caller: it fills at a rate, and a request takes one token out."""
+
+    rate: float
+    burst: int
+    clock: Callable[[], float]
+    _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def wait(self, caller: str) -> float:
+        """Seconds until a request of this caller is welcome; 0 if it is now, and then it is counted."""
+        if self.rate <= 0:
+            return 0.0
+        now = self.clock()
+        level, last = self._levels.get(caller, (float(self.burst), now))
+        level = min(self.burst, level + (now - last) * self.rate)
+        if level < 1:
+            self._levels[caller] = (level, now)
+            return (1 - level) / self.rate
+        if len(self._levels) >= MOST_CALLERS and caller not in self._levels:
+            self._drop(now)
+        self._levels[caller] = (level - 1, now)
+        return 0.0
+
+    def _drop(self, now: float) -> None:
+        """Forget callers whose bucket is full by now, or everybody, if that is not enough."""
+        full = self.burst / self.rate
+        kept = {caller: level for caller, level in self._levels.items() if now - level[1] < full}
+        self._levels = kept if len(kept) < MOST_CALLERS else {}
+
+
+def flaw_of_json(body: bytes, depth: int) -> str | None:
+    """Why a body is no JSON that can be used, or `None` if it is: a name twice, NaN and deep nesting are refused."""
+    try:
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse)
+    except RecursionError:
+        return f"the body is nested deeper than {depth} levels"
+    except UnicodeDecodeError:
+        return "the body is not UTF-8"
+    except json.JSONDecodeError as error:
+        return f"the body is not JSON: {error.msg} at character {error.pos + 1}"
+    except ValueError as error:
+        return f"the body is not JSON that can be used: {error}"
+    return f"the body is nested deeper than {depth} levels" if _deeper(value, depth) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [
+            each
+            for one in level
+            for each in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+            if isinstance(each, dict | list)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,44 @@
+"""The server itself: whether it lives, whether it can work, and what it has counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from engram.errors import EngramError
+from engram.model.wire import Health
+from engram.ports import Scope
+from engram.server.auth import Brain
+from engram.server.metrics import MEDIA
+
+router = APIRouter(tags=["server"])
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "All counters, as Prometheus reads them.",
+        "content": {"text/plain": {"schema": {"type": "string", "description": "One counter a line."}}},
+    }
+}
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Whether the server runs; this needs no key."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", responses={503: {"model": Health, "description": "The database does not answer."}})
+def readyz(brain: Brain, response: Response) -> Health:
+    """Whether the database answers; this needs no key."""
+    try:
+        brain.store.get(Scope("ready"), ["ready"])
+    except EngramError:
+        response.status_code = 503
+        return Health(status="unready")
+    return Health(status="ok")
+
+
+@router.get("/metrics", response_class=Response, responses=_TEXT)
+async def metrics(request: Request) -> Response:
+    """What the server has counted, for Prometheus; any key will do, also one for no agent."""
+    return Response(request.app.state.metrics.text(), media_type=MEDIA)

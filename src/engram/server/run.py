@@ -1,0 +1,158 @@
+"""Runs the server: binds where it is safe to, says where, and stops without losing what it has acknowledged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+
+from engram.access import Keys
+from engram.engine import Engram
+from engram.errors import ConfigError
+from engram.ids import Sources
+from engram.model.access import EVERYONE
+from engram.server.app import Served, create
+from engram.server.border import ANYWHERE, Address, request_id
+from engram.server.limits import Limits
+from engram.server.loopback import LOOPBACK, is_loopback
+
+HOST, PORT = "127.0.0.1", 8750
+GRACE = 30
+_UNNAMED = {"0.0.0.0", "::", ""}  # noqa: S104 - to recognise them
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where to listen, and how that is made safe."""
+
+    host: str = HOST
+    port: int = PORT
+    certfile: str | None = None
+    keyfile: str | None = None
+    behind_proxy: bool = False
+    """Whether somebody else ends TLS before requests come here."""
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+    def address(self) -> Address:
+        """What requests may be addressed to. Raises `ConfigError` if others could listen, or nobody could be meant."""
+        if (self.certfile is None) != (self.keyfile is None):
+            raise ConfigError("TLS needs both a certificate and its key; give --certfile and --keyfile")
+        for origin in self.origins:
+            if ANYWHERE in origin or not origin.startswith(("http://", "https://")):
+                raise ConfigError("an origin is such as https://tools.example; all of them cannot be allowed")
+        if is_loopback(self.host):
+            return Address((*LOOPBACK, self.host, *self.hosts), self.origins)
+        if self.certfile is None and not self.behind_proxy:
+            raise ConfigError(
+                f"others could listen on {self.host}; give --certfile and --keyfile, "
+                "or --insecure-behind-proxy if a proxy speaks TLS for this server"
+            )
+        if self.host in _UNNAMED and not self.hosts:
+            raise ConfigError(
+                f"{self.host or 'this'} is no name; say with --allowed-host what callers call this server"
+            )
+        return Address(tuple(self.hosts) if self.host in _UNNAMED else (self.host, *self.hosts), self.origins)
+
+
+def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None]) -> None:
+    """Serve until a signal comes; then running requests end, and what was acknowledged is in the database."""
+    served = create(brain, address=binding.address(), limits=limits)
+    listener = _listen(binding)
+    if (token := first_key(brain)) is not None:
+        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    _log_to(sys.stderr.write, brain.sources)
+    config = uvicorn.Config(
+        served.asgi,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=64 * 1024,
+        ssl_certfile=binding.certfile,
+        ssl_keyfile=binding.keyfile,
+    )
+    scheme = "http" if binding.certfile is None else "https"
+    host, port = listener.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    with listener:
+        _Server(config, served, lambda: say(f"Engram serves on {scheme}://{name}:{port}")).run([listener])
+
+
+def first_key(brain: Engram) -> str | None:
+    """A key that may do everything, if there is none yet."""
+    keys = Keys(brain.store, brain.redactor, brain.sources)
+    if keys.every():
+        return None
+    return keys.create("made when the server first ran", agents=EVERYONE, rights=["admin"])[1]
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events when it is told to stop, so that nobody waits for them, and then exits cleanly."""
+
+    def __init__(self, config: uvicorn.Config, served: Served, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._served = served
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop taking requests; whoever says so twice does not wait for those that run."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._served.stopping.set()
+
+
+def _listen(binding: Binding) -> socket.socket:
+    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((binding.host.strip("[]"), binding.port))
+    except OSError as error:
+        listener.close()
+        where = f"{binding.host}:{binding.port}"
+        raise ConfigError(f"{where} cannot be listened on: {error.strerror or error}; choose another one") from error
+    return listener
+
+
+class _Lines(logging.Handler):
+    """Log records as JSON, one a line, each with the id of its request."""
+
+    def __init__(self, write: Callable[[str], object], sources: Sources) -> None:
+        super().__init__()
+        self._write = write
+        self._sources = sources
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        line = {
+            "at": self._sources.now().isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            "request_id": request_id.get(),
+            **getattr(record, "told", {}),
+        }
+        self._write(json.dumps(line) + "\n")
+
+
+def _log_to(write: Callable[[str], object], sources: Sources) -> None:
+    for name in ("engram", "uvicorn.error"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO if name == "engram" else logging.WARNING)
+        log.addHandler(_Lines(write, sources))
+        log.propagate = False

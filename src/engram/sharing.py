@@ -1,0 +1,335 @@
+"""Whose knowledge an agent may use besides its own: by grants, through lenses, and by imports, from annexes.
+
+Nothing that is lent is copied into the agent's own memories; each lender keeps its name, and earns its trust.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from engram.errors import Unsupported
+from engram.ids import Sources
+from engram.knowledge.consent import LEDGER, Ledger
+from engram.knowledge.lens import Lens, lens
+from engram.learn.beta import Beta
+from engram.learn.experience import Experience
+from engram.learn.learning import Learning
+from engram.model import Clean, Hit, KnowledgeContent, Memory, MemoryType, Origin
+from engram.model.grant import Grant, GrantUse, Right, Source, Subject
+from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
+from engram.words import digest, normal_form
+
+USES = Scope("\x1fuses")
+"""The reserved scope that keeps who used which grant."""
+LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
+FIRST_TRUST = Beta(1.5, 3.5)
+"""What is believed of a source before it has helped or hindered: 0.3."""
+LEAST_WEIGHT = 0.6
+"""What the score of a lent memory is worth if its source is not trusted at all."""
+MOST = 1_000_000
+NAMED = 20
+LENSES = 64
+TRUST, USED = "source", "use"
+_DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    """Somebody whose knowledge may be used: who it is, by which grant or import, and where it is."""
+
+    name: str
+    key: str
+    id: str
+    scope: Scope
+    store: MemoryStore
+    learning: Learning
+    origin: Origin
+    grants: tuple[Grant, ...] = ()
+
+    def as_lent(self, memory: Memory, trust: float) -> Memory:
+        """A memory as its borrower sees it: whose it is, how it came, and no more trusted than who lent it."""
+        provenance = memory.provenance.model_copy(update={"origin": self.origin})
+        changes = {"agent": self.name, "provenance": provenance, "trust": min(memory.trust, trust)}
+        return memory.model_copy(update=changes)
+
+
+class Sharing:
+    """Who lends to whom in one database."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        experience: Experience,
+        sources: Sources,
+        near: Callable[[Clean], Placed | None],
+        clean: Callable[[str, str], Clean],
+    ) -> None:
+        self._store = store
+        self._experience = experience
+        self._sources = sources
+        self._near = near
+        self._clean = clean
+        self._ledger = Ledger(store, sources) if isinstance(store, KeepsEvents) else None
+        self._lenses: OrderedDict[tuple[str, str], tuple[Lens, Experience]] = OrderedDict()
+        self._fields: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._met: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def ledger(self) -> Ledger:
+        """Grants, groups and annexes. Raises `Unsupported`."""
+        if self._ledger is None:
+            raise Unsupported("this store keeps no grants; SQLite, PostgreSQL and Redis do")
+        return self._ledger
+
+    # Who lends -----------------------------------------------------------------------------------------
+
+    def lenders(self, reader: Scope, right: Right) -> list[Lender]:
+        """Those whose knowledge an agent may read or learn from now."""
+        if self._ledger is None:
+            return []
+        by_grant = [self._by_grant(reader, chain) for chain in self._ledger.active(reader.agent, right)]
+        annexes = self._ledger.annexes(reader.agent)
+        return by_grant + [self._annex(name, body) for name, body in annexes.items() if not body.get("quarantined")]
+
+    def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
+        grant, owner = chain[0], Scope(chain[0].owner)
+        ids = self.covered(chain)
+        with self._lock:
+            view, experience = self._lenses.get((grant.id, reader.agent), (None, None))
+            if view is None or experience is None or not self._grew(view, experience, ids):
+                view = lens(self._store, owner, reader, ids)
+                experience = Experience(view)
+            view.ids = ids
+            self._lenses[grant.id, reader.agent] = (view, experience)
+            self._lenses.move_to_end((grant.id, reader.agent))
+            if len(self._lenses) > LENSES:
+                self._lenses.popitem(last=False)
+        learning = Learning(view, owner, experience, self._sources, self._near, self._clean)
+        return Lender(grant.owner, f"agent:{grant.owner}", grant.id, owner, view, learning, Origin.SHARED, chain)
+
+    def _grew(self, view: Lens, experience: Experience, ids: frozenset[str] | None) -> bool:
+        """Whether what was learned through a lens can go on: only newer things were added to what is covered."""
+        if view.ids == ids:
+            return True
+        if view.ids is None or ids is None or not view.ids <= ids or not isinstance(self._store, KeepsEvents):
+            return False
+        with experience.of(view.owner) as learned:
+            seq = learned.seq
+        return all(event.seq > seq for event in self._store.events_of(view.owner, sorted(ids - view.ids)))
+
+    def _annex(self, name: str, body: Mapping[str, JsonValue]) -> Lender:
+        scope, source = Scope(name), str(body["source"])
+        learning = Learning(self._store, scope, self._experience, self._sources, self._near, self._clean)
+        return Lender(source, f"import:{source}", str(body["id"]), scope, self._store, learning, Origin.IMPORTED)
+
+    # What is covered -----------------------------------------------------------------------------------
+
+    def covered(self, chain: Sequence[Grant]) -> frozenset[str] | None:
+        """The memories that a grant covers, and all those it was shared on under; `None` for everything."""
+        owner, found = Scope(chain[0].owner), None
+        for grant in chain:
+            ids = self.about(owner, grant.subject)
+            found = ids if found is None else found if ids is None else found & ids
+        return found
+
+    def about(self, owner: Scope, subject: Subject) -> frozenset[str] | None:
+        """The memories of an agent that a subject names; `None` for all of them."""
+        if subject.everything:
+            return None
+        ids = set(subject.memories)
+        for tag in {*subject.tags, *subject.domains}:
+            query = Query(where=Filter(tags=frozenset({tag})), limit=MOST)
+            ids.update(match.id for match in self._store.search(owner, query))
+        if subject.domains:
+            ids |= self._of_domains(owner, {normal_form(domain) for domain in subject.domains})
+        for name in subject.patterns:
+            ids |= self.pattern(owner, name) or frozenset()
+        return frozenset(ids)
+
+    def pattern(self, owner: Scope, name: str) -> frozenset[str] | None:
+        """The episodes behind a learned pattern; `None` if there is none of this name."""
+        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+        if (failure := learning.failure(name)) is not None:
+            return frozenset(failure.episodes)
+        for success in learning.synthesis().patterns:
+            if name in {success.pattern_id, success.name}:
+                return frozenset((*success.episodes, *success.contrast.failures))
+        return None
+
+    def _of_domains(self, owner: Scope, domains: set[str]) -> set[str]:
+        """Memories that say themselves which domain they are of; what they say never changes, so it is read once."""
+        found = [match.id for match in self._store.search(owner, Query(where=Filter(kinds=_DOMAINS), limit=MOST))]
+        fresh = [id for id in found if (owner.agent, id) not in self._fields]
+        for memory in self._store.get(owner, fresh):
+            if memory is not None:
+                self._fields[owner.agent, memory.id] = tuple(map(normal_form, _domains(memory)))
+        return {id for id in found if domains & {*self._fields.get((owner.agent, id), ())}}
+
+    # Use and trust -------------------------------------------------------------------------------------
+
+    def used(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
+        """Write down that a lender's knowledge was used, under every grant that allowed it."""
+        if not count or not isinstance(self._store, KeepsEvents):
+            return
+        some, now = list(ids)[:NAMED], self._sources.now()
+        body: dict[str, JsonValue] = {"agent": reader.agent, "action": action, "count": count, "ids": [*some]}
+        events = [
+            Event(self._sources.new_id(), USED, now, grant.id, f"{USED}:{grant.id}", body | {"owner": grant.owner})
+            for grant in lender.grants
+        ]
+        if events:
+            self._store.append(USES, events)
+
+    def uses(self, grant: str, limit: int = 1000) -> list[GrantUse]:
+        """The newest uses of a grant, the oldest of them first."""
+        if not isinstance(self._store, KeepsEvents):
+            return []
+        return [
+            GrantUse(
+                grant=grant,
+                agent=str(event.body["agent"]),
+                action=str(event.body["action"]),
+                at=event.at,
+                count=int(str(event.body["count"])),
+                memories=tuple(str(id) for id in _list(event.body.get("ids"))),
+            )
+            for event in self._store.about(USES, f"{USED}:{grant}", limit)
+        ]
+
+    def trust(self, reader: Scope, key: str) -> Beta:
+        """What an agent believes of a source, from how often it helped."""
+        belief = FIRST_TRUST
+        if isinstance(self._store, KeepsEvents):
+            for event in self._store.about(reader, _topic(key), 1000):
+                helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
+                belief = Beta(belief.a + helped, belief.b + hindered)
+        return belief
+
+    def told(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
+        """Count how far each source helped and hindered in one recall; each recall counts once for each source."""
+        if not shares or not isinstance(self._store, KeepsEvents):
+            return
+        now = self._sources.now()
+        events = [
+            Event(f"{recall}:{key}", TRUST, now, "", _topic(key), {"helped": good, "hindered": bad})
+            for key, (good, bad) in sorted(shares.items())
+        ]
+        self._store.append(reader, events)
+
+    def sources(self, reader: Scope) -> list[Source]:
+        """Those an agent may learn from or read, and how far it has reason to trust each."""
+        both = {each.id: each for right in (Right.READ, Right.LEARN) for each in self.lenders(reader, right)}
+        found = []
+        for lender in both.values():
+            belief = self.trust(reader, lender.key)
+            found.append(
+                Source(
+                    name=lender.name,
+                    kind="grant" if lender.grants else "import",
+                    id=lender.id,
+                    trust=round(belief.mean, 4),
+                    helped=belief.a - FIRST_TRUST.a,
+                    hindered=belief.b - FIRST_TRUST.b,
+                    memories=len(lender.store.search(lender.scope, Query(limit=MOST))),
+                )
+            )
+        return found
+
+    # Reading -------------------------------------------------------------------------------------------
+
+    def borrow(self, reader: Scope, ids: Sequence[str], action: str) -> dict[str, Memory]:
+        """Lent memories by id, as far as the agent may read them; the use is written down."""
+        found: dict[str, Memory] = {}
+        missing = list(ids)
+        for lender in self.lenders(reader, Right.READ) if missing else []:
+            lent = [memory for memory in lender.store.get(lender.scope, missing) if memory is not None]
+            if lent:
+                trust = self.trust(reader, lender.key).mean
+                found |= {memory.id: lender.as_lent(memory, trust) for memory in lent}
+                self.used(reader, lender, action, len(lent), [memory.id for memory in lent])
+                missing = [id for id in missing if id not in found]
+        return found
+
+    def listed(self, reader: Scope, query: Query) -> list[Memory]:
+        """What is lent, by a query that lists; the use is written down."""
+        found = []
+        for lender in self.lenders(reader, Right.READ):
+            ids = [match.id for match in lender.store.search(lender.scope, query)]
+            lent = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
+            trust = self.trust(reader, lender.key).mean if lent else 0.0
+            found += [lender.as_lent(memory, trust) for memory in lent]
+            self.used(reader, lender, "list", len(lent), ids)
+        return found
+
+    def hits(
+        self, reader: Scope, look: Callable[[MemoryStore, Scope], Sequence[Hit]], own: Sequence[Hit]
+    ) -> tuple[list[Hit], dict[str, Lender]]:
+        """The agent's own hits with those of its lenders, best first, and which lender each of these came from.
+
+        What is lent counts less the less its source is trusted; what is the agent's own is never shown twice.
+        """
+        known = {hit.id for hit in own}
+        merged, lent = list(own), dict[str, Lender]()
+        for lender in self.lenders(reader, Right.READ):
+            found = [hit for hit in look(lender.store, lender.scope) if hit.id not in known]
+            if not found:
+                continue
+            trust = self.trust(reader, lender.key).mean
+            weight = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * trust
+            for hit in found:
+                known.add(hit.id)
+                lent[hit.id] = lender
+                memory = lender.as_lent(hit.memory, trust)
+                why = {**hit.why, "source": lender.key, "source_trust": round(trust, 3)}
+                merged.append(hit.model_copy(update={"memory": memory, "score": hit.score * weight, "why": why}))
+        return sorted(merged, key=lambda hit: -hit.score) if lent else merged, lent
+
+    def note_hits(self, reader: Scope, shown: Sequence[Hit], lent: Mapping[str, Lender]) -> None:
+        """Write down whose memories were shown."""
+        by_lender: dict[str, list[str]] = {}
+        lenders = {lender.id: lender for lender in lent.values()}
+        for hit in shown:
+            if hit.id in lent:
+                by_lender.setdefault(lent[hit.id].id, []).append(hit.id)
+        for id, ids in by_lender.items():
+            self.used(reader, lenders[id], "recall", len(ids), ids)
+            self._meet(reader, lenders[id].key)
+
+    def _meet(self, reader: Scope, key: str) -> None:
+        """Write down that an agent has used a source, so that there is somebody to tell how that went."""
+        if (reader.agent, key) not in self._met:
+            self.told(reader, "met", {key: (0.0, 0.0)})
+            self._met.add((reader.agent, key))
+
+
+def reserved(agent: str) -> bool:
+    """Whether a scope's name is one that no agent can have."""
+    return agent.startswith("\x1f")
+
+
+def annex(receiver: Scope, source: str) -> Scope:
+    """The reserved scope that keeps what an agent imported from a source."""
+    return Scope(f"\x1fannex:{digest(receiver.agent, source)}")
+
+
+def _domains(memory: Memory) -> tuple[str, ...]:
+    content = memory.content
+    named = content.domain if isinstance(content, KnowledgeContent) else getattr(content, "task_type", "")
+    return (named,) if named else ()
+
+
+def _topic(key: str) -> str:
+    return digest(TRUST, key)
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+__all__ = ["LEDGER", "LENT", "USES", "Lender", "Sharing", "annex", "reserved"]

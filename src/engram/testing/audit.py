@@ -1,0 +1,240 @@
+"""What a store promises that keeps an audit trail; for those that do, beside the contract of every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import cast
+
+import pytest
+
+from engram import audit
+from engram.errors import Conflict, InvalidInput, NotFound
+from engram.model import AuditEntry, Checkpoint, Clean
+from engram.model.audit import GENESIS
+from engram.ports import (
+    LONG_TERM,
+    Annotates,
+    Changes,
+    CountsAccess,
+    Credit,
+    CreditsRecalls,
+    Deed,
+    Entry,
+    Event,
+    KeepsAudit,
+    KeepsEvents,
+    KeepsSettings,
+    MemoryStore,
+    MirrorsVectors,
+    RemembersShown,
+    Scope,
+    Shown,
+    principal,
+)
+from engram.testing.making import START, Maker, placed
+
+ALICE, BOB = Scope("alice"), Scope("bob")
+SECRET = "rosebud"  # noqa: S105 - what must not be found in the trail
+
+
+def trail(store: MemoryStore) -> KeepsAudit:
+    """The store as one that keeps an audit trail."""
+    assert isinstance(store, KeepsAudit)
+    return store
+
+
+def since(store: MemoryStore, work: Callable[[], object]) -> list[AuditEntry]:
+    """The entries that some work adds."""
+    before = trail(store).head()
+    work()
+    return trail(store).trail(before.seq if before else 0)
+
+
+def _event(name: str, subject: str = "m1") -> Event:
+    return Event(name, "decision", START, subject, "t", {"said": SECRET})
+
+
+def calls(store: MemoryStore, maker: Maker, known: Entry) -> dict[str, Callable[[], object]]:
+    """One call of each kind that changes something, by the action of its entry; `known` is an entry of Alice's."""
+    annotates, credits = cast("Annotates", store), cast("CreditsRecalls", store)
+    settings, mirror = cast("KeepsSettings", store), cast("MirrorsVectors", store)
+    id = known.memory.id
+    credit = Credit("r1", START, (id,), frozenset({id}), about={"said": SECRET})
+    return {
+        "write": lambda: store.add(ALICE, [maker.event(SECRET, tags=[SECRET], key=SECRET)]),
+        "annotate": lambda: annotates.annotate(ALICE, id, Changes(tags=(Clean(SECRET),), importance=0.9), None),
+        "event": lambda: cast("KeepsEvents", store).append(ALICE, [_event("e1", id), _event("e2", id)]),
+        "credit": lambda: credits.credit(ALICE, credit),
+        "setting": lambda: settings.set_setting("policy", SECRET),
+        "embed": lambda: mirror.place([(ALICE, id, placed(1, 0, 0, embedder="other@1"))]),
+        "unembed": lambda: mirror.discard_vectors(LONG_TERM, "other@1"),
+        "forget": lambda: store.forget(ALICE, [id]),
+    }
+
+
+class AuditContract:
+    """What the tests of a store inherit, which give it as the fixture `store`, without memories."""
+
+    def test_a_trail_begins_with_the_same_entry_everywhere(self, store: MemoryStore) -> None:
+        (genesis, *_) = trail(store).trail()
+        assert (genesis.seq, genesis.action, genesis.prev) == (1, GENESIS, "")
+        assert genesis.hash == "a4be51ba02a05db4c9c4df9c1a78896db1ce559d41b794be97ab66357f899220"
+
+    def test_every_call_that_changes_something_adds_one_entry(self, store: MemoryStore) -> None:
+        maker = Maker("alice")
+        known = replace(maker.event("a memory"), vectors=(placed(1, 0, 0),))
+        store.add(ALICE, [known])
+        for action, call in calls(store, maker, known).items():
+            (entry,) = since(store, call)
+            assert entry.action == action
+            assert entry.count >= 1, action
+        assert audit.verify(trail(store)).ok
+
+    def test_no_content_is_put_on_record(self, store: MemoryStore) -> None:
+        maker = Maker("alice")
+        known = maker.event("a memory")
+        store.add(ALICE, [known])
+        for call in calls(store, maker, known).values():
+            call()
+        assert SECRET not in "".join(audit.export(trail(store)))
+
+    def test_housekeeping_adds_none(self, store: MemoryStore) -> None:
+        maker = Maker("alice")
+        known = maker.event("a memory")
+        store.add(ALICE, [known])
+
+        def work() -> None:
+            if isinstance(store, CountsAccess):
+                store.touch(ALICE, [known.memory.id], START)
+            if isinstance(store, RemembersShown):
+                store.show(ALICE, Shown("r", START, (known.memory.id,)))
+            if isinstance(store, KeepsSettings):
+                store.set_setting("learned:x", "{}")
+                store.set_setting("pushed:x", "1")
+            store.add(ALICE, [])
+            store.forget(ALICE, [])
+            cast("KeepsEvents", store).append(ALICE, [])
+            trail(store).note([])
+
+        assert since(store, work) == []
+
+    def test_a_call_that_fails_adds_none(self, store: MemoryStore) -> None:
+        known = Maker("alice").event("a memory")
+        store.add(ALICE, [known])
+
+        def work() -> None:
+            with pytest.raises(Conflict):
+                store.add(ALICE, [known])
+            with pytest.raises(NotFound):
+                cast("Annotates", store).annotate(ALICE, "nobody", Changes(importance=1), None)
+
+        assert since(store, work) == []
+
+    def test_a_write_says_what_became_of_each(self, store: MemoryStore) -> None:
+        maker = Maker("alice")
+        store.add(ALICE, [maker.fact("known"), maker.event("one", key="k")])
+        (entry,) = since(
+            store, lambda: store.add(ALICE, [maker.fact("known"), maker.event("two", key="k"), maker.event("three")])
+        )
+        assert (entry.actor, entry.agent, entry.count, entry.target) == ("alice", "alice", 3, "")
+        assert {name: entry.detail[name] for name in ("stored", "merged", "rejected")} == {
+            "stored": 1,
+            "merged": 1,
+            "rejected": 1,
+        }
+
+    def test_one_memory_is_named_many_are_told_by_their_hash(self, store: MemoryStore) -> None:
+        maker = Maker("alice")
+        (one,) = since(store, lambda: store.add(ALICE, [maker.event("one")]))
+        assert one.target
+        (many,) = since(store, lambda: store.add(ALICE, [maker.event(f"note {n}") for n in range(100)]))
+        assert (many.target, many.count) == ("", 100)
+        assert len(str(many.detail["ids_sha256"])) == 64
+
+    def test_what_changes_nothing_is_counted_as_nothing(self, store: MemoryStore) -> None:
+        store.add(ALICE, [Maker("alice").event("a memory")])
+        (entry,) = since(store, lambda: store.forget(ALICE, ["unknown"]))
+        assert entry.detail["forgotten"] == 0
+        kept = cast("KeepsEvents", store)
+        kept.append(ALICE, [_event("e")])
+        (entry,) = since(store, lambda: kept.append(ALICE, [_event("e")]))
+        assert entry.count == 0
+
+    def test_deeds_are_put_on_record_in_order_on_behalf_of_the_principal(self, store: MemoryStore) -> None:
+        deeds = [Deed("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}), Deed("export", "alice", "alice")]
+        token = principal.set("key:7")
+        try:
+            first, second = since(store, lambda: trail(store).note(deeds))
+        finally:
+            principal.reset(token)
+        assert (first.action, first.actor, first.agent, first.target, first.grant, first.count) == (
+            "read",
+            "bob",
+            "alice",
+            "m1",
+            "g1",
+            3,
+        )
+        assert (first.detail, first.principal) == ({"k": [1, "é", None]}, "key:7")
+        assert (second.prev, second.seq) == (first.hash, first.seq + 1)
+        assert (first.hash, second.hash) == (first.sealed, second.sealed)
+
+    def test_what_no_database_can_keep_is_refused(self, store: MemoryStore) -> None:
+        with pytest.raises(InvalidInput):
+            trail(store).note([Deed("read", "al\x00ice")])
+        assert since(store, lambda: None) == []
+
+    def test_a_trail_is_read_from_a_number_by_agent_grant_and_time(self, store: MemoryStore) -> None:
+        kept = trail(store)
+        start = kept.head()
+        assert start is not None
+        kept.note([Deed("use", "bob", "alice", grant="g1"), Deed("use", "bob", "carol", grant="g2")])
+        kept.note([Deed("use", "bob", "alice", grant="g2")])
+        assert [entry.agent for entry in kept.trail(start.seq)] == ["alice", "carol", "alice"]
+        assert [entry.seq for entry in kept.trail(start.seq, agent="alice")] == [start.seq + 1, start.seq + 3]
+        assert [entry.seq for entry in kept.trail(start.seq, grant="g2")] == [start.seq + 2, start.seq + 3]
+        assert [entry.seq for entry in kept.trail(start.seq, 1)] == [start.seq + 1]
+        assert [entry.seq for entry in kept.trail(start.seq, 2, newest=True)] == [start.seq + 2, start.seq + 3]
+        head = kept.head()
+        assert head is not None
+        assert kept.trail(start.seq, since=head.at + timedelta(days=1)) == []
+        assert head in kept.trail(start.seq, since=head.at)
+        assert kept.trail(start.seq, agent="a%") == []
+
+    def test_checkpoints_are_kept_once_and_noted(self, store: MemoryStore) -> None:
+        kept = trail(store)
+        head = kept.head()
+        assert head is not None
+        made = Checkpoint(seq=head.seq, at=START, hash=head.hash, key_id="k", signature="00")
+        before = kept.checkpoints()
+        (entry,) = since(store, lambda: kept.checkpoint(made))
+        assert (entry.action, entry.target) == ("checkpoint", str(head.seq))
+        assert [known for known in kept.checkpoints() if known not in before] == [made]
+        assert not kept.checkpoint(made)
+        assert audit.verify(kept).ok
+
+    def test_a_trail_is_pruned_up_to_a_checkpoint_and_still_verified(self, store: MemoryStore) -> None:
+        kept = trail(store)
+        kept.note([Deed("use", count=n) for n in range(5)])
+        head = kept.head()
+        assert head is not None
+        with pytest.raises(NotFound):
+            kept.prune(head.seq)
+        kept.checkpoint(Checkpoint(seq=head.seq, at=START, hash=head.hash))
+        kept.note([Deed("use")])
+        gone = kept.prune(head.seq)
+        assert gone >= 5
+        left = kept.trail()
+        assert [entry.action for entry in left] == ["checkpoint", "use", "prune"]
+        assert (left[-1].target, left[-1].count) == (str(head.seq), gone)
+        assert audit.verify(kept).ok
+        store.add(ALICE, [Maker("alice").event("it goes on")])
+        assert audit.verify(kept).ok
+
+    def test_agents_have_one_trail(self, store: MemoryStore) -> None:
+        makers: Sequence[Maker] = [Maker("alice"), Maker("bob")]
+        added = since(store, lambda: [store.add(Scope(m.agent), [m.event(f"{n}")]) for n in range(3) for m in makers])
+        assert [entry.agent for entry in added] == ["alice", "bob"] * 3
+        assert audit.verify(trail(store)).ok

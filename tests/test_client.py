@@ -1,0 +1,263 @@
+"""The typed client says what the library itself says, with and without `await`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import engram
+from engram.client import AsyncClient, Call, Client, calls
+from engram.client.clients import TRIES, Events
+from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, StoreAway, Unauthenticated
+from engram.model import Draft, Memory, Recall
+from engram.model.wire import Problem
+from served import URL, House, house
+
+
+@pytest.fixture
+def home() -> Iterator[House]:
+    with house() as opened:
+        yield opened
+
+
+@pytest.fixture
+def alice(home: House) -> Iterator[Client]:
+    with client(home, home.key("alice")) as opened:
+        yield opened
+
+
+def client(home: House, token: str, agent: str | None = None) -> Client:
+    return Client(URL, token, agent, http=httpx.Client(transport=home.transport), sleep=lambda seconds: None)
+
+
+def test_it_gives_the_same_values_as_the_library(home: House, alice: Client) -> None:
+    own = home.brain.agent("alice")
+    receipt = alice.remember("Staging runs PostgreSQL 15", tags=["db"], kind="knowledge")
+    assert receipt.ok
+    assert receipt.id is not None
+    assert alice.get(receipt.id) == own.get(receipt.id)
+    assert alice.list(kinds="knowledge", tags="db") == own.list(kinds="knowledge")
+    hits = alice.recall("which database is in staging?", 3)
+    assert isinstance(hits, Recall)
+    assert [hit.id for hit in hits] == [receipt.id]
+    assert alice.outcome(hits.id, "success", used=hits)
+    changed = alice.annotate(receipt.id, importance=0.9, expected_version=1)
+    assert (changed.version, changed.importance) == (2, 0.9)
+    with pytest.raises(Conflict):
+        alice.annotate(receipt.id, importance=0.1, expected_version=1)
+    assert alice.forget(receipt.id).forgotten
+    assert not alice.forget(receipt.id).forgotten
+    assert alice.get(receipt.id) is None
+
+
+def test_several_are_remembered_at_once_in_order(alice: Client) -> None:
+    receipts = alice.remember(["one", Draft("two", tags=("a",)), {"text": " "}], tags=["x"])
+    assert [receipt.status for receipt in receipts] == ["stored", "stored", "rejected"]
+    two = alice.get(receipts[1].id or "")
+    assert two is not None
+    assert two.tags == ("a", "x")
+    assert alice.remember([]) == []
+
+
+def test_pages_go_on_where_the_last_one_ended(alice: Client) -> None:
+    alice.remember([f"memory {n}" for n in range(5)])
+    seen: list[Memory] = []
+    cursor = None
+    while True:
+        page = alice.page(cursor, limit=2)
+        seen += page.items
+        if (cursor := page.next_cursor) is None:
+            break
+    assert seen == alice.list()
+
+
+def test_learning_goes_over_the_wire(home: House, alice: Client) -> None:
+    for _ in range(6):
+        alice.record_decision(context="flaky test", action="rerun", outcome="success")
+        bad = alice.record_decision(context="flaky test", action="skip").id or ""
+        assert alice.outcome(bad, "failure", error=ValueError("no"))
+    assert alice.suggest(context="flaky test").recommended == "rerun"
+    assert alice.predict(context="flaky test", action="rerun").probability > 0.6
+    assert len(alice.decisions("flaky test")) == 12
+    assert [each.quality for each in alice.outcomes(bad)] == [0.0]
+    pattern = alice.learn_from_failure(ValueError("no such port: 5432"), "start the server", action="connect")
+    assert alice.failure(pattern.pattern_id) == home.brain.agent("alice").learning.failure(pattern.pattern_id)
+    assert alice.failure("none") is None
+    assert alice.failures()
+    alice.tried(pattern.pattern_id, "start the server", helped=True)
+    made = alice.generate(pattern.pattern_id, stage="build")
+    assert made
+    assert all(check in alice.checks() for check in made)
+    assert alice.check(action="connect").decision in {"allow", "warn", "block"}
+    assert alice.stats().decisions == 12
+    assert alice.success_patterns() is not None
+    assert alice.decision_templates() is not None
+    assert alice.evaluate(period="day").agents == ("alice",)
+    assert [view.name for view in alice.agents()] == ["alice"]
+
+
+def test_cycles_and_runs_go_over_the_wire(home: House, alice: Client) -> None:
+    cycle = alice.propose(tool="shell", arguments={"line": "ls"})
+    assert alice.state().interrupted is not None
+    assert alice.result(cycle.index, error={"message": "no disk"}).status == "failed"
+    other = alice.propose(thoughts="what now?")
+    assert alice.resolve(other.index, "abandon", reason="nothing").status == "abandoned"
+    assert [each.index for each in alice.cycles()] == [2, 1]
+    step = "{name: a, stages: [{name: s, steps: [{name: t, run: greet}]}]}"
+    home.brain.agent("alice").workflows(steps={"greet": dict}).run(step, id="one")
+    assert [run.run for run in alice.runs()] == ["one"]
+    assert alice.run("one").status == "done"
+
+
+def test_it_raises_the_errors_of_the_library(home: House, alice: Client) -> None:
+    with pytest.raises(NotFound):
+        alice.annotate("none", tags=[])
+    with pytest.raises(NotFound):
+        alice.outcome("none", "success")
+    for wrong in (lambda: alice.recall("x", k=0), lambda: alice.remember("x", importance=7)):
+        with pytest.raises(InvalidInput):
+            wrong()
+    with client(home, home.key("alice", rights=("read",))) as reader, pytest.raises(NotAllowed):
+        reader.remember("no")
+    with client(home, "eng_nobody_" + "a" * 43) as stranger, pytest.raises(Unauthenticated):
+        stranger.list()
+    with client(home, home.key("alice"), "bob") as other, pytest.raises(NotFound):
+        other.recall("x")
+    rejected = alice.remember(" ")
+    assert (rejected.status, rejected.code) == ("rejected", "invalid")
+    assert alice.remember("one", key="k").ok
+    assert alice.remember("two", key="k").code == "conflict"
+
+
+def test_every_error_comes_back_as_itself() -> None:
+    from engram import errors
+
+    tree = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, EngramError)]
+    for kind in tree:
+        problem = Problem(type="x", title="x", status=400, detail="why", code=kind.code)
+        assert type(calls.error_of(problem)) is kind
+    strange = Call("GET", "/x", bytes)
+    with pytest.raises(StoreAway):
+        strange.result(503, b"<html>proxy</html>")
+
+
+def test_an_agent_with_any_name_can_be_meant(home: House) -> None:
+    name = "ågent / 7 ☃"
+    with client(home, home.key("*"), name) as one:
+        one.remember("hello")
+    assert [memory.text for memory in home.brain.agent(name).list()] == ["hello"]
+
+
+class Flaky(httpx.BaseTransport):
+    """A way to the server on which the first answers get lost, after the server has done its work, or before."""
+
+    def __init__(self, inner: httpx.BaseTransport, *faults: str) -> None:
+        self._inner = inner
+        self._faults = list(faults)
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        fault = self._faults.pop(0) if self._faults else ""
+        if fault == "before":
+            raise httpx.ConnectError("nobody there")
+        answer = self._inner.handle_request(request)
+        if fault == "after":
+            raise httpx.ReadError("cut off")
+        if fault == "busy":
+            return httpx.Response(503, headers={"Retry-After": "1"}, content=b"{}")
+        return answer
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "busy"])
+def test_a_write_whose_answer_got_lost_is_sent_again_and_done_once(home: House, fault: str) -> None:
+    way, pauses = Flaky(home.transport, fault, fault), list[float]()
+    with Client(URL, home.key("alice"), http=httpx.Client(transport=way), sleep=pauses.append) as flaky:
+        receipt = flaky.remember("one")
+        assert flaky.record_decision(context="c", action="a").ok
+    assert receipt.ok
+    assert len(home.brain.agent("alice").list()) == 2
+    assert len(way.requests) == 4
+    assert len({request.headers["Idempotency-Key"] for request in way.requests[:3]}) == 1
+    assert way.requests[3].headers["Idempotency-Key"] != way.requests[0].headers["Idempotency-Key"]
+    assert len(pauses) == 2
+    assert (min(pauses) >= 1) == (fault == "busy")
+
+
+def test_what_is_not_safe_to_repeat_is_not_repeated_and_patience_ends(home: House) -> None:
+    way = Flaky(home.transport, "after")
+    with Client(URL, home.key("alice"), http=httpx.Client(transport=way), sleep=lambda s: None) as flaky:
+        with pytest.raises(StoreAway):
+            flaky.propose(tool="shell")
+        assert len(way.requests) == 1
+    way = Flaky(home.transport, *["before"] * 10)
+    with Client(URL, home.key("alice"), http=httpx.Client(transport=way), sleep=lambda s: None) as flaky:
+        with pytest.raises(StoreAway):
+            flaky.recall("x")
+        assert len(way.requests) == TRIES
+
+
+def test_events_are_heard(alice: Client) -> None:
+    alice.remember("one")
+    alice.record_decision(context="c", action="a")
+    heard = list(alice.events(after=0, seconds=0))
+    assert [event.event for event in heard] == ["stored", "stored", "decision"]
+    assert list(alice.events(after=heard[0].seq, seconds=0)) == heard[1:]
+    reader = Events()
+    assert [reader.read(line) for line in (": still here", "", "retry: 2000", "")] == [None] * 4
+
+
+def test_the_clients_are_alike() -> None:
+    def public(kind: type) -> dict[str, Any]:
+        return {name: each for name, each in inspect.getmembers(kind) if not name.startswith("_")}
+
+    assert public(Client).keys() == public(AsyncClient).keys()
+    for name, each in public(Client).items():
+        assert each.__doc__ == public(AsyncClient)[name].__doc__
+
+
+def test_it_has_the_names_of_an_agent() -> None:
+    left_out = {"credit", "guard", "guarding", "indexes", "life", "workflows", "episodic", "semantic", "procedural"}
+    names = {name for name in vars(engram.AgentHandle) if not name.startswith("_")} - left_out
+    wanted = {
+        "remember",
+        "recall",
+        "get",
+        "list",
+        "annotate",
+        "forget",
+        "record_decision",
+        "outcome",
+        "outcomes",
+        "decisions",
+        "suggest",
+        "predict",
+        "check",
+        "learn_from_failure",
+    }
+    assert wanted <= names
+    for name in wanted:
+        assert callable(getattr(Client, name))
+
+
+def test_with_await_it_does_the_same(home: House) -> None:
+    async def talk() -> None:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(home.served.asgi))
+        async with AsyncClient(URL, home.key("alice"), http=http) as alice:
+            receipts = await alice.remember(["Staging runs PostgreSQL 15", "Production, too"])
+            assert all(receipt.ok for receipt in receipts)
+            assert (await alice.remember("one")).ok
+            assert await alice.remember([]) == []
+            hits = await alice.recall("which database is in staging?")
+            assert hits[0].id == receipts[0].id
+            assert await alice.get("none") is None
+            heard = [event.event async for event in alice.events(after=0, seconds=0)]
+            assert heard == ["stored"] * 3
+            with pytest.raises(NotFound):
+                await alice.run("none")
+
+    home.portal.call(talk)

@@ -1,0 +1,214 @@
+"""Nobody gets in without a right, and nobody sees what is another's: every route, generated from the router."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import engram
+from engram.server.app import application, routes
+from engram.server.auth import right_of, takes_agent
+from served import House, house
+
+BODIES: dict[str, Any] = {
+    "remember": {"text": "one"},
+    "remember_batch": {"items": [{"text": "one"}]},
+    "annotate": {"tags": ["x"]},
+    "recall": {"query": "staging"},
+    "record_decision": {"context": "deploy", "action": "rerun"},
+    "tell_outcome": {"id": "{id}", "outcome": "success"},
+    "suggest": {"context": "deploy"},
+    "predict": {"context": "deploy", "action": "rerun"},
+    "check": {"action": "npm install"},
+    "learn_from_failure": {"error": "ValueError: no"},
+    "tell_solution": {"solution": "retry"},
+    "generate_checks": {"pattern": "{name}"},
+    "propose": {"thoughts": "what now?"},
+    "tell_result": {"output": 1},
+    "resolve": {"how": "abandon"},
+}
+QUERIES = {"list_decisions": "?context=deploy", "diff": "?before={id}", "listen": "?seconds=0&after=0"}
+EVERY = routes()
+LONG = bool(os.environ.get("ENGRAM_LONG"))
+
+
+def told(route: APIRoute) -> str:
+    return f"{method(route)} {route.path}"
+
+
+def method(route: APIRoute) -> str:
+    return min(route.methods or {"GET"})
+
+
+def ask(client: httpx.Client, route: APIRoute, names: dict[str, str], **headers: str) -> httpx.Response:
+    """Send a request that is in order, about the things with these names."""
+    path = re.sub(r"\{(\w+)\}", lambda part: names.get(part[1], "1"), route.path) + QUERIES.get(route.name, "")
+    path = path.replace("{id}", names.get("id", "none"))
+    body = _filled(BODIES.get(route.name), names)
+    return client.request(method(route), path, json=body, headers=headers)
+
+
+def _filled(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _filled(each, names) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, names) for each in value]
+    return names.get(value[1:-1], "none") if isinstance(value, str) and re.fullmatch(r"\{\w+\}", value) else value
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[House]:
+    with house() as opened:
+        opened.brain.agent("alice").remember("alice was here")
+        opened.brain.agent("bob").remember("bob was here")
+        yield opened
+
+
+def test_every_route_asks_for_a_right_and_every_write_has_a_body_here() -> None:
+    assert len(EVERY) > 35
+    assert all(right_of(route) in {"read", "write", "share", "admin"} for route in EVERY)
+    assert {route.name for route in EVERY if method(route) in {"POST", "PATCH"}} == set(BODIES)
+
+
+def test_a_route_without_a_right_is_not_served() -> None:
+    from fastapi import APIRouter
+
+    router = APIRouter(prefix="/v1")
+
+    @router.get("/open")
+    def hole() -> str:
+        return "anything"
+
+    with pytest.raises(RuntimeError, match="/v1/open"):
+        application([router])
+
+
+@pytest.mark.parametrize("route", EVERY, ids=told)
+def test_a_key_is_needed_that_is_good_and_has_the_right(home: House, route: APIRoute) -> None:
+    expired, token = home.keys.create("old", expires_at=home.brain.sources.now() + timedelta(hours=1))
+    home.brain.store._keys[expired.id] = (  # type: ignore[attr-defined]
+        expired.model_copy(update={"expires_at": home.brain.sources.now()}),
+        home.brain.store._keys[expired.id][1],  # type: ignore[attr-defined]
+    )
+    gone, revoked = home.keys.create("gone")
+    home.keys.revoke(gone.id)
+    refused = []
+    for bad in (None, "eng_nobody_" + "a" * 43, "nonsense", token, revoked):
+        with home.http(bad) as client:
+            answer = ask(client, route, {})
+            assert answer.status_code == 401, (bad, answer.text)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            refused.append({name: value for name, value in answer.json().items() if name != "request_id"})
+    assert all(each == refused[0] for each in refused)
+    others = tuple(right for right in ("read", "write", "share") if right != right_of(route))
+    with home.http(home.key("alice", rights=others)) as client:
+        assert ask(client, route, {}).status_code == 403
+    with home.http(home.key("alice", rights=("admin",))) as client:
+        assert ask(client, route, {}).status_code not in {401, 403}
+
+
+@pytest.mark.parametrize("route", [route for route in EVERY if takes_agent(route)], ids=told)
+def test_an_agent_that_the_key_is_not_for_is_as_one_that_does_not_exist(home: House, route: APIRoute) -> None:
+    with home.http(home.key("alice")) as client:
+        answers = [
+            ask(client, route, {}, **{"Engram-Agent": name}) for name in ("bob", "nobody", "%1Faudit", "%ff", "a%00")
+        ]
+    assert {answer.status_code for answer in answers} == {404}
+    said = [{name: value for name, value in answer.json().items() if name != "request_id"} for answer in answers]
+    assert all(each == said[0] for each in said)
+    assert home.brain.agents() == ["alice", "bob"]
+
+
+def test_a_route_that_acts_for_no_agent_shows_only_those_of_the_key(home: House) -> None:
+    without = [route.name for route in EVERY if not takes_agent(route)]
+    assert without == ["list_agents", "get_agent"]
+
+
+# Two agents who have everything: neither may learn of the other's ---------------------------------------
+
+
+CANARY = "canary-of-bob"
+
+
+def furnish(agent: engram.AgentHandle, mark: str) -> dict[str, str]:
+    """Give an agent one of everything; the names by which these things are asked for."""
+    memory = agent.remember(f"staging is {mark}", tags=[mark], session=mark).id or ""
+    decision = agent.record_decision(context=f"deploy {mark}", action=mark, outcome="success").id or ""
+    pattern = agent.learn_from_failure(f"{mark}: no such file", f"make {mark}", action=f"cat {mark}")
+    agent.learning.generate(pattern.pattern_id)
+    cycle = agent.life.propose(tool=mark)
+    step = "{name: w, stages: [{name: s, steps: [{name: t, run: greet}]}]}"
+    run = agent.workflows(steps={"greet": dict}).run(step, id=f"run-{mark}").run
+    recall = agent.recall(f"staging {mark}").id
+    return {
+        "id": memory,
+        "decision": decision,
+        "recall": recall,
+        "name": pattern.pattern_id,
+        "index": str(cycle.index),
+        "run": run,
+    }
+
+
+def without_request(answer: httpx.Response, names: dict[str, str]) -> tuple[int, str]:
+    """What was answered, without what the request itself brought along."""
+    text = answer.text
+    if answer.headers["content-type"] == "application/problem+json":
+        text = re.sub(r'"request_id":"[^"]*"', "", text)
+    for value in names.values():
+        text = text.replace(value, "?")
+    return answer.status_code, text
+
+
+@pytest.fixture(scope="module")
+def furnished() -> Iterator[tuple[House, dict[str, str], str]]:
+    with house() as opened:
+        theirs = furnish(opened.brain.agent("bob"), CANARY)
+        furnish(opened.brain.agent("alice"), "own-of-alice")
+        opened.brain.agent("bob").remember(["one more", "and another"])
+        with opened.http(opened.key("bob")) as client:
+            cursor = client.get("/v1/memories", params={"limit": 1}).json()["next_cursor"]
+        yield opened, theirs, cursor
+
+
+def test_the_cursor_of_another_agent_is_as_good_as_nonsense(
+    furnished: tuple[House, dict[str, str], str],
+) -> None:
+    home, _, cursor = furnished
+    with home.http(home.key("alice")) as client:
+        stolen = client.get("/v1/memories", params={"cursor": cursor, "limit": 1})
+        nonsense = client.get("/v1/memories", params={"cursor": "bm9uZQ", "limit": 1})
+        assert without_request(stolen, {}) == without_request(nonsense, {})
+        assert stolen.status_code == 422
+
+
+REPEATABLE = {"forget", "annotate", "tell_outcome", "tell_solution", "generate_checks"}
+
+
+@settings(max_examples=2000 if LONG else 200, phases=(Phase.generate,))
+@given(route=st.sampled_from(EVERY), id=st.sampled_from(["id", "decision", "recall", "name", "run"]))
+def test_nothing_of_another_agent_is_seen_or_changed_by_any_route(
+    furnished: tuple[House, dict[str, str], str], route: APIRoute, id: str
+) -> None:
+    home, theirs, _ = furnished
+    bob = home.brain.agent("bob")
+    before = [memory.model_dump() for memory in bob.list()], bob.learning.failures(), bob.life.cycles()
+    foreign = {name: value for name, value in theirs.items() if name != "index"} | {"id": theirs[id]}
+    absent = dict.fromkeys(foreign, "0" * 26)
+    with home.http(home.key("alice")) as client:
+        seen = ask(client, route, foreign)
+        assert CANARY not in seen.text.replace(theirs["run"], "")
+        assert seen.status_code < 500
+        if method(route) == "GET" or route.name in REPEATABLE:
+            missing = ask(client, route, absent)
+            assert without_request(seen, foreign) == without_request(missing, absent)
+    assert before == ([memory.model_dump() for memory in bob.list()], bob.learning.failures(), bob.life.cycles())
