@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import engram
-from engram import AgentHandle, Engram
+from engram import AgentHandle, Engram, audit
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Origin, Verdict
 from engram.model.grant import Grant, GrantState, Right
+from engram.ports import KeepsAudit
 from engram.sharing import annex, reserved
 from engram.testing.making import FixedSources
+from engram.transfer import Knowledge
 
 HOUR = timedelta(hours=1)
 SECRET_OF_ALICE = "The staging database runs PostgreSQL 15 behind pgbouncer"
@@ -346,3 +348,23 @@ def test_two_who_decide_at_once_cannot_both_be_right(tmp_path: Path) -> None:
         one.agent("alice").grants.deny(grant.id)
         with pytest.raises(Conflict):
             other.agent("alice").grants.approve(grant.id)
+
+
+def test_grants_uses_exports_and_imports_are_on_record(
+    alice: AgentHandle, bob: AgentHandle, brain: Engram, tmp_path: Path
+) -> None:
+    assert isinstance(brain.store, KeepsAudit)
+    id = remembered(alice, SECRET_OF_ALICE)
+    grant = alice.grants.share("bob", memories=[id])
+    bob.get(id)
+    alice.grants.revoke(grant.id)
+    Knowledge(brain, alice).export(tmp_path / "out.json")
+    told = [(entry.action, entry.actor, entry.agent, entry.target) for entry in brain.store.trail(grant=grant.id)]
+    assert told == [
+        ("grant granted", "alice", "alice", "bob"),
+        ("use", "bob", "alice", "get"),
+        ("grant revoked", "alice", "alice", "bob"),
+    ]
+    assert brain.store.trail(newest=True, limit=1)[0].action == "export"
+    assert audit.verify(brain.store).ok
+    assert SECRET_OF_ALICE not in "".join(entry.model_dump_json() for entry in brain.store.trail())

@@ -345,7 +345,9 @@ def test_a_database_of_the_schema_before_keeps_its_vectors_and_gets_the_new_key(
     empty_postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts = tmp_path / "scripts"
-    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*", "0004_*", "0005_*"))
+    shutil.copytree(
+        migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__", "0003_*", "0004_*", "0005_*")
+    )
     entry = Maker("alice").event("deploy")
     with monkeypatch.context() as patch:
         patch.setattr("engram.stores.postgres.REVISION", "0002")

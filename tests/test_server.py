@@ -19,8 +19,9 @@ from engram.errors import ConfigError, EngramError, InvalidInput, StoreBusy
 from engram.model import Draft
 from engram.model.wire import MOST_AT_ONCE, NewMemory
 from engram.server import paging, problems
-from engram.server.border import Address, is_loopback
+from engram.server.border import Address
 from engram.server.limits import Buckets, Limits, flaw_of_json
+from engram.server.loopback import is_loopback
 from engram.server.run import Binding
 from served import FREELY, House, house
 

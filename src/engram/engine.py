@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pydantic import JsonValue
 
-from engram import arguments, telling
+from engram import arguments, erasure, telling
 from engram.arguments import When
 from engram.errors import Conflict, InvalidInput, ModelError, NotFound, Unsupported
 from engram.grants import Grants
@@ -455,7 +455,8 @@ class AgentHandle:
         self._brain.experience.flush(self._scope)
         receipt = self._record([_sentence(signature.text, solution)], fields)[0]
         if receipt.id is None:
-            raise InvalidInput(f"the failure was not kept: {receipt.reason}")
+            kind = Conflict if receipt.code == Conflict.code else InvalidInput
+            raise kind(f"the failure was not kept: {receipt.reason}")
         return self.learning.failure(receipt.id) or self.learning.unlearned(receipt.id, signature.text)
 
     def _record(self, what: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +30,7 @@ from engram.lifecycle.objects import Objects
 from engram.lifecycle.workspaces import Workspaces
 from engram.memory.consolidation import CONSOLIDATED, FOREVER, MARK
 from engram.memory.working import Sessions
-from engram.model import Clean, ForgetReceipt, Memory
+from engram.model import ForgetReceipt, Memory
 from engram.model.grant import Grant, GrantState
 from engram.model.retention import ErasureReceipt, LegalHold
 from engram.ports import (
@@ -56,7 +56,7 @@ from engram.ports import (
     Vacates,
 )
 from engram.sharing import TRUST, USES, Sharing, reserved
-from engram.words import digest, normal_form
+from engram.words import digest, normal_form, query_terms
 
 LINEAGE = "lineage"
 """Where the metadata of a copy say whose memory it is a copy of."""
@@ -293,8 +293,10 @@ def _carry_out(brain: Parts, scope: Scope, plan: _Plan) -> defaultdict[str, Coun
     """Take everything away that goes; how much went where, by the named memory it went with."""
     removed = defaultdict[str, Counter[str]](Counter)
     own = plan.places.get(scope, {})
-    for name, id in _unquoted(brain.store, scope, own):
-        removed[plan.roots[id]][name] += 1
+    for asker in (scope, *_borrowers(brain, scope, plan)) if own else ():
+        brain.experience.flush(asker)
+        for name, id in _unquoted(brain, asker, own):
+            removed[plan.roots[id]][name] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
             if brain.sessions.forgot(scope, session, own.keys()):
@@ -331,20 +333,25 @@ def _revive(store: MemoryStore, scope: Scope, made: Memory, going: Collection[st
                 store.annotate(scope, source.id, Changes(valid_until=FOREVER), None)
 
 
-def _unquoted(store: MemoryStore, scope: Scope, going: Mapping[str, Memory]) -> list[tuple[str, str]]:
-    """Take away what is about no memory, and repeats the words of one that goes and that no other says.
+def _unquoted(brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> list[tuple[str, str]]:
+    """Take away checks and questions, which are about no memory, if they repeat what is to go and no other memory says.
 
-    What it was, and whose words.
+    What it was, and whose words. For what was lent, the scope may be a borrower's.
     """
-    gone = list[tuple[str, str]]()
+    store, gone = brain.store, list[tuple[str, str]]()
+    words = {id: {term for part in _parts(memory) for term in query_terms(part)} for id, memory in going.items()}
+
+    known = cache(lambda term: _still_known(brain, scope, term, going))
 
     def whose(*texts: object) -> str | None:
         """The memory that is quoted, if no other says the same."""
         for text in texts:
-            if isinstance(text, str) and text.strip():
-                quoted = next((memory.id for memory in going.values() if quotes(text, [memory])), None)
-                if quoted is not None and not _still_said(store, scope, text, going):
-                    return quoted
+            terms = {*query_terms(text)} if isinstance(text, str) else set[str]()
+            for id in [id for id, own in words.items() if not own.isdisjoint(terms)]:
+                if any(not known(term) for term in sorted(words[id] & terms)):
+                    return id
+                if quotes(str(text), [going[id]]) and not _still_said(brain, scope, str(text), going):
+                    return id
         return None
 
     def goes(shown: Shown) -> bool:
@@ -366,11 +373,29 @@ def _unquoted(store: MemoryStore, scope: Scope, going: Mapping[str, Memory]) -> 
     return gone
 
 
-def _still_said(store: MemoryStore, scope: Scope, text: str, going: Mapping[str, Memory]) -> bool:
+def _still_said(brain: Parts, scope: Scope, text: str, going: Mapping[str, Memory]) -> bool:
     """Whether a memory that stays says the same."""
-    near = [match.id for match in store.search(scope, Query(words=Clean(text), limit=ALIKE + len(going)))]
-    rest = store.get(scope, [id for id in near if id not in going])
+    words = brain.redactor.clean([text])[0].text
+    near = [match.id for match in brain.store.search(scope, Query(words=words, limit=ALIKE + len(going)))]
+    rest = brain.store.get(scope, [id for id in near if id not in going])
     return any(quotes(text, [memory]) for memory in rest if memory is not None)
+
+
+def _still_known(brain: Parts, scope: Scope, term: str, going: Mapping[str, Memory]) -> bool:
+    """Whether a memory that stays has a word."""
+    query = Query(words=brain.redactor.clean([term])[0].text, limit=1 + len(going))
+    return any(match.id not in going for match in brain.store.search(scope, query))
+
+
+def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
+    """The agents that may have asked about what an agent lent to them."""
+    if not isinstance(brain.store, KeepsEvents):
+        return []
+    lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
+    names = {use.agent for id in lent for use in brain.sharing.uses(id)}
+    receivers = _receivers(brain)
+    names |= {receivers.get(place.agent, place.agent) for place in plan.places}
+    return [Scope(name) for name in sorted(names - {scope.agent}) if not reserved(name)]
 
 
 def quotes(text: str, memories: Iterable[Memory]) -> bool:

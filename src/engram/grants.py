@@ -120,12 +120,12 @@ class Grants:
         """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
         now, by = self._ledger.now(), self._scope.agent
         some, end = None if rights is None else self._rights(rights), self._end(expires)
-        return self._ledger.change(id, lambda grant: consent.approved(grant, by, now, some, end))
+        return self._ledger.change(id, by, lambda grant: consent.approved(grant, by, now, some, end))
 
     def deny(self, id: str) -> Grant:
         """Turn a request or an offer down."""
         now, by = self._ledger.now(), self._scope.agent
-        return self._ledger.change(id, lambda grant: consent.denied(grant, by, now))
+        return self._ledger.change(id, by, lambda grant: consent.denied(grant, by, now))
 
     def revoke(self, id: str) -> Revocation:
         """End a grant at once, and take back what was derived from it at its receivers.
@@ -138,7 +138,7 @@ class Grants:
         if not before.concerns(by):
             raise consent.unknown(id)
         covered = self._sharing.covered([before])
-        grant = ledger.change(id, lambda known: consent.revoked(known, by, ledger.now()))
+        grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
         below = [each for each in ledger.grants() if each.via == id and each.state == GrantState.GRANTED]
         copies, moved = 0, list[str]()
         for name, body in ledger.annexes().items():

@@ -183,8 +183,8 @@ class Sharing:
             Event(self._sources.new_id(), USED, now, grant.id, f"{USED}:{grant.id}", body | {"owner": grant.owner})
             for grant in lender.grants
         ]
-        if events:
-            self._store.append(USES, events)
+        for event in events:  # each is an entry of the audit trail of its own
+            self._store.append(USES, [event])
 
     def uses(self, grant: str, limit: int = 1000) -> list[GrantUse]:
         """The newest uses of a grant, the oldest of them first."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import JsonValue
+
+from engram import archives, erasure, holds
 from engram.engine import Engram
 from engram.errors import Conflict, InvalidInput, Unsupported
 from engram.learn import evaluation
@@ -80,12 +80,15 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
     if not plan.gone:
         return plan
     memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
+    archives.note(brain.store, archive)
     write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone])
     gone = []
     for each in plan.gone:
         agent = brain.agent(each.agent)
-        if agent.get(each.id) == memories[each.agent, each.id] and agent.forget(each.id).forgotten:
+        same = agent.get(each.id) == memories[each.agent, each.id]
+        if same and erasure.set_aside(brain, Scope(each.agent), [each.id])[0].forgotten:
             gone.append(each)
+    erasure.scrubbed(brain.store)
     return plan.model_copy(update={"gone": tuple(gone), "archive": str(archive)})
 
 
@@ -94,15 +97,20 @@ def restore(brain: Engram, archive: Path) -> int:
 
     Raises `InvalidInput` if it is no archive, or holds secrets that no archive of ours would.
     """
-    memories = read_archive(archive)
-    for memory in memories:
-        if found := clean_json(brain.redactor, memory.model_dump(mode="json"))[1]:
+    kept = archives.read(archive)
+    for memory, events in kept:
+        told: list[JsonValue] = [memory.model_dump(mode="json"), *(dict(event.body) for event in events)]
+        if found := clean_json(brain.redactor, told)[1]:
             raise InvalidInput(f"{archive} holds secrets ({', '.join(sorted(set(found)))}); somebody has changed it")
     back = 0
-    for agent in sorted({memory.agent for memory in memories}):
-        own, scope = [memory for memory in memories if memory.agent == agent], Scope(agent)
-        there = brain.store.get(scope, [memory.id for memory in own])
-        lost = [Entry(m, merge_key=merge_key(m)) for m, known in zip(own, there, strict=True) if known is None]
+    for agent in sorted({memory.agent for memory, _ in kept}):
+        own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
+        there = brain.store.get(scope, [memory.id for memory, _ in own])
+        lost = [
+            Entry(memory, merge_key=merge_key(memory), events=events)
+            for (memory, events), known in zip(own, there, strict=True)
+            if known is None
+        ]
         for start in range(0, len(lost), BATCH):
             brain.store.add(scope, brain.embed(lost[start : start + BATCH])[0])
         back += len(lost)
@@ -124,36 +132,7 @@ def evaluate(
 
 def write_archive(path: Path, gone: Iterable[tuple[Fading, Memory]]) -> None:
     """Write memories to a new file, one JSON object a line, compressed; it is on disk in full, or not there at all."""
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-            for fading, memory in gone:
-                line = {"reason": fading.reason, "memory": memory.model_dump(mode="json")}
-                packed.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    _sync_folder(path.parent)
-
-
-def read_archive(path: Path) -> list[Memory]:
-    """The memories in an archive, in its order. Raises `InvalidInput` if it is none."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            return [Memory.model_validate(json.loads(line)["memory"]) for line in lines]
-    except (gzip.BadGzipFile, EOFError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{path} is no archive of memories: {error}") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make sure that a new name in a folder survives a power cut, where folders can be opened."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    archives.write(path, (archives.line_of(memory, fading.reason) for fading, memory in gone))
 
 
 def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
@@ -165,6 +144,11 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list
     learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
     learned |= {id for pattern in brain.agent(agent).learning.failures() for id in pattern.episodes}
     found = forgetting.fade(memories, credits, brain.sources.now(), limits, cited=cited, learned=learned)
+    held = holds.held(store)
+    kept = {memory.id for memory in memories if holds.covering(held, agent, memory)} if held else set[str]()
+    if stay := [each for each in found.gone if each.id in kept]:
+        rest = tuple(each for each in found.gone if each.id not in kept)
+        found = found.model_copy(update={"gone": rest, "kept": {**found.kept, "held": len(stay)}})
     weak = {each.id for each in found.gone}
     return found, [memory for memory in memories if memory.id in weak]
 

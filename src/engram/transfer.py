@@ -42,7 +42,7 @@ from engram.model.bundle import (
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Entry, Event, KeepsEvents, KeepsSettings, Query, Scope
+from engram.ports import Deed, Entry, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope
 from engram.privacy.instructions import is_instruction, suspicions
 from engram.sharing import Lender, annex
 from engram.words import digest
@@ -132,6 +132,7 @@ class Knowledge:
         end = bundle.save(source, records, to, form, sign)
         for lender in lenders:
             self._brain.sharing.used(self._scope, lender, "export", len(lent[lender.id]), lent[lender.id])
+        self._note("export", counted["memories"], {"digest": end.digest})
         return ExportReport(
             file=str(to),
             memories=counted["memories"],
@@ -222,6 +223,10 @@ class Knowledge:
             counted["rates"] += 1
             yield CarriedRate(action=action, context=context, attempts=attempts, quality=round(good, 6))
 
+    def _note(self, action: str, count: int, detail: dict[str, JsonValue]) -> None:
+        if isinstance(self._store, KeepsAudit):
+            self._store.note([Deed(action, self._scope.agent, self._scope.agent, count=count, detail=detail)])
+
     # In ------------------------------------------------------------------------------------------------
 
     def take_in(
@@ -258,6 +263,8 @@ class Knowledge:
             desk.finish()
             signer = found.verification.key if found.verification.status == "valid" else None
             desk.register(signer=signer)
+            if not dry_run:
+                self._note("import", total, {"digest": found.end.digest, "stored": desk.counts["stored"]})
             return desk.report(name, found.verification, found.findings)
 
     def merge(
@@ -317,6 +324,8 @@ class Knowledge:
                         reasons.append(receipt.reason)
             if progress is not None:
                 progress(sum(counts.values()), sum(counts.values()))
+        if not dry_run:
+            self._note("import", sum(counts.values()), {"format": name, "stored": counts["stored"]})
         return ImportReport(
             source=file.name, format=name, dry_run=dry_run, reasons=tuple(dict.fromkeys(reasons))[:REASONS]
         ).model_copy(update={key: counts[key] for key in COUNTED})

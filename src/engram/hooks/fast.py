@@ -231,7 +231,8 @@ def shortened(payload: dict[str, Any]) -> dict[str, Any]:
         value = payload[name]
         size = len(json.dumps(value))
         if size > budget:
-            value = cut(value if isinstance(value, str) else json.dumps(value), budget // 2)
+            text = value if isinstance(value, str) else json.dumps(value)
+            value = cut(text, budget // (2 if text.isascii() else 14))  # as JSON, a letter may be twelve
             size = len(json.dumps(value))
         if size <= budget:
             kept[name] = value

@@ -22,7 +22,7 @@ from engram.ports import Event, KeepsEvents, Scope
 
 LEDGER = Scope("\x1fledger")
 """The reserved scope that keeps the log; no agent can have its name."""
-GRANT, GROUP, ANNEX, USE = "grant", "group", "annex", "use"
+GRANT, GROUP, ANNEX, BY = "grant", "group", "annex", "by"
 PAGE = 1000
 OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
 
@@ -74,18 +74,18 @@ class Ledger:
 
     def add(self, grant: Grant) -> Grant:
         """Write down a new grant."""
-        self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json"))
+        self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by})
         return grant
 
-    def change(self, id: str, decide: Callable[[Grant], Grant]) -> Grant:
-        """Write the next version of a grant; `decide` sees the newest one, and may refuse."""
+    def change(self, id: str, by: str, decide: Callable[[Grant], Grant]) -> Grant:
+        """Write the next version of a grant, on somebody's word; `decide` sees the newest one, and may refuse."""
         while True:
             known = self.grant(id)
             fresh = decide(known)
             if fresh == known:
                 return known
             fresh = fresh.model_copy(update={"version": known.version + 1})
-            if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json")):
+            if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
                 return fresh
 
     def regroup(self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> frozenset[str]:
@@ -143,7 +143,7 @@ class Ledger:
     def _fold(self, event: Event) -> None:
         self._newest = max(self._newest, event.at)
         if event.kind == GRANT:
-            grant = Grant.model_validate(event.body)
+            grant = Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
             self._grants[grant.id] = grant
         elif event.kind == GROUP:
             members, version = event.body["members"], event.body["version"]

@@ -7,14 +7,19 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, JsonValue
 
+from engram.model.audit import Verification
 from engram.model.content import Frozen, MemoryType
+from engram.model.grant import Right
 from engram.model.life import Agent
-from engram.model.memory import Hit, Moment, Receipt, Share
+from engram.model.memory import Hit, Moment, Origin, Receipt, Share
 
 T = TypeVar("T")
 
 MOST_AT_ONCE = 1000
 LONGEST_QUERY = 4096
+MOST_NAMED = 1000
+"""Memories, patterns, domains or tags that one request may name."""
+LONGEST_NAME = 400
 
 Outcome = Annotated[
     Literal["success", "partial", "failure"] | Share,
@@ -72,6 +77,13 @@ class NewMemory(Frozen):
     sources: tuple[str, ...] = Field(default=(), description="The ids of memories that it was derived from.")
     valid_from: Moment | None = Field(default=None, description="Since when it is so; since it happened, if left out.")
     valid_until: Moment | None = Field(default=None, description="Until when it is so.")
+    origin: Origin = Field(
+        default=Origin.SELF,
+        description="Where it came from; what did not come from the agent itself and tells it what to do is set apart.",
+    )
+    trust: Share | None = Field(
+        default=None, description="How far it can be believed; as far as its origin is, if left out."
+    )
 
 
 class NewMemories(Frozen):
@@ -114,6 +126,21 @@ class RecallQuery(Frozen):
     budget_tokens: int | None = Field(
         default=None, ge=1, le=1_000_000_000, description="How long all texts together may be."
     )
+
+
+class ContextQuery(RecallQuery):
+    """What a model is to be reminded of."""
+
+    k: int = Field(default=8, ge=1, le=100, description="How many memories, at most.")
+    budget_tokens: int = Field(
+        default=1000, ge=1, le=1_000_000_000, description="How long the text may be, in tokens of a model."
+    )
+
+
+class ContextText(Frozen):
+    """What is remembered about a question, as a text for a model."""
+
+    text: str = Field(description="The memories, quoted as data, each with its origin and trust; empty without any.")
 
 
 class Recalled(Frozen):
@@ -265,6 +292,75 @@ class CycleDecision(Frozen):
 
     how: Literal["abandon", "retry"] = Field(description="Whether it ends so, or is done again in a new cycle.")
     reason: str = Field(default="", description="Why it is abandoned.")
+
+
+Names = Annotated[tuple[str, ...], Field(max_length=MOST_NAMED)]
+
+
+class Terms(Frozen):
+    """What is shared, what for, and until when."""
+
+    memories: Names = Field(default=(), description="Ids of memories.")
+    patterns: Names = Field(default=(), description="Names or ids of learned patterns.")
+    domains: Names = Field(default=(), description="Fields of knowledge, such as auth.")
+    tags: Names = Field(default=(), description="Tags; a memory with any of them is shared.")
+    everything: bool = Field(default=False, description="All that the owner remembers, now and later.")
+    purpose: str = Field(default="", max_length=LONGEST_QUERY, description="What it is for.")
+    rights: tuple[Right, ...] = Field(default=(), description="What may be done with it; read and learn, if left out.")
+    expires: Moment | None = Field(default=None, description="When it ends by itself.")
+
+
+class GrantRequest(Terms):
+    """A question for the knowledge of another agent."""
+
+    owner: str = Field(max_length=LONGEST_NAME, description="The agent whose knowledge it is.")
+
+
+class GrantOffer(Terms):
+    """An offer of knowledge to another agent."""
+
+    to: str = Field(max_length=LONGEST_NAME, description="The agent it is for.")
+
+
+class GrantShare(Terms):
+    """Knowledge that is shared at once."""
+
+    to: str = Field(max_length=LONGEST_NAME, description="An agent, `group:NAME` or `everyone`.")
+    via: str = Field(default="", max_length=LONGEST_NAME, description="The grant by which it was lent, to share it on.")
+
+
+class GrantAgreement(Frozen):
+    """On which terms a request is agreed to; an offer is agreed to as it is."""
+
+    rights: tuple[Right, ...] = Field(default=(), description="Other rights than those that were asked for.")
+    expires: Moment | None = Field(default=None, description="When it ends by itself.")
+
+
+class GroupView(Frozen):
+    """Agents with whom knowledge can be shared at once, as `group:NAME`."""
+
+    name: str = Field(description="The name of the group.")
+    members: tuple[str, ...] = Field(description="The agents that are in it, by name.")
+
+
+class GroupChange(Frozen):
+    """Who comes into a group, and who leaves it."""
+
+    add: Names = Field(default=(), description="Agents that come in.")
+    remove: Names = Field(default=(), description="Agents that leave.")
+
+
+class Merge(Frozen):
+    """Whose knowledge is to be taken in, as far as that agent shares it."""
+
+    from_agent: str = Field(max_length=LONGEST_NAME, description="Whose knowledge it is.")
+    domains: Names = Field(default=(), description="Only of these domains.")
+    tags: Names = Field(default=(), description="Only with any of these tags.")
+    dry_run: bool = Field(default=False, description="Only say what would come in.")
+
+
+class AuditVerification(Verification):
+    """What a look at the whole audit trail found."""
 
 
 class AgentView(Frozen):

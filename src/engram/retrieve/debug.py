@@ -15,7 +15,7 @@ from engram.retrieve.search import Near, Wanted, find, order
 from engram.retrieve.understand import Asked, understand
 
 Dropped = Literal["choice", "min_score", "group", "budget", "k", "gone"]
-"""Where a candidate was left out: before it was looked at closely, or after it was ranked; `gone` is forgotten since."""
+"""Where a candidate was left out: before it was looked at closely, or after; `gone` is forgotten since the search."""
 
 
 @dataclass(frozen=True, slots=True)

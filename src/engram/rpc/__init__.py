@@ -1,1 +1,9 @@
 """Engram over gRPC: parse, one call of the engine, render."""
+
+from engram.errors import MissingExtra
+
+try:
+    import google.protobuf
+    import grpc  # noqa: F401 - what this package is for
+except ImportError as error:
+    raise MissingExtra(f"gRPC is not installed ({error.name}); pip install 'engram-learning[grpc]'") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from engram import __version__
 from engram.access import Keys
 from engram.engine import Engram
+from engram.knowledge.signing import PublicKey
 from engram.server import problems
 from engram.server.auth import right_of
 from engram.server.border import Address, Border, Gate
@@ -51,12 +52,17 @@ def create(
     limits: Limits | None = None,
     poll_seconds: float = 0.5,
     more: Iterable[APIRouter] = (),
+    trusted: Mapping[str, PublicKey] | None = None,
 ) -> Served:
-    """The application over an open memory, which whoever opened it closes; `more` are routes beside `/v1`."""
+    """The application over an open memory, which whoever opened it closes; `more` are routes beside `/v1`.
+
+    `trusted` are the keys that files with knowledge may be signed with, by name.
+    """
     where, most, metrics = address or Address(), limits or Limits(), Metrics()
     keys = Keys(brain.store, brain.redactor, brain.sources)
     api = application(more)
     api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
+    api.state.limits, api.state.trusted = most, dict(trusted or {})
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     inner: ASGIApp = Gate(api, keys, most, metrics)
     if where.origins:

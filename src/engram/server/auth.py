@@ -67,6 +67,12 @@ def _allowed(right: Right) -> Callable[[Request], Coroutine[Any, Any, ApiKey]]:
     return allowed
 
 
+async def _all_agents(request: Request, key: ApiKey = Depends(_allowed("admin"))) -> ApiKey:  # noqa: B008 - FastAPI's way
+    if EVERYONE not in key.agents:
+        raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
+    return key
+
+
 def _agent(right: Right) -> Callable[..., Coroutine[Any, Any, AgentHandle]]:
     allowed = Depends(_allowed(right))
 
@@ -88,6 +94,11 @@ def right_of(route: APIRoute) -> Right | None:
     return None
 
 
+def about_all(route: APIRoute) -> bool:
+    """Whether a route needs a key for all agents."""
+    return any(dependant.call is _all_agents for dependant in route.dependant.dependencies)
+
+
 def takes_agent(route: APIRoute) -> bool:
     """Whether a route acts for one agent, which the header may name."""
     waiting = [route.dependant]
@@ -104,5 +115,13 @@ Reader = Annotated[AgentHandle, Depends(_agent("read"))]
 """The agent of a request that reads."""
 Writer = Annotated[AgentHandle, Depends(_agent("write"))]
 """The agent of a request that writes."""
+Sharer = Annotated[AgentHandle, Depends(_agent("share"))]
+"""The agent of a request that gives its knowledge away, or asks for that of others."""
+Reviewer = Annotated[AgentHandle, Depends(_agent("admin"))]
+"""The agent of a request that nobody makes who only acts for that agent."""
 Reads = Annotated[ApiKey, Depends(_allowed("read"))]
 """The key of a request that reads, for any of its agents."""
+Watches = Annotated[ApiKey, Depends(_allowed("admin"))]
+"""The key of a request that looks after the server, for any of its agents."""
+Keeps = Annotated[ApiKey, Depends(_all_agents)]
+"""The key of a request that looks after the server, for all agents."""

@@ -21,10 +21,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engram import ports
 from engram.access import Keys
 from engram.errors import EngramError, TooMany, Unauthenticated
 from engram.model.access import ApiKey
+from engram.ports import principal
 from engram.server.limits import Buckets, Limits, flaw_of_json
 from engram.server.loopback import LOOPBACK
 from engram.server.metrics import Metrics
@@ -33,6 +33,10 @@ from engram.server.problems import CODES, answer, of_error
 _log = logging.getLogger("engram.server")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 EVENTS = "/v1/events"
+KNOWLEDGE = "/v1/knowledge"
+"""Files go in and out here, as streams."""
+LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification")
+"""What may take long, because it is about all that there is."""
 METRICS = "/metrics"
 ANYWHERE = "*"
 
@@ -123,7 +127,7 @@ class Border:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
-            await asyncio.wait({task}, timeout=None if scope["path"] == EVENTS else self._limits.seconds)
+            await asyncio.wait({task}, timeout=_patience(self._limits, scope["path"]))
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -158,6 +162,13 @@ class Border:
         """Wait until the requests that took too long have ended, or have taken much too long."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
+
+
+def _patience(limits: Limits, path: str) -> float | None:
+    """How long a request may take; a stream of events takes as long as somebody listens."""
+    if path == EVENTS:
+        return None
+    return limits.long_seconds if path in LONG else limits.seconds
 
 
 def _places(error: Exception) -> Iterator[str]:
@@ -210,11 +221,12 @@ class Gate:
             if (refusal := await self._refusal(scope)) is not None:
                 await refusal(scope, receive, send)
                 return
-            body = await self._body(scope, receive)
-            if isinstance(body, Response):
-                await body(scope, receive, send)
-                return
-            receive = _again(body, receive)
+            if not _uploads(scope):
+                body = await self._body(scope, receive)
+                if isinstance(body, Response):
+                    await body(scope, receive, send)
+                    return
+                receive = _again(body, receive)
         await self._app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
@@ -231,9 +243,7 @@ class Gate:
             self._metrics.refused.labels("rate").inc()
             return self._later(wait, id)
         scope["engram.key"] = key
-        principal = getattr(ports, "principal", None)
-        if isinstance(principal, contextvars.ContextVar):
-            principal.set(f"key:{key.id}")
+        principal.set(f"key:{key.id}")
         return None
 
     def _later(self, wait: float, id: str) -> Response:
@@ -273,6 +283,11 @@ _NO_KEY = "this needs a key: `Authorization: Bearer eng_…`; `engram key create
 
 def _guarded(path: str) -> bool:
     return path in {METRICS, "/v1"} or path.startswith("/v1/")
+
+
+def _uploads(scope: Scope) -> bool:
+    """Whether the body is a file, which its route reads part by part once it knows that the caller may send it."""
+    return scope["path"] == KNOWLEDGE and scope["method"] == "POST"
 
 
 def _bearer(header: str) -> str:

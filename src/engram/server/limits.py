@@ -28,6 +28,10 @@ class Limits:
     """How long a request may take."""
     body_seconds: float = 10.0
     """How long a body may take to come."""
+    upload: int = 100_000_000
+    """Bytes of a file with knowledge."""
+    long_seconds: float = 600.0
+    """How long it may take to bring such a file in or out, and to verify the audit trail."""
     running: int = 256
     """Requests at a time, of all callers."""
 

@@ -27,6 +27,8 @@ HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
 PRUNING = "audit_pruning"
 """The setting that tells the triggers up to where entries may go; it lives within one transaction."""
 MOST_IDS = 20
+RESERVED = "\x1f"
+"""How the names of scopes begin that no agent can have."""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,19 @@ def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> De
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
+    if scope.agent.startswith(RESERVED) and len(events) == 1 and fresh[0] and events[0].kind in {"grant", "use"}:
+        return _consented(events[0])
     return Deed("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
+
+
+def _consented(event: Event) -> Deed:
+    """A grant was asked for, given, ended or used: by whom, about whose memory, and how many."""
+    said = {name: str(event.body.get(name, "")) for name in ("by", "agent", "owner", "receiver", "state", "action")}
+    if event.kind == "use":
+        count = event.body.get("count")
+        number = count if isinstance(count, int) else 1
+        return Deed("use", said["agent"], said["owner"], said["action"], event.subject, count=number)
+    return Deed(f"grant {said['state']}", said["by"], said["owner"], said["receiver"], event.subject)
 
 
 def unrecorded(scope: Scope, events: Sequence[Event]) -> Deed:

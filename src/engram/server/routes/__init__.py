@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from engram.server.routes import agents, decisions, events, failures, life, memories, reports
+from engram.server.routes import (
+    agents,
+    audit,
+    decisions,
+    events,
+    failures,
+    grants,
+    knowledge,
+    life,
+    memories,
+    quarantine,
+    reports,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     memories.router,
     decisions.router,
     failures.router,
+    knowledge.router,
+    grants.router,
+    quarantine.router,
     agents.router,
     life.router,
     reports.router,
+    audit.router,
     events.router,
 )

@@ -10,7 +10,17 @@ from fastapi import APIRouter, Header, Query, Response
 
 from engram.errors import Conflict, InvalidInput, NotFound
 from engram.model import Draft, ForgetReceipt, Memory, MemoryType, Moment, Receipt
-from engram.model.wire import Annotation, NewMemories, NewMemory, Page, Recalled, RecallQuery, Receipts
+from engram.model.wire import (
+    Annotation,
+    ContextQuery,
+    ContextText,
+    NewMemories,
+    NewMemory,
+    Page,
+    Recalled,
+    RecallQuery,
+    Receipts,
+)
 from engram.server import paging
 from engram.server.auth import Reader, Writer
 from engram.server.problems import Refused, Stale
@@ -22,7 +32,8 @@ _ETAG = {
     "headers": {"ETag": {"description": "The version of the memory, for `If-Match`.", "schema": {"type": "string"}}}
 }
 _KNOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "It was known: the same key, or a statement that was made before."}
+    200: {"model": Receipt, "description": "It was known: the same key, or a statement that was made before."},
+    202: {"model": Receipt, "description": "It was set apart: it tells the agent what to do and is not its own word."},
 }
 
 
@@ -108,11 +119,20 @@ def recall(agent: Reader, query: RecallQuery) -> Recalled:
     return Recalled(id=hits.id, hits=tuple(hits))
 
 
+@router.post("/context")
+def context(agent: Reader, query: ContextQuery) -> ContextText:
+    """What is remembered about a question as a text for a model: quoted as data, each with its origin and trust."""
+    asked = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
+    return ContextText(text=agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **asked))
+
+
 def stored(receipt: Receipt, response: Response) -> Receipt:
     """The receipt of a draft that is kept, with the status that says whether it is new. Raises `Refused`."""
     if receipt.id is None:
         raise Refused(receipt)
-    if receipt.status == "merged" or receipt.code == "replayed":
+    if receipt.status == "quarantined":
+        response.status_code = 202
+    elif receipt.status == "merged" or receipt.code == "replayed":
         response.status_code = 200
     return receipt
 

@@ -1,0 +1,543 @@
+"""What can be asked, one function for each method of the service: one call of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, get_type_hints
+from urllib.parse import unquote
+
+from pydantic import BaseModel
+
+from engram import tending
+from engram.access import RESERVED
+from engram.audit import audited, verify
+from engram.engine import AgentHandle, Engram
+from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.model import (
+    AgentCycle,
+    AgentState,
+    AuditEntry,
+    DecisionTemplate,
+    Draft,
+    EvaluationReport,
+    ExecutionResult,
+    FailurePattern,
+    ForgetReceipt,
+    LearningStats,
+    Memory,
+    Prediction,
+    PreventionCheck,
+    Receipt,
+    RecordedOutcome,
+    RunSummary,
+    Snapshot,
+    SuccessPattern,
+    Suggestion,
+    Verdict,
+    Verification,
+    Workspace,
+    WorkspaceDiff,
+)
+from engram.model.access import EVERYONE, ApiKey, Right
+from engram.model.content import Frozen
+from engram.model.grant import Grant, GrantUse, Revocation, Source
+from engram.model.transfer import ImportReport
+from engram.model.wire import (
+    AgentView,
+    CheckQuery,
+    CycleError,
+    NewChecks,
+    NewCycle,
+    NewDecision,
+    NewFailure,
+    NewMemories,
+    NewMemory,
+    NewOutcome,
+    Noted,
+    Page,
+    PredictionQuery,
+    Recalled,
+    RecallQuery,
+    Receipts,
+    SuggestionQuery,
+)
+from engram.rpc.problems import Refused
+from engram.rpc.requests import (
+    AnnotationOf,
+    AuditListing,
+    ContextText,
+    CycleIndex,
+    DecisionListing,
+    DiffQuery,
+    EvaluationQuery,
+    GrantApproval,
+    GrantListing,
+    GrantOffer,
+    GrantRequest,
+    GrantShare,
+    Id,
+    Listing,
+    MemoryListing,
+    Merge,
+    Named,
+    Nothing,
+    OutcomeListing,
+    ResolutionOf,
+    ResultOf,
+    RunId,
+    RunListing,
+    SnapshotListing,
+    SolutionOf,
+    Terms,
+    UseListing,
+)
+from engram.server import paging
+from engram.transfer import Knowledge
+
+F = TypeVar("F", bound=Callable[..., BaseModel])
+RUNS = 1000
+CONTEXT_K, CONTEXT_TOKENS = 8, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who is calling, and for which agent: both come from the key, never from what a request says."""
+
+    brain: Engram
+    key: ApiKey
+    named: str | None = None
+
+    @property
+    def agent(self) -> AgentHandle:
+        """The agent that the call is for. One that the key is not for is as one that does not exist."""
+        return self.brain.agent(self.chosen())
+
+    def chosen(self) -> str:
+        """The name of that agent. Raises `NotFound`, and `InvalidInput` if nobody knows which one is meant."""
+        if self.named is None:
+            if len(self.key.agents) == 1 and self.key.agents[0] != EVERYONE:
+                return self.key.agents[0]
+            raise InvalidInput("the key is not for just one agent; name one in the metadata engram-agent")
+        try:
+            name = unquote(self.named, errors="strict")
+        except UnicodeDecodeError:
+            raise no_agent() from None
+        if name.startswith(RESERVED) or not self.key.reaches(name):
+            raise no_agent()
+        return name
+
+    def agents(self) -> list[str]:
+        """The names of the agents that are there and that the key is for."""
+        return [name for name in self.brain.agents() if self.key.reaches(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a method needs, takes and does."""
+
+    right: Right
+    asked: type[BaseModel]
+    answered: type[BaseModel]
+    carry_out: Callable[[Call, Any], BaseModel]
+
+
+class AuditEntries(Frozen):
+    """Entries of the audit trail."""
+
+    items: tuple[AuditEntry, ...]
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""By the name of the method, such as `GetMemory`."""
+
+
+def _needs(right: Right) -> Callable[[F], F]:
+    """Serve a function under its name, to those who have a right."""
+
+    def known(function: F) -> F:
+        _, asked, answered = get_type_hints(function).values()
+        name = "".join(part.capitalize() for part in function.__name__.split("_"))
+        OPERATIONS[name] = Operation(right, asked, answered, function)
+        return function
+
+    return known
+
+
+@_needs("write")
+def remember(call: Call, draft: NewMemory) -> Receipt:
+    """Remember something."""
+    return stored(call.agent.remember(draft_of(draft)))
+
+
+@_needs("write")
+def remember_batch(call: Call, drafts: NewMemories) -> Receipts:
+    """Remember several things in one transaction."""
+    return Receipts(receipts=tuple(call.agent.remember([draft_of(draft) for draft in drafts.items])))
+
+
+@_needs("read")
+def get_memory(call: Call, which: Id) -> Memory:
+    """One memory."""
+    return _found(call.agent.get(which.id), "memory; ListMemories lists what there is")
+
+
+@_needs("read")
+def list_memories(call: Call, wanted: MemoryListing) -> Page[Memory]:
+    """Memories, newest first."""
+    agent, kinds = call.agent, [str(kind) for kind in wanted.kinds]
+    which = {"kinds": kinds, "tags": wanted.tags, "since": wanted.since, "as_of": wanted.as_of}
+    fetch = partial(agent.list, **which, session=wanted.session)
+    told = (sorted(kinds), sorted(wanted.tags), wanted.since, wanted.until, wanted.as_of, wanted.session)
+    return paging.memories(fetch, wanted.limit, wanted.until, wanted.cursor, "memories", agent.name, *told)
+
+
+@_needs("write")
+def annotate(call: Call, wanted: AnnotationOf) -> Memory:
+    """Change what surrounds a memory."""
+    agent, changes = call.agent, wanted.changes.model_dump(exclude_none=True)
+    _found(agent.get(wanted.id), "memory; ListMemories lists what there is")
+    return agent.annotate(wanted.id, **changes, expected_version=wanted.expected_version)
+
+
+@_needs("write")
+def forget(call: Call, which: Id) -> ForgetReceipt:
+    """Remove a memory and everything that belongs to it."""
+    return call.agent.forget(which.id)
+
+
+@_needs("read")
+def recall(call: Call, query: RecallQuery) -> Recalled:
+    """The memories that answer a question, best first."""
+    hits = call.agent.recall(query.query, query.k, **query.model_dump(exclude={"query", "k"}, exclude_defaults=True))
+    return Recalled(id=hits.id, hits=tuple(hits))
+
+
+@_needs("read")
+def context(call: Call, query: RecallQuery) -> ContextText:
+    """What is remembered about a question, as a text for a model."""
+    usual = {"k": CONTEXT_K, "budget_tokens": CONTEXT_TOKENS}
+    asked = usual | query.model_dump(exclude={"query"}, exclude_unset=True, exclude_none=True)
+    return ContextText(text=call.agent.context(query.query, **asked))
+
+
+@_needs("write")
+def record_decision(call: Call, decision: NewDecision) -> Receipt:
+    """Remember what was done in a context."""
+    told = decision.model_dump(exclude_defaults=True) | {"context": decision.context, "action": decision.action}
+    return stored(call.agent.record_decision(**told))
+
+
+@_needs("read")
+def list_decisions(call: Call, wanted: DecisionListing) -> Page[Memory]:
+    """The decisions taken in a context, newest first."""
+    return _page(wanted, call.agent.decisions(wanted.context), "decisions", call.agent.name, wanted.context)
+
+
+@_needs("write")
+def tell_outcome(call: Call, outcome: NewOutcome) -> Noted:
+    """Tell how it went."""
+    told = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)
+    return Noted(news=call.agent.outcome(outcome.id, outcome.outcome, **told))
+
+
+@_needs("read")
+def list_outcomes(call: Call, wanted: OutcomeListing) -> Page[RecordedOutcome]:
+    """Everything that was told about how a decision went."""
+    return _page(wanted, call.agent.outcomes(wanted.id), "outcomes", call.agent.name, wanted.id)
+
+
+@_needs("read")
+def suggest(call: Call, query: SuggestionQuery) -> Suggestion:
+    """What to do in a context."""
+    return call.agent.suggest(**query.model_dump())
+
+
+@_needs("read")
+def predict(call: Call, query: PredictionQuery) -> Prediction:
+    """How likely an action is to succeed."""
+    return call.agent.predict(**query.model_dump())
+
+
+@_needs("read")
+def check(call: Call, query: CheckQuery) -> Verdict:
+    """Whether an action may go ahead."""
+    return call.agent.check(**query.model_dump())
+
+
+@_needs("read")
+def list_success_patterns(call: Call, wanted: Listing) -> Page[SuccessPattern]:
+    """Approaches that worked again and again."""
+    return _page(wanted, call.agent.learning.synthesis().patterns, "successes", call.agent.name)
+
+
+@_needs("read")
+def list_decision_templates(call: Call, wanted: Listing) -> Page[DecisionTemplate]:
+    """Small decision trees, one for each kind of situation."""
+    return _page(wanted, call.agent.learning.synthesis().templates, "templates", call.agent.name)
+
+
+@_needs("write")
+def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
+    """Learn what went wrong, and what was done about it."""
+    return call.agent.learn_from_failure(
+        failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True)
+    )
+
+
+@_needs("read")
+def list_failures(call: Call, wanted: Listing) -> Page[FailurePattern]:
+    """The failures that are known."""
+    return _page(wanted, call.agent.learning.failures(), "failures", call.agent.name)
+
+
+@_needs("read")
+def get_failure(call: Call, which: Named) -> FailurePattern:
+    """One failure."""
+    return _found(call.agent.learning.failure(which.name), "failure; ListFailures lists what there is")
+
+
+@_needs("write")
+def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
+    """Tell how a solution of a failure did."""
+    return call.agent.learning.tried(tried.name, tried.solution, tried.helped)
+
+
+@_needs("read")
+def list_checks(call: Call, wanted: Listing) -> Page[PreventionCheck]:
+    """The checks that keep failures from coming back."""
+    return _page(wanted, call.agent.learning.checks(), "checks", call.agent.name)
+
+
+@_needs("write")
+def generate_checks(call: Call, wanted: NewChecks) -> Page[PreventionCheck]:
+    """Make checks from a failure and what solved it."""
+    return Page(items=tuple(call.agent.learning.generate(wanted.pattern, stage=wanted.stage)))
+
+
+@_needs("read")
+def get_stats(call: Call, nothing: Nothing) -> LearningStats:
+    """The five measures of success."""
+    return call.agent.learning.stats()
+
+
+@_needs("read")
+def evaluate(call: Call, query: EvaluationQuery) -> EvaluationReport:
+    """How well memory serves an agent over time."""
+    return tending.evaluate(call.brain, [call.agent.name], **query.model_dump())
+
+
+@_needs("read")
+def list_agents(call: Call, wanted: Listing) -> Page[AgentView]:
+    """The agents that the key may act for."""
+    found = _page(wanted, call.agents(), "agents", call.key.id)
+    return Page(items=tuple(_view(call, name) for name in found.items), next_cursor=found.next_cursor)
+
+
+@_needs("read")
+def get_agent(call: Call, which: Named) -> AgentView:
+    """One agent, and who it is."""
+    if which.name not in call.agents():
+        raise no_agent()
+    return _view(call, which.name)
+
+
+@_needs("read")
+def list_cycles(call: Call, wanted: Listing) -> Page[AgentCycle]:
+    """The cycles of an agent, newest first."""
+    which = ("cycles", call.agent.name)
+    before = None if wanted.cursor is None else paging.read(wanted.cursor, 1, *which)[0]
+    found = call.agent.life.cycles(wanted.limit, before=before)
+    last = found[-1].index if found else 1
+    return Page(items=tuple(found), next_cursor=paging.write([last], *which) if last > 1 else None)
+
+
+@_needs("read")
+def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
+    """One cycle."""
+    return _found(call.agent.life.cycle(which.index), "cycle; ListCycles lists what there is")
+
+
+@_needs("read")
+def get_state(call: Call, nothing: Nothing) -> AgentState:
+    """Where an agent stands."""
+    return call.agent.life.resume()
+
+
+@_needs("write")
+def propose(call: Call, proposal: NewCycle) -> AgentCycle:
+    """Begin a cycle."""
+    return call.agent.life.propose(**proposal.model_dump())
+
+
+@_needs("write")
+def tell_result(call: Call, told: ResultOf) -> AgentCycle:
+    """Complete a cycle with what came of it."""
+    end = told.end
+    error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
+    return call.agent.life.result(
+        told.index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn
+    )
+
+
+@_needs("write")
+def resolve(call: Call, told: ResolutionOf) -> AgentCycle:
+    """Decide about a cycle without a result."""
+    return call.agent.life.resolve(told.index, told.decision.how, reason=told.decision.reason)
+
+
+@_needs("read")
+def list_workspaces(call: Call, wanted: Listing) -> Page[Workspace]:
+    """The folders that are tracked."""
+    return _page(wanted, call.agent.workspaces.list(), "workspaces", call.agent.name)
+
+
+@_needs("read")
+def list_snapshots(call: Call, wanted: SnapshotListing) -> Page[Snapshot]:
+    """The snapshots of a workspace."""
+    found = call.agent.workspaces.snapshots(wanted.workspace)
+    return _page(wanted, found, "snapshots", call.agent.name, wanted.workspace)
+
+
+@_needs("read")
+def diff(call: Call, query: DiffQuery) -> WorkspaceDiff:
+    """What changed from one snapshot to another."""
+    return call.agent.workspaces.diff(query.workspace, query.before, query.after)
+
+
+@_needs("read")
+def list_runs(call: Call, wanted: RunListing) -> Page[RunSummary]:
+    """The runs of workflows, newest first."""
+    found = call.agent.workflows().runs(limit=RUNS, workflow=wanted.workflow)
+    return _page(wanted, found, "runs", call.agent.name, wanted.workflow)
+
+
+@_needs("read")
+def get_run(call: Call, which: RunId) -> ExecutionResult:
+    """How far a run has come."""
+    return call.agent.workflows().status(which.run)
+
+
+@_needs("share")
+def request_grant(call: Call, terms: GrantRequest) -> Grant:
+    """Ask another agent for knowledge."""
+    return call.agent.grants.request(terms.owner, **_terms(terms))
+
+
+@_needs("share")
+def offer_grant(call: Call, terms: GrantOffer) -> Grant:
+    """Offer knowledge to another agent."""
+    return call.agent.grants.offer(terms.to, **_terms(terms))
+
+
+@_needs("share")
+def share(call: Call, terms: GrantShare) -> Grant:
+    """Share knowledge at once."""
+    return call.agent.grants.share(terms.to, via=terms.via, **_terms(terms))
+
+
+@_needs("share")
+def approve_grant(call: Call, terms: GrantApproval) -> Grant:
+    """Agree to a request or an offer."""
+    return call.agent.grants.approve(terms.id, rights=terms.rights or None, expires=terms.expires)
+
+
+@_needs("share")
+def deny_grant(call: Call, which: Id) -> Grant:
+    """Turn a request or an offer down."""
+    return call.agent.grants.deny(which.id)
+
+
+@_needs("share")
+def revoke_grant(call: Call, which: Id) -> Revocation:
+    """End a grant at once."""
+    return call.agent.grants.revoke(which.id)
+
+
+@_needs("read")
+def get_grant(call: Call, which: Id) -> Grant:
+    """One grant."""
+    return call.agent.grants.get(which.id)
+
+
+@_needs("read")
+def list_grants(call: Call, wanted: GrantListing) -> Page[Grant]:
+    """The grants of an agent, oldest first."""
+    state = None if wanted.state is None else str(wanted.state)
+    return _page(wanted, call.agent.grants.list(state), "grants", call.agent.name, state)
+
+
+@_needs("read")
+def list_grant_uses(call: Call, wanted: UseListing) -> Page[GrantUse]:
+    """Who used a grant for what."""
+    return _page(wanted, call.agent.grants.uses(wanted.id), "uses", call.agent.name, wanted.id)
+
+
+@_needs("read")
+def list_sources(call: Call, wanted: Listing) -> Page[Source]:
+    """Those whose knowledge an agent may use."""
+    return _page(wanted, call.agent.grants.sources(), "sources", call.agent.name)
+
+
+@_needs("write")
+def merge_knowledge(call: Call, wanted: Merge) -> ImportReport:
+    """Take in what another agent shares to learn from."""
+    return Knowledge(call.brain, call.agent).merge(**wanted.model_dump())
+
+
+@_needs("admin")
+def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
+    """What was done, in order: to all agents only for a key that is for all."""
+    whole = EVERYONE in call.key.agents and call.named is None
+    trail = audited(call.brain.store).trail
+    asked = wanted.model_dump(exclude={"after", "limit"})
+    return AuditEntries(
+        items=tuple(trail(wanted.after, wanted.limit, agent=None if whole else call.chosen(), **asked))
+    )
+
+
+@_needs("admin")
+def verify_audit(call: Call, nothing: Nothing) -> Verification:
+    """Look at every entry of the trail."""
+    if EVERYONE not in call.key.agents:
+        raise NotAllowed("the trail is about all agents; this takes a key that is for all of them")
+    return verify(audited(call.brain.store))
+
+
+def draft_of(draft: NewMemory) -> Draft:
+    """What the engine is given to remember."""
+    return Draft(**draft.model_dump(exclude_unset=True))
+
+
+def stored(receipt: Receipt) -> Receipt:
+    """The receipt of a draft that is kept. Raises `Refused`."""
+    if receipt.id is None:
+        raise Refused(receipt)
+    return receipt
+
+
+def no_agent() -> NotFound:
+    """What is said of an agent that is not there, and of one that is none of the caller's business."""
+    return NotFound("there is no such agent; ListAgents lists those that there are")
+
+
+T = TypeVar("T")
+
+
+def _found(thing: T | None, what: str) -> T:
+    if thing is None:
+        raise NotFound(f"there is no such {what}")
+    return thing
+
+
+def _page(wanted: Listing, items: Any, *of: object) -> Page[Any]:
+    return paging.slice_of(items, wanted.limit, wanted.cursor, *of)
+
+
+def _view(call: Call, name: str) -> AgentView:
+    return AgentView(name=name, definition=call.brain.definitions.current(name))
+
+
+def _terms(terms: Terms) -> dict[str, Any]:
+    return {name: value for name, value in dict(terms).items() if name in Terms.model_fields and value not in ((), None)}

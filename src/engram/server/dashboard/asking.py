@@ -1,0 +1,239 @@
+"""One look at the dashboard: who looks, at which agent, with which parameters, and how the answer is rendered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from engram import __version__, arguments
+from engram.access import RESERVED
+from engram.engine import AgentHandle, Engram
+from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.model.access import EVERYONE, Right
+from engram.ports import Scope
+from engram.server.auth import missing
+from engram.server.dashboard import charts
+from engram.server.dashboard.sessions import Session, Sessions
+from engram.server.routes.agents import visible
+
+T = TypeVar("T")
+HOME = "/dashboard"
+SEE_OTHER = 303
+KEPT = 20.0
+"""What took a second to find out is shown for so many seconds before it is found out again."""
+MOST_KEPT = 500
+SAFE = {
+    "Content-Security-Policy": (
+        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""The headers of every page: nothing from elsewhere, no script and no style within a page, no page within another."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What was found out a moment ago, so that looking again costs nothing; the longer it took, the longer it stays."""
+
+    clock: Callable[[], float] = time.monotonic
+    _values: dict[Hashable, tuple[float, Any]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def get(self, key: Hashable, find: Callable[[], T]) -> T:
+        """The value of a key, found out anew if it is too old."""
+        began = self.clock()
+        with self._lock:
+            until, value = self._values.get(key, (began, None))
+        if until > began:
+            return cast(T, value)
+        found = find()
+        ended = self.clock()
+        with self._lock:
+            if len(self._values) >= MOST_KEPT:
+                self._values.clear()
+            self._values[key] = (ended + KEPT * (ended - began), found)
+        return found
+
+
+@dataclass(slots=True)
+class Board:
+    """What all looks share."""
+
+    brain: Engram
+    sessions: Sessions
+    stopping: asyncio.Event
+    poll_seconds: float
+    good: Callable[[str], bool]
+    """Whether a key is still good, by its id."""
+    kept: Kept = field(default_factory=Kept)
+    growth: dict[str, tuple[int, dict[date, tuple[int, int]]]] = field(default_factory=dict)
+    """For each agent, up to which write its memories were counted by day, and how many came and went."""
+    counting: Lock = field(default_factory=Lock)
+    pages: Environment = field(default_factory=lambda: environment())
+
+
+def environment() -> Environment:
+    """The templates: everything that is put into one is escaped."""
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"moment": _moment, "share": _share, "short": _short, "number": _number, "bytes": _bytes}
+    pages.globals |= {"home": HOME, "version": __version__, "plotly": charts.has_plotly()}
+    return pages
+
+
+@dataclass(slots=True)
+class Asking:
+    """One request of somebody who is signed in."""
+
+    board: Board
+    request: Request
+    session: Session
+    form: Mapping[str, str] = field(default_factory=dict)
+    """What was posted; empty for a page that is only looked at."""
+    _names: list[str] | None = None
+
+    @property
+    def brain(self) -> Engram:
+        """The memory that is looked at."""
+        return self.board.brain
+
+    @property
+    def names(self) -> list[str]:
+        """The agents that may be looked at."""
+        if self._names is None:
+            self._names = visible(self.brain, self.session.key)
+        return self._names
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the key is for all agents, so that what is about the whole database may be shown."""
+        return EVERYONE in self.session.key.agents
+
+    @property
+    def agent(self) -> AgentHandle:
+        """The agent that is looked at: the one that is named, or the first. Raises `NotFound`."""
+        name = self.text("agent") or next(iter(self.names), "")
+        if name not in self.names or name.startswith(RESERVED):
+            raise missing()
+        return self.brain.agent(name)
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of the agent that is looked at."""
+        return Scope(self.agent.name)
+
+    def needs(self, right: Right) -> None:
+        """Raise `NotAllowed` if the key does not have a right."""
+        if not self.session.key.may(right):
+            raise NotAllowed(f"your key has no right to {right}; sign in with one that has")
+
+    def text(self, name: str) -> str:
+        """A parameter, or what was posted under this name; empty if it is not there."""
+        value = self.form.get(name) if self.form else self.request.query_params.get(name)
+        return (value or "").strip()
+
+    def number(self, name: str, usual: float, least: float, most: float) -> float:
+        """A number within limits; the usual one if it is not given. Raises `InvalidInput`."""
+        said = self.text(name)
+        try:
+            value = float(said) if said else usual
+        except ValueError:
+            raise InvalidInput(f"{name} must be a number") from None
+        if not least <= value <= most:
+            raise InvalidInput(f"{name} must be a number from {least:g} to {most:g}")
+        return value
+
+    def count(self, name: str, usual: int, least: int, most: int) -> int:
+        """A whole number within limits. Raises `InvalidInput`."""
+        return int(self.number(name, usual, least, most))
+
+    def moment(self, name: str) -> datetime | None:
+        """A time, or `None`. Raises `InvalidInput`."""
+        return arguments.moment(name, self.text(name) or None)
+
+    def link(self, page: str, **parameters: object) -> str:
+        """Where a page is, for the agent that is looked at unless another is given."""
+        usual = {"agent": self.text("agent") or (self.names[0] if self.names else "")}
+        given = {name: value for name, value in (usual | parameters).items() if value not in (None, "", ())}
+        query = urlencode({name: _plain(value) for name, value in given.items()}, doseq=True)
+        return f"{HOME}/{page}" + (f"?{query}" if query else "")
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A page, rendered."""
+        agent = self.text("agent") or (self.names[0] if self.names else "")
+        told = {
+            "agent": agent if agent in self.names else "",
+            "agents": self.names[:MOST_KEPT],
+            "here": template.removesuffix(".html"),
+            "key": self.session.key,
+            "csrf": self.session.csrf,
+            "link": self.link,
+            "everywhere": self.everywhere,
+            "now": self.brain.sources.now(),
+        }
+        return answered(self.board.pages.get_template(template).render(told | values), status)
+
+    def back(self, page: str, **parameters: object) -> Response:
+        """Send the browser to another page, after something was posted."""
+        return RedirectResponse(self.link(page, **parameters), SEE_OTHER, SAFE)
+
+
+def answered(text: str, status: int = 200) -> Response:
+    """A page with the headers that all have."""
+    return HTMLResponse(text, status, SAFE)
+
+
+def found(value: T | None, what: str) -> T:
+    """The value, if there is one. Raises `NotFound`."""
+    if value is None:
+        raise NotFound(f"there is no such {what} here")
+    return value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _moment(value: datetime | None) -> str:
+    return "–" if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _share(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{value:.{digits}%}"
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def _short(text: str, most: int = 240) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"

@@ -1,0 +1,159 @@
+"""Charts as plain values: the browser draws them if it can, and the page shows them as a table in any case."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any, Literal
+
+from engram.learn.beta import Beta
+from engram.model import FailurePattern, Memory, PreventionCheck
+from engram.model.upkeep import EvaluationReport
+
+Kind = Literal["line", "bar", "area", "interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of values, and the interval that each lies in, if that is known."""
+
+    name: str
+    y: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What is to be drawn; `share` says that values are parts of a whole."""
+
+    kind: Kind
+    x: tuple[str, ...]
+    lines: tuple[Line, ...]
+    label: str
+    share: bool = False
+
+    def told(self) -> dict[str, Any]:
+        """The same for the browser."""
+        lines = [{"name": one.name, "y": one.y, "low": one.low, "high": one.high} for one in self.lines]
+        return {"kind": self.kind, "x": self.x, "lines": lines, "share": self.share}
+
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """The same as a table, the newest first."""
+        found = [(x, [self._cell(line, at) for line in self.lines]) for at, x in enumerate(self.x)]
+        return found if self.kind == "interval" else found[::-1]
+
+    def _cell(self, line: Line, at: int) -> str:
+        value = line.y[at]
+        if value is None:
+            return "–"
+        if not self.share:
+            return f"{value:,.10g}"
+        low, high = (line.low[at], line.high[at]) if line.low and line.high else (None, None)
+        return f"{value:.0%}" + (f" ({low:.0%} – {high:.0%})" if low is not None and high is not None else "")
+
+
+def growth(days: Mapping[date, tuple[int, int]]) -> Chart | None:
+    """How many memories there were at the end of each day on which some came or went."""
+    if not days:
+        return None
+    total, totals, came = 0, [], []
+    for day in sorted(days):
+        stored, gone = days[day]
+        total += stored - gone
+        totals.append(float(total))
+        came.append(float(stored))
+    names = tuple(day.isoformat() for day in sorted(days))
+    return Chart("area", names, (Line("memories", tuple(totals)), Line("stored that day", tuple(came))), "day")
+
+
+def measured(report: EvaluationReport, *names: tuple[str, str]) -> Chart | None:
+    """Measures of an evaluation, week by week: pairs of the name of a measure and what to call it."""
+    lines = []
+    for name, called in names:
+        measures = [getattr(row, name) for row in report.rows]
+        if any(measure.share is not None for measure in measures):
+            lines.append(
+                Line(
+                    called,
+                    tuple(measure.share for measure in measures),
+                    tuple(measure.interval[0] if measure.interval else None for measure in measures),
+                    tuple(measure.interval[1] if measure.interval else None for measure in measures),
+                )
+            )
+    x = tuple(row.start.date().isoformat() for row in report.rows)
+    return Chart("line", x, tuple(lines), report.period, share=True) if lines else None
+
+
+def rates(rows: Iterable[tuple[str, int, float]]) -> Chart | None:
+    """Success rates of actions with their intervals: name, attempts and the sum of their qualities."""
+    names, means, lows, highs = [], [], [], []
+    for name, attempts, quality in rows:
+        belief = Beta(1 + quality, 1 + attempts - quality)
+        low, high = belief.interval()
+        names.append(name)
+        means.append(belief.mean)
+        lows.append(low)
+        highs.append(high)
+    if not names:
+        return None
+    return Chart("interval", tuple(names), (_line("success rate", means, lows, highs),), "action", share=True)
+
+
+def occurrences(memories: Sequence[Memory]) -> Chart | None:
+    """How often something happened, day by day."""
+    counts: dict[str, int] = {}
+    for memory in sorted(memories, key=lambda memory: memory.happened_at):
+        day = memory.happened_at.date().isoformat()
+        counts[day] = counts.get(day, 0) + 1
+    return (
+        Chart("bar", tuple(counts), (Line("failures", tuple(map(float, counts.values()))),), "day") if counts else None
+    )
+
+
+def effect(pattern: FailurePattern) -> Chart | None:
+    """Failures per opportunity before each check spoke up, and after."""
+    checks: list[PreventionCheck] = [check for check in pattern.prevention_checks if check.effect is not None]
+    told = [check.effect for check in checks if check.effect is not None]
+    if not told:
+        return None
+    before = [each.before for each in told]
+    after = [each.after for each in told]
+    lines = tuple(
+        _line(
+            name,
+            [rate.rate for rate in found],
+            [rate.interval[0] for rate in found],
+            [rate.interval[1] for rate in found],
+        )
+        for name, found in (("before it spoke up", before), ("after", after))
+    )
+    return Chart("interval", tuple(check.name for check in checks), lines, "check", share=True)
+
+
+def _line(name: str, means: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Line:
+    return Line(name, tuple(means), tuple(lows), tuple(highs))
+
+
+@cache
+def plotly() -> tuple[str, bytes] | None:
+    """The version of plotly's JavaScript and the file itself, compressed; `None` if plotly is not installed."""
+    try:
+        from plotly import __version__  # noqa: PLC0415 - an extra
+        from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
+    except ImportError:
+        return None
+    return str(__version__), gzip.compress(get_plotlyjs().encode(), 6, mtime=0)
+
+
+@cache
+def has_plotly() -> str | None:
+    """The version of plotly, without reading its JavaScript; `None` if it is not installed."""
+    try:
+        from plotly import __version__  # noqa: PLC0415 - an extra
+    except ImportError:
+        return None
+    return str(__version__)
