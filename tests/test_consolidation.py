@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 import engram
 from engram import tending
 from engram.engine import AgentHandle, Engram
-from engram.errors import NotFound, Unsupported
+from engram.errors import Conflict, NotFound, Unsupported
 from engram.ids import Sources
 from engram.memory import consolidation
 from engram.memory.consolidation import FOREVER, MARK, statement, weighed
+from engram.memory.forgetting import Limits
+from engram.ports import Scope
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -305,3 +307,60 @@ def test_a_store_without_events_says_so(brain: Engram, monkeypatch: pytest.Monke
 
 def test_the_past_is_read_from_events() -> None:
     assert consolidation.past_of([]) == consolidation.Past()
+
+
+AT_ONCE = Limits(below=0.99, older_than=timedelta(0))
+
+
+def test_forgetting_and_restoring_what_was_made_neither_counts_twice_nor_loses_a_source(
+    brain: Engram, alice: AgentHandle, tmp_path: Path
+) -> None:
+    observed(alice, "The nightly build takes forty minutes", 5)
+    stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
+    made = {each.how: str(each.id) for each in tending.consolidate(brain, ["alice"])}
+    archive = tmp_path / "gone.gz"
+    gone = [each.id for each in tending.forget(brain, ["alice"], archive, AT_ONCE).gone]
+    assert made["fact"] in gone
+    assert made["merge"] in gone
+    assert alice.list(kinds="knowledge") == [], "a merge takes what it has ended along"
+
+    assert tending.restore(brain, archive) == len(gone)
+    assert tending.consolidate(brain, ["alice"]) == []
+    fact, merge = alice.get(made["fact"]), alice.get(made["merge"])
+    assert fact is not None
+    assert merge is not None
+    assert (fact.evidence, merge.evidence) == (5, 2)
+
+    assert len(tending.undo(brain, "alice", made["fact"]).sources) == 5
+    assert len(tending.undo(brain, "alice", made["merge"]).sources) == 2
+    assert {"The deploys happen at midnight", "Deploys occur at midnight."} <= set(found(alice, "when do deploys"))
+
+
+def test_what_was_made_again_meanwhile_is_not_restored_beside_it(
+    brain: Engram, alice: AgentHandle, tmp_path: Path
+) -> None:
+    observed(alice, "The nightly build takes forty minutes", 4)
+    tending.consolidate(brain, ["alice"])
+    tending.forget(brain, ["alice"], tmp_path / "gone.gz", AT_ONCE)
+    (again,) = tending.consolidate(brain, ["alice"])
+    tending.restore(brain, tmp_path / "gone.gz")
+    assert [(memory.id, memory.evidence) for memory in alice.list(kinds="knowledge")] == [(again.id, 4)]
+
+
+def test_a_merge_without_events_is_taken_back_by_the_sources_that_it_names(
+    brain: Engram, alice: AgentHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
+    (made,) = tending.consolidate(brain, ["alice"])
+    monkeypatch.setattr(type(brain.store), "events_of", lambda *_: [])
+    assert set(tending.undo(brain, "alice", str(made.id)).sources) == set(made.sources)
+    assert len(alice.list(kinds="knowledge")) == 2
+
+
+def test_a_merge_whose_sources_are_gone_is_not_taken_back(brain: Engram, alice: AgentHandle) -> None:
+    stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
+    (made,) = tending.consolidate(brain, ["alice"])
+    brain.store.forget(Scope("alice"), made.sources)
+    with pytest.raises(Conflict, match="nothing is left"):
+        tending.undo(brain, "alice", str(made.id))
+    assert alice.get(str(made.id)) is not None

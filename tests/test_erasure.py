@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,8 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import NotAllowed, NotFound
 from engram.holds import Keeping
 from engram.ids import Sources
-from engram.knowledge.quarantine import apart
 from engram.memory.forgetting import Limits
-from engram.ports import Entry, Placed, Query, Scope
+from engram.ports import Query, Scope
 from engram.transfer import Knowledge
 
 CASES = 500 if os.environ.get("ENGRAM_LONG") else 36
@@ -79,7 +79,7 @@ def prose(dice: random.Random, canary: str, least: int = 3, most: int = 60) -> s
 
 
 def by_remembering(brain: Engram, dice: random.Random, canary: str) -> list[str]:
-    fields = {"tags": [canary]} if dice.random() < 0.3 else {}
+    fields: dict[str, Any] = {"tags": [canary]} if dice.random() < 0.3 else {}
     fields |= {"context": prose(dice, canary)} if dice.random() < 0.3 else {}
     fields |= {"session": f"s {canary}", "speaker": canary} if dice.random() < 0.3 else {}
     fields |= {"key": f"key {canary}", "metadata": {"note": [canary]}} if dice.random() < 0.3 else {}
@@ -218,18 +218,17 @@ def look_around(brain: Engram, dice: random.Random, canary: str) -> None:
     """Read in random ways, as what was read may be kept somewhere."""
     alice = brain.agent("alice")
     for _ in range(dice.randint(1, 4)):
-        dice.choice(
-            [
-                lambda: alice.recall(f"what about {canary}", k=5),
-                lambda: alice.outcome(alice.recall(dice.choice(WORDS), k=3).id, "success"),
-                lambda: alice.context(canary),
-                alice.learning.synthesis,
-                alice.learning.stats,
-                lambda: alice.semantic.facts(),
-                lambda: alice.suggest(context=f"{dice.choice(WORDS)} {canary}"),
-                lambda: brain.experience.anew(Scope("alice")),
-            ]
-        )()
+        ways: list[Callable[[], object]] = [
+            lambda: alice.recall(f"what about {canary}", k=5),
+            lambda: (hits := alice.recall(dice.choice(WORDS), k=3)) and alice.outcome(hits.id, "success"),
+            lambda: alice.context(canary),
+            alice.learning.synthesis,
+            alice.learning.stats,
+            alice.semantic.facts,
+            lambda: alice.suggest(context=f"{dice.choice(WORDS)} {canary}"),
+            lambda: brain.experience.anew(Scope("alice")),
+        ]
+        dice.choice(ways)()
 
 
 @pytest.mark.parametrize("case", range(CASES))
@@ -258,3 +257,240 @@ def test_nothing_of_what_was_forgotten_is_left(tmp_path: Path, case: int) -> Non
         Knowledge(brain, alice).export(tmp_path / "export.json")
         assert canary.encode() not in (tmp_path / "export.json").read_bytes()
     assert holders(folder, canary.encode()) == []
+
+
+def test_the_receipt_says_what_went_by_place(alice: AgentHandle) -> None:
+    id = str(alice.record_decision(context="deploy the shop", action="push to main", outcome="failure").id)
+    alice.check(action="push to main", context="deploy the shop")
+    alice.suggest(context="deploy the shop")
+    derived = alice.remember("Never push to main on Fridays", sources=[id])
+    receipt = alice.forget(id)
+    assert receipt.removed == {
+        "memories": 1,
+        "evidence": 0,
+        "keys": 0,
+        "vectors": 2,
+        "words": 1,
+        "events": 1,
+        "derived": 1,
+        "shown": 1,
+    } | {name: count for name, count in receipt.removed.items() if name == "checks"}
+    assert alice.get(str(derived.id)) is None
+    assert (alice.forget(id).forgotten, alice.forget(id).removed) == (False, {})
+
+
+def test_all_that_was_derived_goes_along_however_far(alice: AgentHandle) -> None:
+    first = last = str(alice.remember("The poison is in the well").id)
+    chain = [last]
+    for number in range(50):
+        last = str(alice.remember(f"It follows, by step {number}", sources=[last]).id)
+        chain.append(last)
+    other = str(alice.remember("The sun is warm").id)
+    assert alice.forget(first).removed["derived"] == 50
+    assert [memory.id for memory in alice.list(limit=100)] == [other]
+
+
+def test_what_others_repeat_of_it_goes_and_what_they_only_cite_stays(brain: Engram, alice: AgentHandle) -> None:
+    bob, said = brain.agent("bob"), "The vault opens with a brass key"
+    id = str(alice.remember(said, kind="knowledge", tags=["lent"]).id)
+    alice.grants.share("bob", tags=["lent"])
+    bob.recall("what opens the vault?")
+    repeated = str(bob.remember(f"{said}", sources=[id]).id)
+    cited = str(bob.remember("I went home", sources=[id]).id)
+    assert alice.forget(id).removed["derived"] == 1
+    assert (bob.get(repeated), bob.get(cited) is not None) == (None, True)
+
+
+def test_statements_that_were_merged_are_valid_again_when_one_of_them_goes(brain: Engram, alice: AgentHandle) -> None:
+    first = str(alice.remember("The deploys happen at midnight", kind="knowledge").id)
+    second = str(alice.remember("Deploys occur at midnight.", kind="knowledge").id)
+    (made,) = tending.consolidate(brain, ["alice"])
+    assert alice.forget(first).removed["derived"] == 1
+    assert alice.get(str(made.id)) is None
+    assert [hit.id for hit in alice.recall("when do deploys happen?")] == [second]
+
+
+def test_a_source_that_only_an_event_names_takes_what_was_made_along(brain: Engram, alice: AgentHandle) -> None:
+    for day in range(4):
+        alice.remember("The gate was open", at=START - timedelta(days=day))
+    (made,) = tending.consolidate(brain, ["alice"])
+    later = str(alice.remember("The gate was open", at=START + timedelta(days=1)).id)
+    tending.consolidate(brain, ["alice"])
+    memory = alice.get(str(made.id))
+    assert memory is not None
+    assert later not in memory.provenance.sources
+    assert alice.forget(later).removed["derived"] == 1
+    assert alice.get(str(made.id)) is None
+
+
+def test_a_check_stays_whose_words_another_memory_says_too(alice: AgentHandle) -> None:
+    for _ in range(3):
+        alice.record_decision(context="deploy", action="push the red button", outcome="failure", error="Error: no")
+    ids = [memory.id for memory in alice.list()]
+    alice.check(action="push the red button", context="deploy")
+    assert "checks" not in alice.forget(ids[0]).removed
+    assert "checks" not in alice.forget(ids[1]).removed
+    assert alice.forget(ids[2]).removed.get("checks", 0) <= 1
+
+
+def test_what_was_learned_is_not_kept_for_the_next_process_once_its_source_is_gone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engram.learn.experience.WORTH_KEEPING", 1)
+    with engram.open(path, embedder="hashing", durable=False) as brain:
+        alice = brain.agent("alice")
+        alice.learn_from_failure("ConnectionError: zqcanary is away", "restart zqcanary", action="call zqcanary")
+        assert holders(path.parent, b"zqcanary")
+        alice.forget(alice.list()[0].id)
+        assert holders(path.parent, b"zqcanary") == []
+
+
+def test_a_session_does_not_repeat_the_summary_of_what_was_forgotten(alice: AgentHandle) -> None:
+    session = alice.working("talk")
+    session.add_message("user", "My cat is called Zebulon the Great.")
+    (done,) = session.hand_over()
+    assert "Zebulon" in session.summary()
+    assert alice.forget(done.messages[0]).removed["sessions"] == 1
+    assert (session.summary(), alice.get(str(done.summary))) == ("", None)
+
+
+def test_only_its_owner_takes_a_copy_away(brain: Engram, alice: AgentHandle) -> None:
+    bob, eve = brain.agent("bob"), brain.agent("eve")
+    id = str(alice.remember("The vault opens with a brass key", kind="knowledge", tags=["lent"]).id)
+    alice.grants.share("bob", tags=["lent"])
+    Knowledge(brain, bob).merge("alice")
+    assert not eve.forget(id).forgotten
+    assert bob.forget(id).removed == {"copies": 1}
+    assert alice.get(id) is not None
+    Knowledge(brain, bob).merge("alice")
+    assert alice.forget(id).removed["copies"] == 1
+    assert bob.recall("what opens the vault?") == []
+
+
+def test_an_archive_is_written_anew_without_it(brain: Engram, alice: AgentHandle, tmp_path: Path) -> None:
+    ids = [str(alice.remember(text, importance=0.01).id) for text in ("A bus was late", "A tram was early")]
+    brain.sources.at += timedelta(days=900)  # type: ignore[attr-defined]
+    file = tmp_path / "gone.jsonl.gz"
+    assert len(tending.forget(brain, ["alice"], file, Limits(below=0.2)).gone) == 2
+    assert alice.forget(ids[0]).removed == {"archives": 1}
+    assert [memory.id for memory, _ in archives.read(file)] == [ids[1]]
+    assert alice.forget(ids[1]).forgotten
+    assert not file.exists()
+    assert tending.restore.__doc__
+
+
+def test_what_is_no_archive_any_more_is_left_alone(brain: Engram, alice: AgentHandle, tmp_path: Path) -> None:
+    id = str(alice.remember("A bus was late", importance=0.01).id)
+    brain.sources.at += timedelta(days=900)  # type: ignore[attr-defined]
+    file = tmp_path / "gone.jsonl.gz"
+    tending.forget(brain, ["alice"], file, Limits(below=0.2))
+    file.write_text("something else")
+    assert not alice.forget(id).forgotten
+    assert file.read_text() == "something else"
+
+
+def test_a_reader_holds_up_only_the_log(brain: Engram, alice: AgentHandle, path: Path) -> None:
+    id = str(alice.remember("The zqcanary sings").id)
+    with brain.store.snapshot(Scope("alice")):  # type: ignore[attr-defined]
+        brain.store.search(Scope("alice"), Query(limit=1))
+        assert not brain.store.scrub()  # type: ignore[attr-defined]
+    alice.forget(id)
+    assert holders(path.parent, b"zqcanary") == []
+
+
+def test_one_that_nobody_knows_changes_nothing(alice: AgentHandle) -> None:
+    alice.remember("The sun is warm")
+    assert [alice.forget(id).forgotten for id in ("nobody", "", "\ud800", "a\x00b")] == [False] * 4
+    assert len(alice.list()) == 1
+
+
+def test_held_memories_stay_and_so_does_what_they_would_go_with(brain: Engram, alice: AgentHandle) -> None:
+    keeping = Keeping(brain.store, brain.sources, brain.clean)
+    source = str(alice.remember("The contract was signed", tags=["legal"], session="june").id)
+    derived = str(alice.remember("We have a contract", sources=[source]).id)
+    several = [
+        {"memories": [derived]},
+        {"tags": ["legal"]},
+        {"sessions": ["june"], "agent": "alice"},
+        {"agent": "alice"},
+    ]
+    for named in several:
+        hold = keeping.hold("lawsuit 7", **named)  # type: ignore[arg-type]
+        with pytest.raises(NotAllowed, match=f"is held by {hold.id} \\(lawsuit 7\\)"):
+            alice.forget(source)
+        with pytest.raises(NotAllowed, match=hold.id):
+            erasure.erase(brain, "alice")
+        assert keeping.release(hold.id).released_at is not None
+    keeping.hold("lawsuit 8", agent="bob")
+    assert alice.forget(source).removed["derived"] == 1
+    with pytest.raises(NotFound):
+        keeping.release("nobody")
+
+
+# A whole agent -----------------------------------------------------------------------------------------
+
+
+def live(brain: Engram, dice: random.Random, canary: str, folder: Path) -> None:
+    """Do everything that an agent can do, so that there is something of it everywhere."""
+    alice, bob = brain.agent("alice"), brain.agent("bob")
+    for way in WAYS:
+        way(brain, dice, canary)
+    bob.remember("Ledgers are blue", kind="knowledge", tags=["shared"])
+    bob.grants.share("alice", tags=["shared"], purpose=canary)
+    Knowledge(brain, alice).merge("bob")
+    hits = alice.recall("what colour are ledgers?", k=20)
+    alice.outcome(hits.id, "success")
+    bob.credit(bob.recall(canary, k=5), [])
+    brain.definitions.define(engram.model.life.AgentDefinition(name="alice", description=canary))
+    cycle = alice.life.propose(thoughts=canary)
+    alice.life.result(cycle, output=canary)
+    alice.working("open").set("note", canary)
+    (folder / "site").mkdir()
+    (folder / "site" / "index.txt").write_text(canary)
+    alice.workspaces.create("site", folder / "site")
+    alice.workspaces.snapshot("site")
+
+
+def test_nothing_of_an_agent_is_left_but_that_it_was_erased(tmp_path: Path) -> None:
+    dice, canary, folder = random.Random(5), "zqcanary7f3a9", tmp_path / "db"
+    folder.mkdir()
+    with engram.open(folder / "x.db", embedder="hashing", durable=False, sources=Clock()) as brain:
+        live(brain, dice, canary, tmp_path)
+        assert holders(folder, canary.encode())
+        receipt = erasure.erase(brain, "alice")
+        assert holders(folder, canary.encode()) == []
+        assert receipt.removed.keys() >= {"memories", "events", "grants", "workspaces", "sessions", "copies"}
+        assert brain.agents() == ["bob"]
+        left = brain.store.trail(agent="alice", limit=10_000)  # type: ignore[attr-defined]
+        assert left[-1].action == "erase agent"
+        assert brain.store.check() == []  # type: ignore[attr-defined]
+        with pytest.raises(NotFound):
+            erasure.erase(brain, "alice")
+        assert brain.agent("bob").grants.list() == []
+        alice = brain.agent("alice")
+        assert (alice.list(), alice.learning.failures(), alice.life.cycles()) == ([], [], [])
+        assert alice.remember("I am new here").ok
+    assert holders(folder, canary.encode()) == []
+
+
+def test_an_erasure_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice, canary, folder = random.Random(6), "zqcanary1b2c3", tmp_path / "db"
+    folder.mkdir()
+    steps = ["_erase_permissions", "_vacate", "_revoke_keys"]
+    with engram.open(folder / "x.db", embedder="hashing", durable=False, sources=Clock()) as brain:
+        live(brain, dice, canary, tmp_path)
+        for step in steps:
+            with monkeypatch.context() as patch:
+                patch.setattr(erasure, step, _stopped)
+                with pytest.raises(KeyboardInterrupt):
+                    erasure.erase(brain, "alice")
+            if "alice" not in brain.agents():
+                break
+        else:
+            erasure.erase(brain, "alice")
+        brain.agent("bob").forget(str(brain.agent("bob").remember("x").id))
+        assert holders(folder, canary.encode()) == []
+
+
+def _stopped(*_: object) -> int:
+    raise KeyboardInterrupt

@@ -208,6 +208,27 @@ def test_what_a_tool_says_that_reads_like_an_instruction_is_set_apart(hook: Hook
     assert hook("UserPromptSubmit", prompt="what were the previous instructions?") is None
 
 
+@given(
+    done=st.sampled_from(
+        ["npm install", "pytest -x tests", "cd a && make all", "sudo apt-get install git", "Edit(a=1)"]
+    ),
+    now=st.sampled_from(
+        ["npm install -g", "NPM install", "pytest tests/x.py", "make all", "apt-get install curl", "ls", "git push", ""]
+    ),
+    name=st.sampled_from(["Bash", "Edit", "mcp__x__y"]),
+)
+@settings(max_examples=60)
+def test_nothing_that_the_memory_would_warn_of_is_skipped(done: str, now: str, name: str) -> None:
+    payload = {"tool_name": name, "tool_input": {"command": now}}
+    event = events._Event("PreToolUse", "claude", payload)
+    with engram.open(":memory:") as brain:
+        agent = brain.agent("a")
+        for number in range(3):
+            agent.learn_from_failure(f"boom {number}", action=done)
+        warned = event.action and agent.check(action=event.action, tool=event.tool).decision != "allow"
+    assert not warned or fast._alike(payload, [json.dumps({"action": done})])
+
+
 def test_tools_that_only_read_and_our_own_are_not_looked_at() -> None:
     for name in ("Read", "Grep", "mcp__engram__memory_add", "memory_search", "", None):
         assert not fast.worthwhile("PreToolUse", {"tool_name": name})

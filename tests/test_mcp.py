@@ -25,9 +25,12 @@ from engram.access import Keys
 from engram.mcp import http
 from engram.mcp.server import create, of_agent
 from engram.retrieve.quoting import PREAMBLE
-from engram.server.limits import Limits
 
-START = "import sys; from engram.cli.mcp import command; from engram.cli.state import State; command(sys.argv[1:], obj=State())"
+START = (
+    "import sys; from engram.cli.mcp import command; from engram.cli.state import State;"
+    "command(sys.argv[1:], obj=State())"
+)
+MANY = 500 if "ENGRAM_LONG" in os.environ else 40
 TOOLS = [
     "memory_search",
     "memory_context",
@@ -178,7 +181,7 @@ def test_what_is_wrong_with_the_arguments_is_said_in_plain_words(brain: engram.E
         assert "outcome" in await refused(client, "memory_outcome", id="x", outcome="fine")
         assert "4000" in await refused(client, "memory_search", query="x" * 4001)
         assert "empty" in await refused(client, "memory_search", query="   ")
-        assert "no decision" in (await refused(client, "memory_outcome", id="x", outcome="success")).lower() or True
+        assert "there is no decision" in await refused(client, "memory_outcome", id="x", outcome="success")
         assert "errors.pydantic.dev" not in await refused(client, "memory_add", text=7)
         with pytest.raises(MCPError, match=MISSING):
             await client.read_resource("engram://memory/none")
@@ -191,7 +194,8 @@ def test_no_argument_chooses_the_agent(brain: engram.Engram, name: str) -> None:
     theirs = brain.agent("bob").remember("bob's secret plan").id
 
     async def work(client: Client) -> None:
-        for tool, arguments in {"memory_search": {"query": "plan"}, "memory_get": {"id": theirs}}.items():
+        calls: dict[str, dict[str, Any]] = {"memory_search": {"query": "plan"}, "memory_get": {"id": theirs}}
+        for tool, arguments in calls.items():
             assert name in await refused(client, tool, **arguments, **{name: "bob"})
 
     asked(brain, work)
@@ -252,12 +256,12 @@ NAMES = (
 ).split()
 
 
-@settings(max_examples=150)
+@settings(max_examples=MANY)
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from(TOOLS), st.dictionaries(st.sampled_from(NAMES), texts | anything, max_size=6)),
-        min_size=1,
-        max_size=12,
+        min_size=5,
+        max_size=20,
     )
 )
 def test_whatever_a_tool_is_asked_it_answers_or_says_what_is_wrong(
@@ -419,6 +423,9 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
             root = url.removesuffix(http.PATH) + other
             assert httpx.get(root, headers={"Host": "evil.example"}).status_code == 421
         assert httpx.post(url, content=b"x" * 2_000_000, headers=good).status_code == 413
+        with engram.open(path) as brain:
+            Keys(brain.store, brain.redactor, brain.sources).revoke(tokens["alice"])
+        assert httpx.post(url, json=listed, headers=good).status_code == 401
 
 
 def test_a_server_for_one_agent_takes_only_its_keys(path: Path) -> None:
@@ -444,29 +451,3 @@ def test_it_does_not_listen_where_others_could_without_tls(path: Path, arguments
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ})
     assert done.returncode != 0
     assert "certfile" in done.stderr
-
-
-def test_keys_are_checked_at_every_request(path: Path) -> None:
-    """In this process: a key that is revoked between two requests is refused at the second one."""
-    with engram.open(path) as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
-        key, token = keys.create("one", agents=["alice"])
-        app = http.application(brain, limits=Limits(rate=0, refusals=0))
-        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-
-        async def run() -> list[int]:
-            transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
-            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as web:
-                codes = []
-                for _ in range(2):
-                    try:
-                        codes.append((await web.post(http.PATH, json=body)).status_code)
-                    except RuntimeError:  # nobody runs its lifespan here; that it came so far is enough
-                        codes.append(200)
-                    keys.revoke(key.id)
-                return codes
-
-        first, second = asyncio.run(run())
-        assert first != 401
-        assert second == 401

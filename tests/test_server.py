@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +20,11 @@ from engram.errors import ConfigError, EngramError, InvalidInput, StoreBusy
 from engram.model import Draft
 from engram.model.wire import MOST_AT_ONCE, NewMemory
 from engram.server import paging, problems
-from engram.server.border import Address
+from engram.server.border import Address, request_id
 from engram.server.limits import Buckets, Limits, flaw_of_json
+from engram.server.logs import line_of
 from engram.server.loopback import is_loopback
+from engram.server.metrics import COUNTED_EVERY, Metrics
 from engram.server.run import Binding
 from served import FREELY, House, house
 
@@ -150,8 +153,7 @@ def test_a_cursor_says_what_was_written(place: int, name: str) -> None:
 
 
 def test_what_can_be_sent_is_what_a_draft_can_hold() -> None:
-    left_out = {"origin", "trust"}
-    assert set(NewMemory.model_fields) == set(Draft.model_fields) - left_out
+    assert set(NewMemory.model_fields) == set(Draft.model_fields)
 
 
 # Learning, life, reports -------------------------------------------------------------------------------
@@ -453,6 +455,8 @@ def test_the_metrics_name_no_agent_and_need_a_key(home: House, alice: httpx.Clie
     text = alice.get("/metrics").text
     assert 'engram_operations_total{op="remember",status="201"} 1.0' in text
     assert 'engram_operation_duration_seconds_count{op="remember"} 1.0' in text
+    for name in ("engram_memories 1.0", "engram_agents 1.0", "engram_queue_depth", "process_resident_memory_bytes"):
+        assert name in text
     assert ALICE not in text
     with home.http() as nobody:
         problem(nobody.get("/metrics"), 401, "unauthenticated")
@@ -461,6 +465,41 @@ def test_the_metrics_name_no_agent_and_need_a_key(home: House, alice: httpx.Clie
     home.brain.close()
     with home.http() as nobody:
         assert ok(nobody.get("/readyz"), 503) == {"status": "unready"}
+
+
+def test_the_database_is_counted_now_and_then_only_and_not_when_it_is_away(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, metrics = [0.0], Metrics()
+    metrics.watch(home.brain.store, clock=lambda: now[0])
+    assert b"engram_memories 0.0" in metrics.text()
+    home.brain.agent(ALICE).remember("one")
+    assert b"engram_memories 0.0" in metrics.text()
+    now[0] += COUNTED_EVERY
+    assert b"engram_memories 1.0" in metrics.text()
+
+    def busy() -> Any:
+        raise StoreBusy("/srv/team.db is locked")
+
+    monkeypatch.setattr(home.brain.store, "info", busy)
+    now[0] += COUNTED_EVERY
+    assert b"engram_memories" not in metrics.text()
+    assert b"engram_info" in metrics.text()
+
+
+def test_a_line_of_the_log_is_for_people_or_for_programs() -> None:
+    record = logging.LogRecord("engram.server", logging.INFO, "", 0, "request", (), None)
+    record.told = {"op": "recall", "status": 200, "ms": 1.5, "key": "", "where": ["a.py:1 f"]}
+    token = request_id.set("r-7")
+    try:
+        said = line_of(record, "2026-01-01T00:00:00.000+00:00", "json")
+        words = line_of(record, "2026-01-01T00:00:00.000+00:00", "text")
+    finally:
+        request_id.reset(token)
+    assert json.loads(said) | {"request_id": "r-7", "op": "recall", "status": 200} == json.loads(said)
+    assert words == (
+        '2026-01-01T00:00:00.000+00:00 info request request_id=r-7 op=recall status=200 ms=1.5 where=["a.py:1 f"]'
+    )
 
 
 # Problems ----------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def running(db: Path, *options: str) -> Iterator[Running]:
 
 
 def test_it_makes_a_key_serves_and_stops_with_everything_that_it_acknowledged(path: Path) -> None:
-    with running(path) as server:
+    with running(path, "--log-format", "json") as server:
         stored, stopping = list[str](), threading.Event()
 
         def write(number: int) -> None:

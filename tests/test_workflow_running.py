@@ -154,7 +154,7 @@ def test_a_step_is_tried_again_as_often_as_it_says_with_growing_pauses(make: Mak
     engine = make(steps={"f": f}, sleep=pauses.append)
     result = engine.run(steps("{name: a, run: f, retry: {times: 3, wait: 1, most: 3}}"))
     assert (result.status, f.calls, pauses) == ("done", 4, [1, 2, 3])
-    assert len(result.step("a").decisions) == 4
+    assert len(result.step("a").decisions) == 2, "the failures of one pass are one, and then it succeeded"
 
 
 def test_what_trying_again_does_is_learned_and_stops_what_it_does_not_help(brain: engram.Engram, make: Make) -> None:
@@ -169,8 +169,8 @@ def test_what_trying_again_does_is_learned_and_stops_what_it_does_not_help(brain
     (pattern,) = brain.agent("alice").learning.failures()
     (known,) = [one for one in pattern.known_solutions if one.text == "retry"]
     assert (known.tried, known.helped) == (3, 0)
-    assert make(steps={"f": lambda: None}).resume(result.run).status == "blocked"
-    assert make(steps={"f": lambda: None}).resume(result.run, ignore_blocks=True).status == "done"
+    assert result.step("a").solutions == (), "what never helped solves nothing"
+    assert make(steps={"f": lambda: None}).resume(result.run).status == "done"
     (pattern,) = brain.agent("alice").learning.failures()
     (known,) = [one for one in pattern.known_solutions if one.text == "retry"]
     assert (known.tried, known.helped) == (4, 1)
@@ -220,11 +220,80 @@ def test_what_is_known_to_fail_is_not_begun(brain: engram.Engram, make: Make) ->
     alice = brain.agent("alice")
     for _ in range(4):
         alice.record_decision(context="w: a", action="f()", outcome="failure", error="OSError: disk full")
+        alice.record_decision(context="w: a", action="g()", outcome="success")
     result = make(steps={"f": f}).run(steps("{name: a, run: f}"), id="r")
     assert (result.status, result.step("a").status, f.calls) == ("blocked", "blocked", 0)
-    assert make(steps={"f": f}).resume("r", ignore_blocks=True).status == "done"
-    assert f.calls == 1
+    assert "what worked instead: g()" in result.reason
+    assert make(steps={"f": f}).run(steps("{name: a, run: f}"), ignore_blocks=True).status == "done"
+    assert make(steps={"f": f}).resume("r").status == "done", "who resumes it knows"
+    assert f.calls == 2
     assert make().status("r").step("a").warning
+
+
+def test_after_an_outage_a_workflow_recovers_by_itself(brain: engram.Engram, make: Make) -> None:
+    written = steps("{name: a, run: f, retry: {times: 2}}")
+    down = Counting(fails=99)
+    assert make(steps={"f": down}).run(written).status == "failed"
+    assert down.calls == 3
+    (pattern,) = brain.agent("alice").learning.failures()
+    assert pattern.occurrence_count == 1, "three attempts in a row fail for one reason"
+    up = Counting()
+    for _ in range(3):
+        assert make(steps={"f": up}).run(written).status == "done"
+    assert up.calls == 3
+
+
+def test_after_a_long_outage_what_has_no_alternative_is_tried_with_a_warning(brain: engram.Engram, make: Make) -> None:
+    written = steps("{name: a, run: f}")
+    for _ in range(6):
+        make(steps={"f": Counting(fails=99)}).run(written)
+    verdict = brain.agent("alice").check(action="f()", context="w: a")
+    assert verdict.decision == "block"
+    result = make(steps={"f": Counting()}).run(written)
+    assert result.status == "done"
+    assert "nothing is known to work instead" in result.step("a").warning
+
+
+def test_a_pass_that_fails_in_two_ways_is_two_failures(brain: engram.Engram, make: Make) -> None:
+    errors = [ConnectionError("connection refused"), KeyError("the column price is not there")]
+
+    def f() -> None:
+        if errors:
+            raise errors.pop(0)
+
+    result = make(steps={"f": f}).run(steps("{name: a, run: f, retry: {times: 2}}"))
+    assert (result.status, len(result.step("a").decisions)) == ("done", 3)
+    assert len(brain.agent("alice").learning.failures()) == 2
+
+
+def test_a_decision_of_which_all_actions_fail_takes_the_likeliest(brain: engram.Engram, make: Make) -> None:
+    alice = brain.agent("alice")
+    for _ in range(5):
+        for action in ("canary", "at once"):
+            alice.record_decision(context="how to roll out", action=action, outcome="failure", error="OSError: no room")
+    functions = {name: Counting() for name in ("careful", "fast", "after")}
+    assert make(steps=functions).run(steps(*DECIDE)).status == "done"
+
+
+def test_the_check_that_a_failure_gives_rise_to_comes_before_its_stage(brain: engram.Engram, make: Make) -> None:
+    written = steps("{name: a, run: f}", stage="migrate")
+    for _ in range(3):
+        make(steps={"f": Counting(fails=99)}).run(written)
+    (check,) = brain.agent("alice").learning.checks()
+    assert check.stage == "migrate"
+    other = steps("{name: b, run: g}", stage="development")
+    assert make(steps={"g": Counting()}).run(other).checks == ()
+
+
+def test_a_check_stays_before_the_stage_that_somebody_said(brain: engram.Engram, make: Make) -> None:
+    alice = brain.agent("alice")
+    for _ in range(2):
+        make(steps={"f": Counting(fails=99)}).run(steps("{name: a, run: f}", stage="migrate"))
+    (pattern,) = alice.learning.failures()
+    alice.learning.generate(pattern.pattern_id, stage="review")
+    make(steps={"f": Counting(fails=99)}).run(steps("{name: a, run: f}", stage="migrate"))
+    (check,) = alice.learning.checks()
+    assert check.stage == "review"
 
 
 DECIDE = (

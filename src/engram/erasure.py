@@ -113,12 +113,9 @@ def forget(brain: Parts, scope: Scope, ids: Sequence[str], *, scrub: bool = True
     plan = planned(brain, scope, chosen)
     in_files = _in_archives(brain, scope, [*chosen, *plan.places.get(scope, ())])
     _refuse_held(brain, scope, plan, in_files)
-    removed = _carry_out(brain, scope, plan)
-    for path, memories in in_files.items():
-        gone = {memory.id for memory in memories}
-        archives.without(path, partial(_is_one_of, scope.agent, gone))
-        for memory in memories:
-            removed[plan.roots.get(memory.id) or _cause(memory, plan, chosen)]["archives"] += 1
+    for memory in [memory for memories in in_files.values() for memory in memories]:
+        plan.roots.setdefault(memory.id, _cause(memory, plan, chosen))
+    removed = _carry_out(brain, scope, plan, in_files)
     if scrub:
         scrubbed(brain.store)
     return [
@@ -274,6 +271,19 @@ def _cause(memory: Memory, plan: _Plan, chosen: Sequence[str]) -> str:
     return next((cause for cause in causes if cause in chosen), chosen[0])
 
 
+def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
+    """Those of some memories that cannot go without something that is pinned or held."""
+    plan, held = planned(brain, scope, ids), holds.held(brain.store)
+    whose = dict(_kept_apart(brain.store, _receivers(brain), scope))
+    return {
+        plan.roots[memory.id]
+        for place, some in plan.places.items()
+        for memory in some.values()
+        if (pinned(memory) and not reserved(place.agent))
+        or holds.covering(held, whose.get(place, place.agent), memory) is not None
+    }
+
+
 def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]) -> None:
     held = holds.held(brain.store)
     if not held:
@@ -289,14 +299,22 @@ def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path
 # What it takes ---------------------------------------------------------------------------------------
 
 
-def _carry_out(brain: Parts, scope: Scope, plan: _Plan) -> defaultdict[str, Counter[str]]:
+def _carry_out(
+    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]
+) -> defaultdict[str, Counter[str]]:
     """Take everything away that goes; how much went where, by the named memory it went with."""
     removed = defaultdict[str, Counter[str]](Counter)
     own = plan.places.get(scope, {})
-    for asker in (scope, *_borrowers(brain, scope, plan)) if own else ():
+    going = {memory.id: memory for some in in_files.values() for memory in some}
+    going |= {id: memory for some in plan.places.values() for id, memory in some.items()}
+    for asker in (scope, *_borrowers(brain, scope, plan)) if going else ():
         brain.experience.flush(asker)
-        for name, id in _unquoted(brain, asker, own):
+        for name, id in _unquoted(brain, asker, going):
             removed[plan.roots[id]][name] += 1
+    for path, archived in in_files.items():
+        archives.without(path, partial(_is_one_of, scope.agent, {memory.id for memory in archived}))
+        for memory in archived:
+            removed[plan.roots[memory.id]]["archives"] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
             if brain.sessions.forgot(scope, session, own.keys()):
@@ -439,7 +457,7 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
     removed["workspaces"] = _erase_workspaces(brain, scope)
     with suppress(Unsupported):
         removed["sessions"] = brain.sessions.clear(scope)
-    ids = [match.id for match in store.search(scope, Query(limit=MOST))]
+    ids = _everywhere(brain, scope)
     for first in range(0, len(ids), PAGE):
         for receipt in forget(brain, scope, ids[first : first + PAGE], scrub=False):
             removed.update(receipt.removed)
@@ -458,6 +476,16 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
         store.note([Deed("erase agent", agent=agent, count=counts.get("memories", 0))])
     scrubbed(store)
     return ErasureReceipt(agent=agent, removed=counts)
+
+
+def _everywhere(brain: Parts, scope: Scope) -> list[str]:
+    """The memories of an agent: those that it has, and those that only an archive or somebody else still has."""
+    ids = [match.id for match in brain.store.search(scope, Query(limit=MOST))]
+    for place, _ in _kept_apart(brain.store, _receivers(brain), scope):
+        ids += [copy.id for copy in every(brain.store, place) if _began_with(copy, scope.agent)]
+    for path in archives.known(brain.store):
+        ids += [memory.id for memory in _archived(path, scope)]
+    return list(dict.fromkeys(ids))
 
 
 def _has_anything(brain: Parts, scope: Scope) -> bool:

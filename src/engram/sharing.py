@@ -93,8 +93,8 @@ class Sharing:
         """Those whose knowledge an agent may read or learn from now."""
         if self._ledger is None:
             return []
-        by_grant = [self._by_grant(reader, chain) for chain in self._ledger.active(reader.agent, right)]
-        annexes = self._ledger.annexes(reader.agent)
+        chains, annexes = self._ledger.lent_to(reader.agent, right)
+        by_grant = [self._by_grant(reader, chain) for chain in chains]
         return by_grant + [self._annex(name, body) for name, body in annexes.items() if not body.get("quarantined")]
 
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:

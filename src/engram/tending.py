@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -43,7 +46,8 @@ def consolidate(
         memories, past = _all(brain, desk.scope), consolidation.past_of(_feed(desk.store, desk.scope))
         if (halves := consolidation.unfinished(memories, past)) and not dry_run:
             for id in halves:
-                consolidation.undo(id, desk)
+                with suppress(Conflict):  # its sources have gone meanwhile: it is the last to know, and stays
+                    consolidation.undo(id, desk)
             memories = _all(brain, desk.scope)
         steps = consolidation.plan(memories, past, now)
         for number, step in enumerate(steps, 1):
@@ -81,7 +85,7 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
         return plan
     memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
     archives.note(brain.store, archive)
-    write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone])
+    write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone], partial(_told_of, brain))
     gone = []
     for each in plan.gone:
         agent = brain.agent(each.agent)
@@ -106,10 +110,11 @@ def restore(brain: Engram, archive: Path) -> int:
     for agent in sorted({memory.agent for memory, _ in kept}):
         own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
         there = brain.store.get(scope, [memory.id for memory, _ in own])
+        again = consolidation.made_anew(_feed(brain.store, scope)) if isinstance(brain.store, KeepsEvents) else set()
         lost = [
             Entry(memory, merge_key=merge_key(memory), events=events)
             for (memory, events), known in zip(own, there, strict=True)
-            if known is None
+            if known is None and consolidation.made_by(memory) not in again
         ]
         for start in range(0, len(lost), BATCH):
             brain.store.add(scope, brain.embed(lost[start : start + BATCH])[0])
@@ -130,9 +135,17 @@ def evaluate(
     return evaluation.evaluate(brain.store, scopes, since=since, until=until, period=period)
 
 
-def write_archive(path: Path, gone: Iterable[tuple[Fading, Memory]]) -> None:
-    """Write memories to a new file, one JSON object a line, compressed; it is on disk in full, or not there at all."""
-    archives.write(path, (archives.line_of(memory, fading.reason) for fading, memory in gone))
+def write_archive(
+    path: Path, gone: Iterable[tuple[Fading, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
+) -> None:
+    """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
+    archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
+
+
+def _told_of(brain: Engram, memory: Memory) -> list[Event]:
+    """What goes with a memory and must come back with it, such as what it was made of."""
+    store = brain.store
+    return store.events_of(Scope(memory.agent), [memory.id]) if isinstance(store, KeepsEvents) else []
 
 
 def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
@@ -140,17 +153,45 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list
     memories = _all(brain, scope)
     credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
     events = _feed(store, scope) if isinstance(store, KeepsEvents) else []
-    cited = {str(event.body.get("source")) for event in events if event.kind == consolidation.CONSOLIDATED}
+    made = consolidation.standing(events)
+    cited = set[str]().union(*made.values())
     learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
     learned |= {id for pattern in brain.agent(agent).learning.failures() for id in pattern.episodes}
-    found = forgetting.fade(memories, credits, brain.sources.now(), limits, cited=cited, learned=learned)
+    fade = partial(forgetting.fade, credits=credits, now=brain.sources.now(), limits=limits, learned=learned)
+    found = fade(memories, cited=cited)
     held = holds.held(store)
     kept = {memory.id for memory in memories if holds.covering(held, agent, memory)} if held else set[str]()
+    if merges := {each.id for each in found.gone} & consolidation.merges(events):
+        found = _with_sources(found, merges, memories, made, kept, fade)
     if stay := [each for each in found.gone if each.id in kept]:
         rest = tuple(each for each in found.gone if each.id not in kept)
         found = found.model_copy(update={"gone": rest, "kept": {**found.kept, "held": len(stay)}})
     weak = {each.id for each in found.gone}
     return found, [memory for memory in memories if memory.id in weak]
+
+
+def _with_sources(
+    found: Forgetting,
+    merges: set[str],
+    memories: Sequence[Memory],
+    made: Mapping[str, set[str]],
+    held: Collection[str],
+    fade: Callable[..., Forgetting],
+) -> Forgetting:
+    """The same, where a merge goes with all that it has ended, or stays: without it, nobody would know any more."""
+    there = {memory.id for memory in memories}
+    rest = {id: of for id, of in made.items() if id not in merges}
+    without = fade([memory for memory in memories if memory.id not in merges], cited=set[str]().union(*rest.values()))
+    weak = {each.id: each for each in without.gone if each.id not in held}
+    whole = {id for id in merges if id not in held and all(of in weak for of in made[id] & there)}
+    also = [weak[of] for of in sorted(set[str]().union(*(made[id] & there for id in whole)))]
+    gone = sorted([*(each for each in found.gone if each.id in whole or each.id not in merges), *also], key=_weakest)
+    kept = Counter(dict(found.kept)) + Counter({"cited": len(merges - whole) - len(also)})
+    return Forgetting(gone=tuple(gone), kept=dict(sorted(kept.items())))
+
+
+def _weakest(fading: Fading) -> tuple[float, str]:
+    return fading.strength.value, fading.id
 
 
 def _all(brain: Engram, scope: Scope) -> list[Memory]:

@@ -24,6 +24,7 @@ COMMANDS = (
     "grant",
     "quarantine",
     "audit",
+    "crypt",
     "serve",
     "key",
     "workspace",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from engram.cli.options import Group, limit_option
-from engram.cli.render import dump, glance, print_facts, print_json, print_table
+from engram.cli.render import dump, glance, print_facts, print_json, print_table, progress
 from engram.cli.state import State
 from engram.cli.text import block, inline, many, moment
 from engram.errors import NotFound
@@ -104,6 +105,31 @@ def create(
     for agent, changed in made:
         how = ("Created" if agent.version == 1 else "Changed") if changed else "Unchanged:"
         click.echo(f"{how} {inline(agent.name)} (version {agent.version})")
+
+
+@command.command("erase")
+@click.argument("name")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal it must be said.")
+@click.pass_obj
+def erase(state: State, name: str, yes: bool) -> None:
+    """Take away everything of an agent, for good.
+
+    Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
+    workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
+    """
+    from engram import erasure
+
+    if not yes:
+        if state.json or not sys.stdin.isatty():
+            raise click.UsageError("Say --yes to erase an agent.")
+        click.confirm(f"Erase everything of {inline(name)} for good?", abort=True, err=True)
+    with state.brain() as brain, progress(state, "erasing") as tell:
+        receipt = erasure.erase(brain, name, tell)
+    if state.json:
+        print_json(receipt.model_dump(mode="json"))
+    else:
+        click.echo(f"Erased {inline(receipt.agent)}:")
+        print_facts(receipt.removed)
 
 
 @command.command("cycles")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,14 @@ from engram.cli.options import Command
 from engram.cli.render import print_json
 from engram.cli.state import State
 from engram.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from engram.engine import Engram
+    from engram.rpc.run import Running
+    from engram.server.limits import Limits
+    from engram.server.logs import LogFormat
+    from engram.server.metrics import Metrics
+    from engram.server.run import Binding
 
 
 @click.command("serve", cls=Command)
@@ -31,9 +40,17 @@ from engram.errors import MissingExtra
 @click.option(
     "--rate", type=click.FloatRange(min=0), default=100, show_default=True, help="Requests a second of one key; 0: any."
 )
+@click.option("--grpc", type=click.IntRange(0, 65535), metavar="PORT", help="Serve gRPC, too, on this port; 0 for any.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to write down requests: for people, or for programs.",
+)
 @click.option("--openapi", is_flag=True, help="Print the OpenAPI document and stop.")
 @click.pass_obj
-def command(state: State, /, rate: float, openapi: bool, **where: Any) -> None:
+def command(state: State, /, rate: float, openapi: bool, grpc: int | None, log_format: LogFormat, **where: Any) -> None:
     """Serve the memory over HTTP, with a key for every caller.
 
     It listens on this machine only, unless it is told otherwise and speaks TLS. If there is no key yet, it makes one
@@ -42,6 +59,7 @@ def command(state: State, /, rate: float, openapi: bool, **where: Any) -> None:
     try:
         from engram.server import app, run
         from engram.server.limits import Limits
+        from engram.server.metrics import Metrics
     except ImportError as error:
         raise MissingExtra(
             f"the server is not installed ({error.name}); pip install 'engram-learning[server]'"
@@ -51,8 +69,22 @@ def command(state: State, /, rate: float, openapi: bool, **where: Any) -> None:
         return
     binding = run.Binding(**where)
     binding.address()
-    with state.brain(create=True) as brain:
-        run.serve(brain, binding, Limits(rate=rate, burst=max(1, round(2 * rate))), _say)
+    limits, metrics = Limits(rate=rate, burst=max(1, round(2 * rate))), Metrics()
+    with state.brain(create=True) as brain, ExitStack() as stack:
+        if grpc is not None:
+            stack.enter_context(_grpc(brain, binding, grpc, limits, metrics))
+        run.serve(brain, binding, limits, _say, log_format=log_format, metrics=metrics)
+
+
+def _grpc(brain: Engram, binding: Binding, port: int, limits: Limits, metrics: Metrics) -> Running:
+    try:
+        from engram.rpc import run
+    except ImportError as error:
+        raise MissingExtra(f"gRPC is not installed ({error.name}); pip install 'engram-learning[grpc]'") from error
+    shared = {name: getattr(binding, name) for name in ("host", "certfile", "keyfile", "behind_proxy")}
+    running = run.start(brain, run.Binding(port=port, **shared), limits, observe=metrics.done)
+    _say(f"Engram serves gRPC on {running.address}")
+    return running
 
 
 def _say(message: str) -> None:

@@ -17,7 +17,9 @@ from engram.cli.text import inline, many
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from engram.engine import Engram
     from engram.learn.ranking import Outcome
+    from engram.model.retention import RetentionReport
     from engram.model.upkeep import Forgetting
 
 
@@ -173,28 +175,34 @@ def forget(
 ) -> None:
     """Let go of memories that faded: hardly important, and not used for long.
 
-    They are written to an archive first. What is pinned (by the tag `pinned`, or an importance of 1), what other
-    memories or decisions stand on, and what is learned from stays.
+    They are written to an archive first. What is pinned (by the tag `pinned`, or an importance of 1) or held, what
+    other memories or decisions stand on, and what is learned from stays. The policies of `engram retention` run, too.
     """
     from engram import tending
     from engram.memory.forgetting import Limits
 
-    limits = Limits(below, older_than)
+    limits, report = Limits(below, older_than), None
     with state.brain() as brain:
         if restore is not None:
             back = tending.restore(brain, restore)
         else:
             names = [reader.name for reader in state.readers(brain, agent)]
-            target = None if dry_run else archive or _archive(state, brain.sources.now())
+            target = None if dry_run else archive or archive_beside(state, brain.sources.now())
             found = (
                 tending.fading(brain, names, limits) if target is None else tending.forget(brain, names, target, limits)
             )
+            report = _retain(brain, names, target)
     if restore is not None:
         _print_restored(state, back)
     elif state.json:
-        print_json(found.model_dump(mode="json"))
+        policies = {} if report is None else {"retention": report.model_dump(mode="json")}
+        print_json(found.model_dump(mode="json") | policies)
     else:
         _print_forgetting(found, dry_run)
+        if report is not None:
+            from engram.cli.retention import print_report
+
+            print_report(report)
 
 
 @command.command("rebuild")
@@ -212,7 +220,18 @@ def rebuild(state: State) -> None:
         print_facts(rebuilt)
 
 
-def _archive(state: State, now: datetime) -> Path:
+def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
+    """Run the policies of these agents after what faded has gone; `None` if there are none."""
+    from engram.ports import KeepsEvents
+    from engram.retention import Retention
+
+    if not isinstance(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+        return None
+    archive = None if target is None else target.with_name(f"policies-{target.name}")
+    return retention.run(archive, agents=names, dry_run=target is None)
+
+
+def archive_beside(state: State, now: datetime) -> Path:
     """A new file beside the database. Raises `InvalidInput` if the database is in no file."""
     if state.file is None:
         raise InvalidInput("this database is in no file; say with --archive where to keep what goes")

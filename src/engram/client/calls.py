@@ -17,6 +17,7 @@ from engram.errors import EngramError, InvalidInput, NotFound, StoreAway
 from engram.model import (
     AgentCycle,
     AgentState,
+    AuditEntry,
     DecisionTemplate,
     Draft,
     EvaluationReport,
@@ -40,12 +41,25 @@ from engram.model import (
     WorkspaceDiff,
     explain,
 )
+from engram.model.grant import Grant, GrantUse, Revocation, Source
+from engram.model.quarantine import Quarantined
+from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
     Annotation,
+    AuditVerification,
     CheckQuery,
+    ContextQuery,
+    ContextText,
     CycleDecision,
     CycleEnd,
+    GrantAgreement,
+    GrantOffer,
+    GrantRequest,
+    GrantShare,
+    GroupChange,
+    GroupView,
+    Merge,
     NewChecks,
     NewCycle,
     NewDecision,
@@ -81,6 +95,8 @@ class Call(Generic[R]):
     path: str
     read: Callable[[bytes], R]
     body: Mapping[str, JsonValue] | None = None
+    file: bytes | None = None
+    """What is sent as it is, instead of a body."""
     params: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     write: bool = False
@@ -237,6 +253,13 @@ def recall(
         budget_tokens=budget_tokens,
     )
     return Call("POST", "/recall", _recalled, _sent(asked))
+
+
+def context(query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> Call[str]:
+    """What is remembered about a query as a text for a model; `wanted` is what `recall` takes."""
+    several = {name: _several(wanted[name]) for name in ("kinds", "tags") if name in wanted}
+    asked = _made(ContextQuery, query=query, k=k, budget_tokens=budget_tokens, **wanted | several)
+    return Call("POST", "/context", lambda content: _reader(ContextText)(content).text, _sent(asked))
 
 
 # Decisions ---------------------------------------------------------------------------------------------
@@ -549,6 +572,129 @@ def evaluate(
     return Call("GET", "/evaluation", _reader(EvaluationReport), params=asked)
 
 
+# Sharing -----------------------------------------------------------------------------------------------
+
+
+def request_grant(owner: str, *, purpose: str, **terms: Any) -> Call[Grant]:
+    """Ask another agent for knowledge; `terms` are memories, patterns, domains, tags, everything, rights, expires."""
+    asked = _made(GrantRequest, owner=owner, purpose=purpose, **_terms(terms))
+    return Call("POST", "/grants/requests", _reader(Grant), _sent(asked), repeatable=False)
+
+
+def offer_grant(to: str, *, purpose: str, **terms: Any) -> Call[Grant]:
+    """Offer knowledge to another agent, which has to approve it; `terms` are those of `request_grant`."""
+    offered = _made(GrantOffer, to=to, purpose=purpose, **_terms(terms))
+    return Call("POST", "/grants/offers", _reader(Grant), _sent(offered), repeatable=False)
+
+
+def share(to: str, *, purpose: str = "", via: str = "", **terms: Any) -> Call[Grant]:
+    """Share at once with an agent, `group:NAME` or `everyone`; `via` is the grant of what is shared on."""
+    shared = _made(GrantShare, to=to, purpose=purpose, via=via, **_terms(terms))
+    return Call("POST", "/grants", _reader(Grant), _sent(shared), repeatable=False)
+
+
+def approve_grant(id: str, *, rights: Texts = (), expires: When | None = None) -> Call[Grant]:
+    """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
+    agreed = _made(GrantAgreement, rights=_several(rights), expires=expires)
+    return Call("POST", f"/grants/{_part(id)}/approval", _reader(Grant), _sent(agreed), repeatable=False)
+
+
+def deny_grant(id: str) -> Call[Grant]:
+    """Turn a request or an offer down."""
+    return Call("POST", f"/grants/{_part(id)}/denial", _reader(Grant))
+
+
+def revoke_grant(id: str) -> Call[Revocation]:
+    """End a grant at once, and take back what was derived from it at its receivers."""
+    return Call("POST", f"/grants/{_part(id)}/revocation", _reader(Revocation))
+
+
+def grants(state: str | None = None) -> Call[list[Grant]]:
+    """The grants that the agent gives, gets, asked for or was offered, oldest first; 500 at most."""
+    return _listed("/grants", Grant, *([] if state is None else [("state", str(state))]))
+
+
+def grant(id: str) -> Call[Grant]:
+    """One grant, as it stands now. Raises `NotFound`."""
+    return Call("GET", f"/grants/{_part(id)}", _reader(Grant))
+
+
+def grant_uses(id: str) -> Call[list[GrantUse]]:
+    """Who used a grant for what; its owner sees all uses, others their own; 500 at most."""
+    return _listed(f"/grants/{_part(id)}/uses", GrantUse)
+
+
+def sources() -> Call[list[Source]]:
+    """Those whose knowledge the agent may use, and how far it has reason to trust each; 500 at most."""
+    return _listed("/sources", Source)
+
+
+def groups() -> Call[list[GroupView]]:
+    """The groups that knowledge can be shared with; 500 at most. It takes a key that administers all agents."""
+    return _listed("/groups", GroupView)
+
+
+def change_group(name: str, *, add: Texts = (), remove: Texts = ()) -> Call[GroupView]:
+    """Change who is in a group. It takes a key that administers all agents."""
+    change = _made(GroupChange, add=_several(add), remove=_several(remove))
+    return Call("PATCH", f"/groups/{_part(name)}", _reader(GroupView), _sent(change))
+
+
+def quarantined() -> Call[list[Quarantined]]:
+    """What is set apart for review, the newest first; 500 at most."""
+    return _listed("/quarantine", Quarantined)
+
+
+def quarantined_memory(id: str) -> Call[Quarantined]:
+    """One memory that is set apart, and why. Raises `NotFound`."""
+    return Call("GET", f"/quarantine/{_part(id)}", _reader(Quarantined))
+
+
+def release(id: str) -> Call[Memory]:
+    """Give a memory that was set apart back to the agent. It takes a key that administers."""
+    return Call("POST", f"/quarantine/{_part(id)}/release", _reader(Memory), repeatable=False)
+
+
+def discard(id: str) -> Call[ForgetReceipt]:
+    """Forget a memory that was set apart. Raises `NotFound`."""
+    return Call("DELETE", f"/quarantine/{_part(id)}", _reader(ForgetReceipt), repeatable=False)
+
+
+def export_knowledge(*, domains: Texts = (), tags: Texts = (), form: Literal["json", "jsonl"] = "json") -> Call[bytes]:
+    """What the agent knows, all of it or of some domains and tags, as a file that can be imported elsewhere."""
+    some = [("domain", domain) for domain in _several(domains)] + [("tag", tag) for tag in _several(tags)]
+    return Call("GET", "/knowledge", bytes, params=(*some, ("form", form)))
+
+
+def import_knowledge(file: bytes, *, format: str | None = None, dry_run: bool = False) -> Call[ImportReport]:
+    """Take in the bytes of a file that Engram or another program wrote; again changes nothing."""
+    named = () if format is None else (("format", format),)
+    asked = (*named, ("dry_run", str(dry_run).lower()))
+    return Call("POST", "/knowledge", _reader(ImportReport), file=file, params=asked)
+
+
+def merge_knowledge(
+    from_agent: str, *, domains: Texts = (), tags: Texts = (), dry_run: bool = False
+) -> Call[ImportReport]:
+    """Take in what another agent shares to learn from. Raises `NotAllowed` if that is nothing."""
+    wanted = _made(Merge, from_agent=from_agent, domains=_several(domains), tags=_several(tags), dry_run=dry_run)
+    return Call("POST", "/knowledge/merge", _reader(ImportReport), _sent(wanted))
+
+
+def audit(
+    *, grant: str | None = None, since: When | None = None, newest: bool = True, limit: int = USUAL
+) -> Call[list[AuditEntry]]:
+    """What was done, in order: the newest entries, or the first. It takes a key that administers."""
+    named = () if grant is None else (("grant", grant),)
+    asked = (*named, *_times(since=since), ("newest", str(newest).lower()), ("limit", str(limit)))
+    return Call("GET", "/audit", lambda content: [*_pages(AuditEntry)(content).items], params=asked)
+
+
+def verify_audit() -> Call[AuditVerification]:
+    """Look at every entry of the audit trail. It takes a key that administers all agents."""
+    return Call("GET", "/audit/verification", _reader(AuditVerification))
+
+
 # Parts -------------------------------------------------------------------------------------------------
 
 
@@ -637,6 +783,11 @@ def _part(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise NotFound("there is nothing without a name")
     return quote(name, safe="", errors="replace")
+
+
+def _terms(terms: Mapping[str, Any]) -> dict[str, Any]:
+    texts = ("memories", "patterns", "domains", "tags", "rights")
+    return {name: _several(value) if name in texts else value for name, value in terms.items()}
 
 
 def _error(error: str | BaseException) -> str:

@@ -64,6 +64,7 @@ class _Asking:
             "params": list(call.params),
             "headers": headers,
             "json": call.body,
+            "content": call.file,
         }
 
     def pause(self, call: Call[Any], tried: int, status: int | None, after: str | None) -> float | None:
@@ -114,6 +115,7 @@ class Client(_Asking):
     annotate = _waiting(calls.annotate)
     forget = _waiting(calls.forget)
     recall = _waiting(calls.recall)
+    context = _waiting(calls.context)
     record_decision = _waiting(calls.record_decision)
     outcome = _waiting(calls.outcome)
     outcomes = _waiting(calls.outcomes)
@@ -142,6 +144,27 @@ class Client(_Asking):
     run = _waiting(calls.run)
     stats = _waiting(calls.stats)
     evaluate = _waiting(calls.evaluate)
+    request_grant = _waiting(calls.request_grant)
+    offer_grant = _waiting(calls.offer_grant)
+    share = _waiting(calls.share)
+    approve_grant = _waiting(calls.approve_grant)
+    deny_grant = _waiting(calls.deny_grant)
+    revoke_grant = _waiting(calls.revoke_grant)
+    grants = _waiting(calls.grants)
+    grant = _waiting(calls.grant)
+    grant_uses = _waiting(calls.grant_uses)
+    sources = _waiting(calls.sources)
+    groups = _waiting(calls.groups)
+    change_group = _waiting(calls.change_group)
+    quarantined = _waiting(calls.quarantined)
+    quarantined_memory = _waiting(calls.quarantined_memory)
+    release = _waiting(calls.release)
+    discard = _waiting(calls.discard)
+    export_knowledge = _waiting(calls.export_knowledge)
+    import_knowledge = _waiting(calls.import_knowledge)
+    merge_knowledge = _waiting(calls.merge_knowledge)
+    audit = _waiting(calls.audit)
+    verify_audit = _waiting(calls.verify_audit)
 
     def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
@@ -222,6 +245,7 @@ class AsyncClient(_Asking):
     annotate = _awaited(calls.annotate)
     forget = _awaited(calls.forget)
     recall = _awaited(calls.recall)
+    context = _awaited(calls.context)
     record_decision = _awaited(calls.record_decision)
     outcome = _awaited(calls.outcome)
     outcomes = _awaited(calls.outcomes)
@@ -250,6 +274,27 @@ class AsyncClient(_Asking):
     run = _awaited(calls.run)
     stats = _awaited(calls.stats)
     evaluate = _awaited(calls.evaluate)
+    request_grant = _awaited(calls.request_grant)
+    offer_grant = _awaited(calls.offer_grant)
+    share = _awaited(calls.share)
+    approve_grant = _awaited(calls.approve_grant)
+    deny_grant = _awaited(calls.deny_grant)
+    revoke_grant = _awaited(calls.revoke_grant)
+    grants = _awaited(calls.grants)
+    grant = _awaited(calls.grant)
+    grant_uses = _awaited(calls.grant_uses)
+    sources = _awaited(calls.sources)
+    groups = _awaited(calls.groups)
+    change_group = _awaited(calls.change_group)
+    quarantined = _awaited(calls.quarantined)
+    quarantined_memory = _awaited(calls.quarantined_memory)
+    release = _awaited(calls.release)
+    discard = _awaited(calls.discard)
+    export_knowledge = _awaited(calls.export_knowledge)
+    import_knowledge = _awaited(calls.import_knowledge)
+    merge_knowledge = _awaited(calls.merge_knowledge)
+    audit = _awaited(calls.audit)
+    verify_audit = _awaited(calls.verify_audit)
 
     async def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 EVENTS = {
     "sessionstart": "SessionStart",
@@ -56,6 +56,9 @@ TRIVIAL = re.compile(
     re.IGNORECASE,
 )
 LEAST_PROMPT = 8
+MOST_ROWS = 5_000
+"""Decisions and failures that are looked through before the memory is asked; if there are more, it is asked at once."""
+WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,7 +128,7 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
         return None
     if asked.event in ASKED or asked.event == "PostToolUse":
         file = database(settings.db)
-        if file is not None and not _known(file, asked.event):
+        if file is not None and not _known(file, asked.event, payload):
             return None
     if asked.event not in ASKED and not asked.wait and not asked.background:
         _hand_over(asked, payload)
@@ -180,8 +183,8 @@ def database(db: str) -> str | None:
     return None if not db or "://" in db or db.startswith(":") or db == "memory:" else db
 
 
-def _known(file: str, event: str) -> bool:
-    """Whether the database is there, and holds something that this event can be answered from."""
+def _known(file: str, event: str, payload: dict[str, Any]) -> bool:
+    """Whether the database is there, and may hold something that this event can be answered from."""
     path = Path(file).expanduser().absolute()
     try:
         if not path.stat().st_size:
@@ -192,14 +195,37 @@ def _known(file: str, event: str) -> bool:
         return True
     import sqlite3  # noqa: PLC0415 - only what is needed is imported
 
+    query = "SELECT content FROM memories WHERE kind IN ('failure', 'decision') LIMIT ?"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
-            found = connection.execute(
-                "SELECT 1 FROM memories WHERE kind IN ('failure', 'decision') LIMIT 1"
-            ).fetchone()
+            rows = connection.execute(query, (MOST_ROWS + 1,)).fetchall()
     except sqlite3.Error:
         return True  # it may be encrypted, or busy: the memory itself has to say
-    return found is not None
+    return bool(rows) and (event != "PreToolUse" or len(rows) > MOST_ROWS or _alike(payload, (row[0] for row in rows)))
+
+
+def _alike(payload: dict[str, Any], contents: Iterable[object]) -> bool:
+    """Whether what is about to be done shares the beginning of a word with anything that was done before.
+
+    Nothing else can be known to fail, so that the memory itself need not be asked.
+    """
+    given = payload.get("tool_input", payload)
+    command = given.get("command") if isinstance(given, dict) else given
+    mine = _beginnings(f"{tool_name(payload)} {command if isinstance(command, str | list) else ''}")
+    for content in contents:
+        try:
+            value = json.loads(str(content))
+            done = value.get("action") or value.get("chosen_action") or ""
+        except (ValueError, AttributeError, RecursionError):
+            return True  # it is sealed: only the memory can read it
+        if mine & _beginnings(str(done)):
+            return True
+    return False
+
+
+def _beginnings(text: str) -> set[str]:
+    """How the words of a text begin: what is bent or masked by the memory still begins the same."""
+    return {word[:3].lower() for word in WORD.findall(text)}
 
 
 def _hand_over(asked: Any, payload: dict[str, Any]) -> None:

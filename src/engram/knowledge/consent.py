@@ -18,7 +18,7 @@ from engram.ids import EPOCH, Sources
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
 from engram.model.memory import explain
-from engram.ports import Event, KeepsEvents, Scope
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Scope
 
 LEDGER = Scope("\x1fledger")
 """The reserved scope that keeps the log; no agent can have its name."""
@@ -106,11 +106,15 @@ class Ledger:
         """Write down what is known of an annex, instead of what was."""
         self._append(self._sources.new_id(), ANNEX, scope, body | {"scope": scope})
 
-    def active(self, receiver: str, right: Right) -> list[tuple[Grant, ...]]:
-        """The grants that give an agent a right now, each with those it was shared on under, the owner's last."""
+    def lent_to(self, receiver: str, right: Right) -> tuple[list[tuple[Grant, ...]], dict[str, dict[str, JsonValue]]]:
+        """What gives an agent a right now, and its annexes, from one look at the log.
+
+        Each grant comes with those it was shared on under, the owner's last.
+        """
         with self._lock:
             self._read()
             grants, groups = dict(self._grants), self._groups
+            annexes = {name: dict(body) for name, body in self._annexes.items() if body["receiver"] == receiver}
         now, found = self.now(), list[tuple[Grant, ...]]()
         for grant in grants.values():
             chain = _chain(grant, grants)
@@ -122,7 +126,11 @@ class Ledger:
                 and all(Right.RESHARE in each.rights for each in chain[1:])
             ):
                 found.append(chain)
-        return found
+        return found, annexes
+
+    def active(self, receiver: str, right: Right) -> list[tuple[Grant, ...]]:
+        """The grants that give an agent a right now, each with those it was shared on under, the owner's last."""
+        return self.lent_to(receiver, right)[0]
 
     def receivers(self, grant: Grant) -> list[str]:
         """The agents that a grant names, by itself or through its group; none for `everyone`."""
@@ -149,6 +157,8 @@ class Ledger:
             members, version = event.body["members"], event.body["version"]
             if isinstance(members, list) and isinstance(version, int):
                 self._groups[str(event.body["name"])] = (version, frozenset(str(each) for each in members))
+        elif event.kind == FORGOTTEN:  # a version of a grant whose owner or receiver is no more
+            self._grants.pop(str(event.body.get("id")).rpartition(":")[0], None)
         elif event.kind == ANNEX:
             if event.body.get("gone"):
                 self._annexes.pop(event.subject, None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from engram.model import (
+    Clean,
     Draft,
     FailurePattern,
     Memory,
@@ -143,6 +144,14 @@ class Learns(Protocol):
 
     def failure(self, name: str) -> FailurePattern | None:
         """The pattern that a failed decision belongs to."""
+        ...
+
+    def recognise(self, error: Clean, action: Clean) -> FailurePattern | None:
+        """The pattern that an error belongs to."""
+        ...
+
+    def generate(self, pattern: str, *, stage: str, command: Sequence[str] | None) -> list[PreventionCheck]:
+        """Keep the checks that a failure suggests, before a stage."""
         ...
 
     def tried(self, pattern: str, solution: Any, helped: float) -> FailurePattern:

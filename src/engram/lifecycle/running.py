@@ -49,6 +49,8 @@ ENOUGH_TRIALS, HOPELESS = 3, 0.25
 CHECK_SECONDS = 10.0
 MOST_DECISIONS = 10_000
 MOST_RUNS = 1000
+ANY_STAGE = "development"
+"""The stage of a check whose stage nobody has said."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _log = logging.getLogger("engram")
 
@@ -108,7 +110,7 @@ class WorkflowEngine:
         if id is not None and (not _ID.fullmatch(id) or self._redactor.clean([id])[0].secrets):
             raise InvalidInput("the id of a run is made of letters, digits, -, _ and dots, and holds no secret")
         state = self._journal.begin(id, known, given)
-        return self._carried_on(state, found, _May(allow_commands, ignore_blocks, False))
+        return self._carried_on(state, found, _May(allow_commands, ignore_blocks))
 
     def resume(
         self, run: str, *, again: bool = False, allow_commands: bool = False, ignore_blocks: bool = False
@@ -116,8 +118,8 @@ class WorkflowEngine:
         """Go on with a run where it stopped; what is done is not repeated, and a finished run is only told.
 
         A step that was started and not ended is repeated if it is idempotent, or with `again`: its first attempt may
-        have had its effect. A failed step is tried again. Raises `NotFound`, `NotAllowed`, and `Conflict` if somebody
-        else carries it on.
+        have had its effect. A failed step is tried again, and so is one that was stopped because it is known to fail.
+        Raises `NotFound`, `NotAllowed`, and `Conflict` if somebody else carries it on.
         """
         state = self._journal.state(run)
         if state.standing()[0] == "done":
@@ -125,7 +127,8 @@ class WorkflowEngine:
         left = [step for step in state.workflow.steps if not _over(state, step)]
         found = functions(left, self._hands.steps)
         _refuse_commands(left, allowed=allow_commands)
-        return self._carried_on(state, found, _May(allow_commands, ignore_blocks, again))
+        stopped = frozenset(step.name for step in left if state.status(step.name) in {"blocked", "failed"})
+        return self._carried_on(state, found, _May(allow_commands, ignore_blocks, again, stopped))
 
     def status(self, run: str) -> ExecutionResult:
         """How far a run has come, with the decisions and failure patterns of its steps. Raises `NotFound`."""
@@ -176,7 +179,7 @@ class WorkflowEngine:
         if step.status == "failed" and decisions:
             pattern = asked(lambda: self._agent.learning.failure(decisions[-1]), None)
             if pattern is not None:
-                links |= {"pattern": pattern.pattern_id, "solutions": pattern.known_solutions}
+                links |= {"pattern": pattern.pattern_id, "solutions": helpful(pattern)}
         return step.model_copy(update=links)
 
     def _refuse_secrets(self, what: str, value: dict[str, JsonValue]) -> None:
@@ -202,7 +205,9 @@ class _May:
 
     commands: bool
     ignore_blocks: bool
-    again: bool
+    again: bool = False
+    probes: frozenset[str] = frozenset()
+    """Steps that may be tried though they are known to fail: who resumes a run has seen where it stopped."""
 
 
 class _Stop(Exception):
@@ -259,13 +264,17 @@ class _Trouble:
     retried: dict[str, None] = field(default_factory=dict)
     """The patterns after which it was simply tried again."""
 
+    number: int = 0
+    """The attempt whose decision stands for the pattern in this pass."""
+
     @property
     def solutions(self) -> tuple[Solution, ...]:
-        return () if self.pattern is None else self.pattern.known_solutions
+        return helpful(self.pattern)
 
     def hopeless(self) -> Solution | None:
         """What is known about trying again, if that does not help."""
-        known = [one for one in self.solutions if normal_form(one.text) == RETRY]
+        tried = () if self.pattern is None else self.pattern.known_solutions
+        known = [one for one in tried if normal_form(one.text) == RETRY]
         return next((one for one in known if one.tried >= ENOUGH_TRIALS and one.success_rate <= HOPELESS), None)
 
 
@@ -443,13 +452,22 @@ class _Running:
         return task, _Work(step, stage.name, task, self._clean(action), call)
 
     def _allowed(self, work: _Work) -> _Work:
-        """The same, if the memory has nothing against it. Raises `_Stop`."""
+        """The same, unless it is known to fail and something else to work. Raises `_Stop`.
+
+        Where nothing else is known, trying is the only way to find out that whatever was wrong is over.
+        """
         verdict = self._verdict(work.task, work.action)
         if verdict.decision == "allow":
             return work
-        known = ", ".join(one.text for one in verdict.instead) or "nothing is known to work instead"
-        said = f"{verdict.reason}; what worked instead: {known}" if verdict.instead else f"{verdict.reason}; {known}"
-        if verdict.decision == "block" and not self._may.ignore_blocks:
+        instead = [one.text for one in verdict.instead if normal_form(one.text) != RETRY]
+        known = f"what worked instead: {', '.join(instead)}" if instead else "nothing is known to work instead"
+        said = f"{verdict.reason}; {known}"
+        if (
+            verdict.decision == "block"
+            and instead
+            and not self._may.ignore_blocks
+            and work.step.name not in self._may.probes
+        ):
             raise _Stop("blocked", f"step {work.step.name!r}: {said}", work.step.name)
         _log.warning("step %s: %s", work.step.name, said)
         return replace(work, verdict=verdict.id, warning=said)
@@ -464,6 +482,8 @@ class _Running:
             told, seconds = yield functools.partial(self._timed, work.call, context)
             given = self._cleaned(told)
             body: Body = {"status": "failed", "error": given.error} if given.error else {"status": "done"}
+            if given.error and self._same(trouble, given.error, work.action):
+                body["counts_as"] = trouble.number
             body |= {"output": given.output, "seconds": seconds, **work.body()}
             body["last"] = not given.error or trouble.failures >= step.retry.times
             self._journal.end(self._state, step.name, number, body)
@@ -477,6 +497,14 @@ class _Running:
                 self._give_up(stage, step, reason)
                 return
             yield _Pause(self._hands.sleep, step.retry.pause(trouble.failures))
+
+    def _same(self, trouble: _Trouble, error: str, action: str) -> bool:
+        """Whether a step fails as it did before in this pass: however often it is tried, that is one failure."""
+        if trouble.pattern is None or not trouble.number:
+            return False
+        cleaned, about = self._redactor.clean([error, action])
+        found = asked(lambda: self._agent.learning.recognise(cleaned.text, about.text), None)
+        return found is not None and found.pattern_id == trouble.pattern.pattern_id
 
     def _timed(self, call: Callable[[StepContext], Given], context: StepContext) -> tuple[Given, float]:
         """What a step gave, and how long it took."""
@@ -492,7 +520,9 @@ class _Running:
             trouble.retried[trouble.pattern.pattern_id] = None
         trouble.error, trouble.applied = error, ""
         trouble.pattern = None if decision is None else asked(lambda: self._agent.learning.failure(decision), None)
+        trouble.number = self._state.attempts[work.step.name][number].told("counts_as") or number
         trouble.failures += 1
+        self._place(trouble.pattern, work.stage)
         retry, last = work.step.retry, error.rsplit("\n", 1)[-1]
         if trouble.failures > retry.times:
             for pattern in trouble.retried:
@@ -503,6 +533,14 @@ class _Running:
         if known is not None and not trouble.applied:
             return f"{last}; not tried again, which helped {known.helped:g} of {known.tried} times"
         return None
+
+    def _place(self, pattern: FailurePattern | None, stage: str) -> None:
+        """Let the check that a failure gave rise to come before the stage in which it happened, if none was said."""
+        stages = {each.name for each in self._state.workflow.stages}
+        for check in pattern.prevention_checks if pattern is not None else ():
+            if check.stage == ANY_STAGE and check.stage not in stages and check.status == "active":
+                generate = functools.partial(self._agent.learning.generate, check.pattern_id, stage=stage)
+                asked(functools.partial(generate, command=check.command), list[PreventionCheck]())
 
     def _past(self, step: Step) -> _Trouble:
         """What is known of a step that failed before this pass."""
@@ -537,7 +575,7 @@ class _Running:
     # Decisions -----------------------------------------------------------------------------------------
 
     def _decide(self, stage: Stage, step: Step, task: Task) -> None:
-        """Let what was learned choose among the actions. Raises `_Stop` if all are known to fail."""
+        """Let what was learned choose among the actions: the best of those not known to fail, if there is one."""
         suggestion = asked(lambda: self._agent.suggest(context=task.context, actions=task.actions, **task.around), None)
         recommended = task.spelt(suggestion.recommended) if suggestion is not None else None
         rates = {
@@ -546,13 +584,18 @@ class _Running:
         rest = sorted(task.actions, key=lambda action: -rates.get(action, 0.0))
         candidates = list(dict.fromkeys(one for one in [recommended, task.default_action, *rest] if one))
         verdicts = ((action, self._verdict(task, action)) for action in candidates)
-        allowed = (each for each in verdicts if each[1].decision != "block" or self._may.ignore_blocks)
-        chosen, verdict = next(allowed, ("", None))
-        if not chosen:
-            raise _Stop("blocked", f"step {step.name!r}: all of its actions are known to fail", step.name)
+        seen = list[tuple[str, Verdict]]()
+        for each in verdicts:
+            seen.append(each)
+            if each[1].decision != "block" or self._may.ignore_blocks:
+                break
+        chosen, verdict = seen[-1]
+        if verdict.decision == "block" and not self._may.ignore_blocks:
+            chosen, verdict = seen[0]
+            _log.warning("step %s: all of its actions are known to fail; %s is tried again", step.name, chosen)
         how = "learned" if chosen == recommended else "default" if chosen == candidates[0] else "instead"
         informed = [
-            verdict.id if verdict is not None else None,
+            verdict.id,
             suggestion.id if suggestion and how == "learned" else None,
         ]
         output: Body = {"action": chosen, "how": how, "reason": suggestion.reason if suggestion is not None else ""}
@@ -595,6 +638,7 @@ class _Running:
         status = attempt.told("status")
         if status not in {"done", "failed"} or step.decide is not None or attempt.told("unlearned"):
             return None
+        attempt = self._state.attempts[step.name].get(attempt.told("counts_as"), attempt)
         task = self._task(step, attempt.told("context"))
         return self._recorded(step, attempt, task, "success" if status == "done" else "failure")
 
@@ -676,6 +720,11 @@ class _Running:
     def _watched(self, stage: Stage, step: Step) -> None:
         if self._hands.watch is not None:
             self._hands.watch(self._state.step(stage.name, step.name))
+
+
+def helpful(pattern: FailurePattern | None) -> tuple[Solution, ...]:
+    """What is known to solve a failure, the best first; what never helped is none of it."""
+    return () if pattern is None else tuple(one for one in pattern.known_solutions if one.helped > 0)
 
 
 def _ready(waiting: Sequence[Step], busy: frozenset[str]) -> Step | None:

@@ -193,18 +193,33 @@ def past_of(events: Iterable[Event]) -> Past:
     return Past(kept, frozenset(undone), frozenset(declined))
 
 
+def standing(events: Iterable[Event]) -> dict[str, set[str]]:
+    """What was made, with the sources that it stands on."""
+    return {made: set(sources) for made, sources in past_of(events).sources.items()}
+
+
+def merges(events: Iterable[Event]) -> set[str]:
+    """What was made by merging, and so has ended its sources."""
+    return {event.subject for event in events if event.kind == CONSOLIDATED and event.body.get("how") == "merge"}
+
+
+def made_anew(events: Iterable[Event]) -> set[str]:
+    """The keys of all that is there and was made of others: what has one of them would only repeat it."""
+    return {event.topic for event in events if event.kind == CONSOLIDATED and event.topic}
+
+
 def unfinished(memories: Iterable[Memory], past: Past) -> list[str]:
     """What was to be taken back and is still there: somebody was stopped in between."""
-    return [memory.id for memory in memories if _made_by(memory) in past.undone]
+    return [memory.id for memory in memories if made_by(memory) in past.undone]
 
 
 def plan(memories: Iterable[Memory], past: Past, now: datetime) -> list[Step]:
     """What there is to consolidate among one agent's memories, in a stable order."""
     ordered = sorted(memories, key=lambda memory: (memory.happened_at, memory.id))
-    made = {key: memory for memory in ordered if _valid(memory, now) and (key := _made_by(memory))}
+    made = {key: memory for memory in ordered if _valid(memory, now) and (key := made_by(memory))}
     rest = [memory for memory in ordered if not _is_made(memory)]
-    merges, facts = _merges(rest, now), _facts(rest, now)
-    steps = [_step("merge", key, group, made.get(key), past) for key, group in merges.items()]
+    same, facts = _merges(rest, now), _facts(rest, now)
+    steps = [_step("merge", key, group, made.get(key), past) for key, group in same.items()]
     steps += [_step("fact", key, group, made.get(key), past) for key, group in facts.items()]
     steps += [_summary(group) for group in _topics(rest, past)]
     return [step for step in steps if step is not None and step.key not in past.undone]
@@ -214,7 +229,7 @@ def _is_made(memory: Memory) -> bool:
     return MARK in memory.metadata
 
 
-def _made_by(memory: Memory) -> str:
+def made_by(memory: Memory) -> str:
     """The key of the step that made a memory; empty for all others."""
     said = memory.metadata.get(MARK)
     return str(said.get("key", "")) if isinstance(said, dict) else ""
@@ -256,7 +271,9 @@ def _facts(memories: Sequence[Memory], now: datetime) -> dict[str, list[Memory]]
 
 
 def _step(how: How, key: str, group: Sequence[Memory], made: Memory | None, past: Past) -> Step | None:
-    known = past.sources.get(made.id, frozenset()) if made is not None and how == "fact" else frozenset[str]()
+    known = frozenset[str]()
+    if made is not None and how == "fact":
+        known = past.sources.get(made.id, frozenset()).union(made.provenance.sources)
     fresh = tuple(memory for memory in group if memory.id not in known)
     if not fresh or (made is None and len(fresh) < 2):
         return None
@@ -344,20 +361,23 @@ def undo(id: str, desk: Desk) -> Consolidation:
     """Take back what was made: its sources are valid again, it is gone, and it will not be made again.
 
     That it is to be taken back is written first: stopped in between, the next consolidation finishes it. Raises
-    `NotFound` if nothing was consolidated under this id.
+    `NotFound` if nothing was consolidated under this id, and `Conflict` if all its sources are gone.
     """
     (made,) = desk.store.get(desk.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
-    if made is None or not isinstance(said, dict) or not _made_by(made):
+    if made is None or not isinstance(said, dict) or not made_by(made):
         raise NotFound(f"nothing was consolidated as {id}; `engram memory list --tag {MARK}` shows what was")
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
-    sources = tuple(str(event.body.get("source")) for event in events)
+    sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
+    there = [source for source in desk.store.get(desk.scope, sources) if source is not None]
+    if how == "merge" and not there:
+        raise Conflict(f"nothing is left of what {id} was made of; `engram memory forget {id}` lets go of it, too")
     body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
-    key = _made_by(made)
+    key = made_by(made)
     desk.store.append(desk.scope, [Event(f"{UNDONE}:{key}", UNDONE, desk.sources.now(), "", key, body)])
-    for source in desk.store.get(desk.scope, sources) if how == "merge" else ():
-        if source is not None and source.valid_until is not None:
+    for source in there if how == "merge" else ():
+        if source.valid_until is not None:
             _annotate(desk, source.id, FOREVER)
     desk.store.forget(desk.scope, [id])
     return Consolidation(id=id, agent=made.agent, how=how, text=made.text, sources=sources, reason="taken back")

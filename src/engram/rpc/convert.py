@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -21,7 +21,6 @@ from engram.errors import InvalidInput
 from engram.ids import EPOCH
 from engram.model import Content, explain
 
-Kind = TypeVar("Kind", bound=Message)
 UNION = "value"
 """The name of the `oneof` of a message that stands for a value of several kinds."""
 EXACT = 2**53
@@ -36,7 +35,7 @@ _INTERVAL, _TEXTS, _CONTENT = (f"engram.v1.{name}" for name in ("Interval", "Tex
 # Models to messages ------------------------------------------------------------------------------------
 
 
-def written(model: BaseModel, kind: type[Kind]) -> Kind:
+def written(model: BaseModel, kind: type[Message]) -> Any:
     """A model as a message of this kind; nothing that the model says is left out."""
     message = kind()
     _fill(message, model)
@@ -46,7 +45,7 @@ def written(model: BaseModel, kind: type[Kind]) -> Kind:
 def _fill(message: Message, model: BaseModel) -> None:
     for field in message.DESCRIPTOR.fields:
         value = getattr(model, field.name)
-        if value is not None:
+        if value is not None or _is_json(field):
             _put(message, field, value)
 
 
@@ -159,7 +158,9 @@ def _json(message: Value, value: Any, depth: int) -> None:
 
 
 def read(message: Message, *, sparse: bool = False) -> dict[str, Any]:
-    """What a message says, as the fields of its model; with `sparse`, what is zero or empty counts as left out.
+    """What a message says, as the fields of its model: what it does not say is none.
+
+    With `sparse`, as requests are read, what is zero or empty counts as left out, too.
 
     Raises `InvalidInput` for what no model can say.
     """
@@ -168,6 +169,8 @@ def read(message: Message, *, sparse: bool = False) -> dict[str, Any]:
         if field.has_presence:
             if message.HasField(field.name):
                 found[field.name] = _said(field, getattr(message, field.name), sparse=sparse)
+            elif not sparse:
+                found[field.name] = None
             continue
         value = getattr(message, field.name)
         if _is_map(field):
@@ -176,7 +179,7 @@ def read(message: Message, *, sparse: bool = False) -> dict[str, Any]:
         elif _is_repeated(field):
             told = tuple(_said(field, each, sparse=sparse) for each in value)
         elif field.enum_type is not None and not value:
-            continue
+            told = None
         else:
             told = _said(field, value, sparse=sparse)
         if told or not sparse:
@@ -258,6 +261,11 @@ def _plain(name: str, value: Value) -> Any:
 
 def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _is_json(field: FieldDescriptor) -> bool:
+    """Whether a field can say null, which is not the same as nothing."""
+    return field.message_type is not None and bool(field.message_type.full_name == _VALUE)
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:

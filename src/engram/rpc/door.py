@@ -1,4 +1,4 @@
-"""What every call passes: a key, its rate, a request that can be read, one thread to carry it out, an answer in time."""
+"""What every call passes: a key, its rate, a request that can be read, a thread to carry it out, an answer in time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from engram.access import Keys
 from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, NotAllowed, StoreBusy, TooMany, Unauthenticated
+from engram.knowledge.signing import PublicKey
 from engram.model.access import Right
 from engram.ports import principal
 from engram.rpc.convert import read, written
@@ -89,6 +90,8 @@ class Door:
     limits: Limits
     observe: Observe | None = None
     poll_seconds: float = 0.5
+    trusted: Mapping[str, PublicKey] = field(default_factory=dict)
+    """The keys that files with knowledge may be signed with, by name."""
     clock: Callable[[], float] = time.monotonic
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end the streams."""

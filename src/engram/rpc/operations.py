@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel
 
-from engram import tending
+from engram import arguments, tending
 from engram.access import RESERVED
 from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
@@ -43,11 +43,17 @@ from engram.model import (
 from engram.model.access import EVERYONE, ApiKey, Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
+from engram.model.quarantine import Quarantined
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
     CheckQuery,
     CycleError,
+    GrantOffer,
+    GrantRequest,
+    GrantShare,
+    GroupView,
+    Merge,
     NewChecks,
     NewCycle,
     NewDecision,
@@ -62,7 +68,9 @@ from engram.model.wire import (
     RecallQuery,
     Receipts,
     SuggestionQuery,
+    Terms,
 )
+from engram.ports import unstorable
 from engram.rpc.problems import Refused
 from engram.rpc.requests import (
     AnnotationOf,
@@ -74,13 +82,10 @@ from engram.rpc.requests import (
     EvaluationQuery,
     GrantApproval,
     GrantListing,
-    GrantOffer,
-    GrantRequest,
-    GrantShare,
+    GroupChangeOf,
     Id,
     Listing,
     MemoryListing,
-    Merge,
     Named,
     Nothing,
     OutcomeListing,
@@ -90,15 +95,15 @@ from engram.rpc.requests import (
     RunListing,
     SnapshotListing,
     SolutionOf,
-    Terms,
     UseListing,
 )
 from engram.server import paging
 from engram.transfer import Knowledge
 
 F = TypeVar("F", bound=Callable[..., BaseModel])
-RUNS = 1000
+RUNS, USES = 1000, 10_000
 CONTEXT_K, CONTEXT_TOKENS = 8, 1000
+LONG = {"VerifyAudit", "MergeKnowledge"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,11 @@ class Call:
             raise no_agent()
         return name
 
+    def for_all(self) -> None:
+        """Raise `NotAllowed` unless the key is for all agents."""
+        if EVERYONE not in self.key.agents:
+            raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
+
     def agents(self) -> list[str]:
         """The names of the agents that are there and that the key is for."""
         return [name for name in self.brain.agents() if self.key.reaches(name)]
@@ -141,6 +151,8 @@ class Operation:
     asked: type[BaseModel]
     answered: type[BaseModel]
     carry_out: Callable[[Call, Any], BaseModel]
+    long: bool = False
+    """Whether it may take much longer than others."""
 
 
 class AuditEntries(Frozen):
@@ -159,7 +171,7 @@ def _needs(right: Right) -> Callable[[F], F]:
     def known(function: F) -> F:
         _, asked, answered = get_type_hints(function).values()
         name = "".join(part.capitalize() for part in function.__name__.split("_"))
-        OPERATIONS[name] = Operation(right, asked, answered, function)
+        OPERATIONS[name] = Operation(right, asked, answered, function, name in LONG)
         return function
 
     return known
@@ -187,9 +199,9 @@ def get_memory(call: Call, which: Id) -> Memory:
 def list_memories(call: Call, wanted: MemoryListing) -> Page[Memory]:
     """Memories, newest first."""
     agent, kinds = call.agent, [str(kind) for kind in wanted.kinds]
-    which = {"kinds": kinds, "tags": wanted.tags, "since": wanted.since, "as_of": wanted.as_of}
-    fetch = partial(agent.list, **which, session=wanted.session)
-    told = (sorted(kinds), sorted(wanted.tags), wanted.since, wanted.until, wanted.as_of, wanted.session)
+    since, as_of, session = wanted.since, wanted.as_of, wanted.session
+    fetch = partial(agent.list, kinds=kinds, tags=wanted.tags, since=since, as_of=as_of, session=session)
+    told = (sorted(kinds), sorted(wanted.tags), since, wanted.until, as_of, session)
     return paging.memories(fetch, wanted.limit, wanted.until, wanted.cursor, "memories", agent.name, *told)
 
 
@@ -281,9 +293,7 @@ def list_decision_templates(call: Call, wanted: Listing) -> Page[DecisionTemplat
 @_needs("write")
 def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
     """Learn what went wrong, and what was done about it."""
-    return call.agent.learn_from_failure(
-        failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True)
-    )
+    return call.agent.learn_from_failure(failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True))
 
 
 @_needs("read")
@@ -376,9 +386,7 @@ def tell_result(call: Call, told: ResultOf) -> AgentCycle:
     """Complete a cycle with what came of it."""
     end = told.end
     error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
-    return call.agent.life.result(
-        told.index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn
-    )
+    return call.agent.life.result(told.index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn)
 
 
 @_needs("write")
@@ -422,19 +430,19 @@ def get_run(call: Call, which: RunId) -> ExecutionResult:
 @_needs("share")
 def request_grant(call: Call, terms: GrantRequest) -> Grant:
     """Ask another agent for knowledge."""
-    return call.agent.grants.request(terms.owner, **_terms(terms))
+    return call.agent.grants.request(_name(terms.owner), **_terms(terms))
 
 
 @_needs("share")
 def offer_grant(call: Call, terms: GrantOffer) -> Grant:
     """Offer knowledge to another agent."""
-    return call.agent.grants.offer(terms.to, **_terms(terms))
+    return call.agent.grants.offer(_name(terms.to), **_terms(terms))
 
 
 @_needs("share")
 def share(call: Call, terms: GrantShare) -> Grant:
     """Share knowledge at once."""
-    return call.agent.grants.share(terms.to, via=terms.via, **_terms(terms))
+    return call.agent.grants.share(_name(terms.to), via=terms.via, **_terms(terms))
 
 
 @_needs("share")
@@ -455,32 +463,32 @@ def revoke_grant(call: Call, which: Id) -> Revocation:
     return call.agent.grants.revoke(which.id)
 
 
-@_needs("read")
+@_needs("share")
 def get_grant(call: Call, which: Id) -> Grant:
     """One grant."""
     return call.agent.grants.get(which.id)
 
 
-@_needs("read")
+@_needs("share")
 def list_grants(call: Call, wanted: GrantListing) -> Page[Grant]:
     """The grants of an agent, oldest first."""
     state = None if wanted.state is None else str(wanted.state)
     return _page(wanted, call.agent.grants.list(state), "grants", call.agent.name, state)
 
 
-@_needs("read")
+@_needs("share")
 def list_grant_uses(call: Call, wanted: UseListing) -> Page[GrantUse]:
     """Who used a grant for what."""
-    return _page(wanted, call.agent.grants.uses(wanted.id), "uses", call.agent.name, wanted.id)
+    return _page(wanted, call.agent.grants.uses(wanted.id, USES), "uses", call.agent.name, wanted.id)
 
 
-@_needs("read")
+@_needs("share")
 def list_sources(call: Call, wanted: Listing) -> Page[Source]:
     """Those whose knowledge an agent may use."""
     return _page(wanted, call.agent.grants.sources(), "sources", call.agent.name)
 
 
-@_needs("write")
+@_needs("share")
 def merge_knowledge(call: Call, wanted: Merge) -> ImportReport:
     """Take in what another agent shares to learn from."""
     return Knowledge(call.brain, call.agent).merge(**wanted.model_dump())
@@ -492,17 +500,61 @@ def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
     whole = EVERYONE in call.key.agents and call.named is None
     trail = audited(call.brain.store).trail
     asked = wanted.model_dump(exclude={"after", "limit"})
-    return AuditEntries(
-        items=tuple(trail(wanted.after, wanted.limit, agent=None if whole else call.chosen(), **asked))
-    )
+    return AuditEntries(items=tuple(trail(wanted.after, wanted.limit, agent=None if whole else call.chosen(), **asked)))
 
 
 @_needs("admin")
 def verify_audit(call: Call, nothing: Nothing) -> Verification:
     """Look at every entry of the trail."""
-    if EVERYONE not in call.key.agents:
-        raise NotAllowed("the trail is about all agents; this takes a key that is for all of them")
+    call.for_all()
     return verify(audited(call.brain.store))
+
+
+@_needs("admin")
+def list_groups(call: Call, wanted: Listing) -> Page[GroupView]:
+    """The groups that knowledge can be shared with, by name."""
+    call.for_all()
+    groups = sorted(call.brain.sharing.ledger.groups().items())
+    views = [GroupView(name=name, members=tuple(sorted(members))) for name, members in groups]
+    return _page(wanted, views, "groups", call.key.id)
+
+
+@_needs("admin")
+def change_group(call: Call, change: GroupChangeOf) -> GroupView:
+    """Change who is in a group, which is there as long as somebody is in it."""
+    call.for_all()
+    brain, name = call.brain, _name(change.name)
+    if brain.redactor.clean([name])[0].secrets:
+        raise InvalidInput("the name of this group holds a secret; give it another one")
+    added = [brain.agent(each).name for each in change.add]
+    members = brain.sharing.ledger.regroup(name, add=added, remove=change.remove)
+    return GroupView(name=name, members=tuple(sorted(members)))
+
+
+@_needs("read")
+def list_quarantined(call: Call, wanted: Listing) -> Page[Quarantined]:
+    """What is set apart, the newest first, and why."""
+    return _page(wanted, call.agent.quarantine.list(), "quarantine", call.agent.name)
+
+
+@_needs("read")
+def get_quarantined(call: Call, which: Id) -> Quarantined:
+    """One memory that is set apart, and why."""
+    if not arguments.is_id(which.id):
+        raise NotFound("nothing of that name is set apart; ListQuarantined lists what is")
+    return call.agent.quarantine.get(which.id)
+
+
+@_needs("admin")
+def release(call: Call, which: Id) -> Memory:
+    """Give a memory back to the agent."""
+    return call.agent.quarantine.release(get_quarantined(call, which).id)
+
+
+@_needs("write")
+def discard(call: Call, which: Id) -> ForgetReceipt:
+    """Forget a memory that is set apart."""
+    return call.agent.quarantine.discard(get_quarantined(call, which).id)
 
 
 def draft_of(draft: NewMemory) -> Draft:
@@ -540,4 +592,15 @@ def _view(call: Call, name: str) -> AgentView:
 
 
 def _terms(terms: Terms) -> dict[str, Any]:
-    return {name: value for name, value in dict(terms).items() if name in Terms.model_fields and value not in ((), None)}
+    given = terms.model_dump(include=set(Terms.model_fields))
+    for text in (*terms.memories, *terms.patterns):
+        _name(text)
+    return given if terms.rights else {name: value for name, value in given.items() if name != "rights"}
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise InvalidInput("a name is empty; say who or what is meant")
+    if reason := unstorable(text):
+        raise InvalidInput(f"a name cannot be used: {reason}")
+    return text

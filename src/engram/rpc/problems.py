@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import grpc
 from pydantic import ValidationError
@@ -87,7 +87,7 @@ def detail_of(error: EngramError) -> str:
     return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
 
 
-def trailers(error: EngramError, request_id: str) -> Sequence[tuple[str, str | bytes]]:
+def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:
     """What goes with the status of an error."""
     code, detail = error.code, detail_of(error)
     problem = service_pb2.Problem(code=code, detail=detail, request_id=request_id)
@@ -104,4 +104,4 @@ def trailers(error: EngramError, request_id: str) -> Sequence[tuple[str, str | b
     ]
     if isinstance(error, Later) or status_of(error) is grpc.StatusCode.UNAVAILABLE:
         found.append((AFTER, f"{max(0.1, getattr(error, 'seconds', SOON)):.1f}"))
-    return found
+    return tuple(found)

@@ -12,7 +12,7 @@ from engram.model.content import Frozen
 from engram.model.grant import GrantState, Right
 from engram.model.memory import Share
 from engram.model.upkeep import Period
-from engram.model.wire import LONGEST_QUERY, Annotation, CycleDecision, CycleEnd
+from engram.model.wire import LONGEST_QUERY, MOST_NAMED, Annotation, CycleDecision, CycleEnd, GroupChange
 from engram.ports import MAX_NAME
 from engram.server.paging import MOST, USUAL
 
@@ -142,38 +142,6 @@ class RunId(Frozen):
     run: str = Field(max_length=200, description="The id of the run.")
 
 
-class Terms(Frozen):
-    """What is shared, what for, and until when."""
-
-    memories: tuple[str, ...] = Field(default=(), max_length=1000, description="Ids of memories.")
-    patterns: tuple[str, ...] = Field(default=(), max_length=1000, description="Names or ids of learned patterns.")
-    domains: tuple[str, ...] = Field(default=(), max_length=1000, description="Fields of knowledge, such as auth.")
-    tags: tuple[str, ...] = Field(default=(), max_length=1000, description="Tags; a memory with any of them is shared.")
-    everything: bool = Field(default=False, description="All that the owner remembers, now and later.")
-    purpose: str = Field(default="", max_length=LONGEST_QUERY, description="What it is for.")
-    rights: tuple[Right, ...] = Field(default=(), description="What may be done with it; read and learn, if left out.")
-    expires: Moment | None = Field(default=None, description="When it ends by itself.")
-
-
-class GrantRequest(Terms):
-    """A question for the knowledge of another agent."""
-
-    owner: str = Field(max_length=MAX_NAME, description="The agent whose knowledge it is.")
-
-
-class GrantOffer(Terms):
-    """An offer of knowledge to another agent."""
-
-    to: str = Field(max_length=MAX_NAME, description="The agent it is for.")
-
-
-class GrantShare(Terms):
-    """Knowledge that is shared at once."""
-
-    to: str = Field(max_length=MAX_NAME + 10, description="An agent, `group:NAME` or `everyone`.")
-    via: str = Field(default="", max_length=MAX_LABEL, description="The grant by which it was lent, to share it on.")
-
-
 class GrantApproval(Frozen):
     """The agreement to a request or an offer."""
 
@@ -197,8 +165,8 @@ class UseListing(Listing):
 class ExportQuery(Frozen):
     """Which knowledge is to be handed over."""
 
-    domains: tuple[str, ...] = Field(default=(), max_length=1000, description="Only of these domains.")
-    tags: tuple[str, ...] = Field(default=(), max_length=1000, description="Only with any of these tags.")
+    domains: tuple[str, ...] = Field(default=(), max_length=MOST_NAMED, description="Only of these domains.")
+    tags: tuple[str, ...] = Field(default=(), max_length=MOST_NAMED, description="Only with any of these tags.")
     form: Literal["json", "jsonl"] = Field(
         default="json", description="One document, which it is if left out, or one record a line."
     )
@@ -213,13 +181,10 @@ class ImportOptions(Frozen):
     dry_run: bool = Field(default=False, description="Only say what would come in.")
 
 
-class Merge(Frozen):
-    """Whose knowledge is to be taken in, as far as that agent shares it."""
+class GroupChangeOf(GroupChange):
+    """Who comes into which group, and who leaves it."""
 
-    from_agent: str = Field(max_length=MAX_NAME, description="Whose knowledge it is.")
-    domains: tuple[str, ...] = Field(default=(), max_length=1000, description="Only of these domains.")
-    tags: tuple[str, ...] = Field(default=(), max_length=1000, description="Only with any of these tags.")
-    dry_run: bool = Field(default=False, description="Only say what would come in.")
+    name: str = Field(min_length=1, max_length=MAX_NAME, description="The name of the group.")
 
 
 class AuditListing(Frozen):

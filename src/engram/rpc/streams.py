@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -14,16 +15,17 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from engram.access import RESERVED
-from engram.errors import EngramError, InvalidInput, StoreClosed, TooMany
-from engram.knowledge.untrusted import CHUNK, LIMITS
+from engram.engine import AgentHandle
+from engram.errors import InvalidInput, StoreClosed, TooMany, Unauthenticated
+from engram.knowledge.untrusted import CHUNK
 from engram.memory.drafting import rejected
-from engram.model import Receipt
+from engram.model import Draft, Receipt
 from engram.model.access import EVERYONE, Right
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.ports import Scope
 from engram.rpc.convert import written
-from engram.rpc.door import Door, Visit, on_behalf, parsed, rendered
+from engram.rpc.door import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.rpc.operations import Call, draft_of
 from engram.rpc.problems import Late
 from engram.rpc.requests import EventQuery, ExportQuery, ImportOptions
@@ -34,62 +36,59 @@ from engram.transfer import Knowledge
 BATCH = 100
 """Memories that a stream brings are stored so many at a time, if they come fast enough."""
 GATHERING = 0.02
-LONG = 600.0
-"""Seconds that taking in or writing a knowledge file may take."""
-FILE = "knowledge"
-
-Streamed = Callable[[Door, Visit], Awaitable[None]]
+FILE = "upload"
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a streaming method needs and does."""
+    """What a streaming method needs and does; one that answers once gives its answer, others write theirs."""
 
     right: Right
-    carry_out: Streamed
+    carry_out: Callable[[Door, Visit, bytes], Awaitable[bytes | None]]
 
 
-async def remember_stream(door: Door, visit: Visit) -> None:
+async def remember_stream(door: Door, visit: Visit, _: bytes) -> None:
     """Store what comes, and give a receipt for each in its order, after its commit."""
     with door.stream():
-        call = await door.carry_out(visit, lambda call: call)
-        agent = await door.aside(lambda: call.agent)
+        call, agent = await door.carry_out(visit, lambda call: (call, call.agent))
         async for drafts in _batches(door, visit):
             while wait := door.pause(call):
                 await asyncio.sleep(wait)
-
-            def store(drafts: list[bytes] = drafts) -> list[bytes]:
-                known = [_draft(data) for data in drafts]
-                with on_behalf(call):
-                    stored = iter(agent.remember([draft_of(each) for each in known if isinstance(each, NewMemory)]))
-                receipts = [each if isinstance(each, Receipt) else next(stored) for each in known]
-                return [rendered(receipt, model_pb2.Receipt) for receipt in receipts]
-
-            for receipt in await door.aside(store):
+            for receipt in await door.aside(partial(_store, door, call, agent, drafts)):
                 await visit.context.write(receipt)
-            if not door.keys.live(call.key.id):
-                return
 
 
-def _draft(data: bytes) -> NewMemory | Receipt:
-    """What a draft says, or the receipt of one that says nothing that can be kept."""
+def _store(door: Door, call: Call, agent: AgentHandle, drafts: list[bytes]) -> list[bytes]:
+    """Store what came, as long as the key is good; the receipts, in order."""
+    if not door.keys.live(call.key.id):
+        raise Unauthenticated(NO_KEY)
+    known = [_draft(data) for data in drafts]
+    with on_behalf(call):
+        stored = iter(agent.remember([each for each in known if isinstance(each, Draft)]))
+    receipts = [each if isinstance(each, Receipt) else next(stored) for each in known]
+    return [rendered(receipt, model_pb2.Receipt) for receipt in receipts]
+
+
+def _draft(data: bytes) -> Draft | Receipt:
+    """What is to be remembered, or the receipt of what cannot be."""
     try:
-        draft = parsed(service_pb2.NewMemory, data, NewMemory)
-        draft_of(draft)
+        return draft_of(parsed(service_pb2.NewMemory, data, NewMemory))
     except InvalidInput as error:
         return rejected(error)
-    return draft
 
 
 async def _batches(door: Door, visit: Visit) -> AsyncIterator[list[bytes]]:
     """What comes, in parts of what is there: nobody waits for others to come. Ends with the stream, or the server."""
     batch: list[bytes] = []
+    size = 0
     async for data in _messages(door, visit, lambda: GATHERING if batch else door.limits.seconds):
         if data is not None:
             batch.append(data)
-        if batch and (data is None or len(batch) >= BATCH):
-            yield batch
-            batch = []
+            size += len(data)
+        if batch and (data is None or len(batch) >= BATCH or size >= MESSAGE):
+            yield [*batch]
+            batch.clear()
+            size = 0
     if batch:
         yield batch
 
@@ -121,9 +120,8 @@ async def _messages(door: Door, visit: Visit, patience: Callable[[], float]) -> 
                     raise Late("nothing came for too long")
     finally:
         for waiting in (reading, stopping):
-            waiting.cancel()
-            with suppress(BaseException):  # noqa: BLE001 - whatever it would have been, nobody waits for it any more
-                await waiting
+            if not waiting.cancel() and not waiting.cancelled():
+                waiting.exception()  # nobody waits for it any more
 
 
 async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
@@ -138,7 +136,7 @@ async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
             )
             return report.model_copy(update={"file": ""})
 
-        report = await door.carry_out(visit, write, LONG)
+        report = await door.carry_out(visit, write, door.limits.long_seconds)
         with await door.aside(lambda: file.open("rb")) as written_file:
             while data := await door.aside(lambda: written_file.read(CHUNK)):
                 await visit.context.write(service_pb2.ExportPart(data=data).SerializeToString())
@@ -146,24 +144,24 @@ async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
         await visit.context.write(last.SerializeToString())
 
 
-async def import_knowledge(door: Door, visit: Visit) -> None:
+async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
     """Take a knowledge file in: at first all of it comes, and then it is read."""
     with door.stream(), TemporaryDirectory(prefix="engram-") as folder:
         await door.carry_out(visit, lambda call: call.chosen())  # before anything is kept of what a stranger sends
-        file = Path(folder) / FILE
-        with await door.aside(lambda: file.open("wb")) as receiving:
+        came = Path(folder) / FILE
+        with await door.aside(lambda: came.open("wb")) as receiving:
             options = await _receive(door, visit, receiving)
+        file = came.rename(came.with_suffix(".md")) if options.format == "markdown" else came
 
         def take_in(call: Call) -> ImportReport:
+            knowledge = Knowledge(call.brain, call.agent)
             try:
-                knowledge = Knowledge(call.brain, call.agent)
-                return knowledge.take_in(file, format=options.format, dry_run=options.dry_run)
-            except EngramError as error:
-                raise type(error)(str(error).replace(str(file), "the file")) from None
+                return knowledge.take_in(file, format=options.format, trusted=door.trusted, dry_run=options.dry_run)
+            except InvalidInput as error:
+                raise InvalidInput(str(error).replace(str(file), "the file").replace(file.name, "the file")) from None
 
-        report = await door.carry_out(visit, take_in, LONG)
-        report = report.model_copy(update={"reasons": tuple(each.replace(folder, "") for each in report.reasons)})
-        await visit.context.write(rendered(report, model_pb2.ImportReport))
+        report = await door.carry_out(visit, take_in, door.limits.long_seconds)
+        return rendered(report, model_pb2.ImportReport)
 
 
 async def _receive(door: Door, visit: Visit, file: IO[bytes]) -> ImportOptions:
@@ -182,8 +180,8 @@ async def _receive(door: Door, visit: Visit, file: IO[bytes]) -> ImportOptions:
                 raise InvalidInput("the options come before the file, and once")
             options = parsed(service_pb2.ImportOptions, part.options.SerializeToString(), ImportOptions)
         first, size = False, size + len(part.data)
-        if size > LIMITS.file:
-            raise TooMany(f"the file has more than {LIMITS.file:,} bytes; split it")
+        if size > door.limits.upload:
+            raise TooMany(f"the file has more than {door.limits.upload:,} bytes; split it")
         await door.aside(lambda data=part.data: file.write(data))  # type: ignore[misc]
     if not size:
         raise InvalidInput("no file came; send its bytes as `data`")
@@ -233,4 +231,10 @@ async def _tell(
             await asyncio.wait_for(door.stopping.wait(), door.poll_seconds)
 
 
-STREAMS: dict[str, Stream] = {}
+STREAMS = {
+    "RememberStream": Stream("write", remember_stream),
+    "ExportKnowledge": Stream("share", export_knowledge),
+    "ImportKnowledge": Stream("write", import_knowledge),
+    "Listen": Stream("read", listen),
+}
+"""By the name of the method."""

@@ -17,7 +17,7 @@ from engram import __version__
 from engram.access import Keys
 from engram.engine import Engram
 from engram.knowledge.signing import PublicKey
-from engram.server import problems
+from engram.server import dashboard, problems
 from engram.server.auth import right_of
 from engram.server.border import Address, Border, Gate
 from engram.server.description import described
@@ -53,17 +53,20 @@ def create(
     poll_seconds: float = 0.5,
     more: Iterable[APIRouter] = (),
     trusted: Mapping[str, PublicKey] | None = None,
+    metrics: Metrics | None = None,
 ) -> Served:
     """The application over an open memory, which whoever opened it closes; `more` are routes beside `/v1`.
 
     `trusted` are the keys that files with knowledge may be signed with, by name.
     """
-    where, most, metrics = address or Address(), limits or Limits(), Metrics()
+    where, most, metrics = address or Address(), limits or Limits(), metrics or Metrics()
+    metrics.watch(brain.store)
     keys = Keys(brain.store, brain.redactor, brain.sources)
     api = application(more)
     api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
     api.state.limits, api.state.trusted = most, dict(trusted or {})
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
+    dashboard.mount(api)
     inner: ASGIApp = Gate(api, keys, most, metrics)
     if where.origins:
         inner = CORSMiddleware(

@@ -287,7 +287,7 @@ def _guarded(path: str) -> bool:
 
 def _uploads(scope: Scope) -> bool:
     """Whether the body is a file, which its route reads part by part once it knows that the caller may send it."""
-    return scope["path"] == KNOWLEDGE and scope["method"] == "POST"
+    return (scope["path"], scope["method"]) == (KNOWLEDGE, "POST")
 
 
 def _bearer(header: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
@@ -15,12 +13,14 @@ import uvicorn
 from engram.access import Keys
 from engram.engine import Engram
 from engram.errors import ConfigError
-from engram.ids import Sources
+from engram.knowledge.signing import PublicKey
 from engram.model.access import EVERYONE
 from engram.server.app import Served, create
-from engram.server.border import ANYWHERE, Address, request_id
+from engram.server.border import ANYWHERE, Address
 from engram.server.limits import Limits
+from engram.server.logs import LogFormat, log_to
 from engram.server.loopback import LOOPBACK, is_loopback
+from engram.server.metrics import Metrics
 
 HOST, PORT = "127.0.0.1", 8750
 GRACE = 30
@@ -61,13 +61,22 @@ class Binding:
         return Address(tuple(self.hosts) if self.host in _UNNAMED else (self.host, *self.hosts), self.origins)
 
 
-def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None]) -> None:
+def serve(
+    brain: Engram,
+    binding: Binding,
+    limits: Limits,
+    say: Callable[[str], None],
+    *,
+    log_format: LogFormat = "text",
+    metrics: Metrics | None = None,
+    trusted: Mapping[str, PublicKey] | None = None,
+) -> None:
     """Serve until a signal comes; then running requests end, and what was acknowledged is in the database."""
-    served = create(brain, address=binding.address(), limits=limits)
+    served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
     listener = _listen(binding)
     if (token := first_key(brain)) is not None:
         say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
-    _log_to(sys.stderr.write, brain.sources)
+    log_to(sys.stderr.write, brain.sources, log_format)
     config = uvicorn.Config(
         served.asgi,
         log_config=None,
@@ -128,31 +137,3 @@ def _listen(binding: Binding) -> socket.socket:
         where = f"{binding.host}:{binding.port}"
         raise ConfigError(f"{where} cannot be listened on: {error.strerror or error}; choose another one") from error
     return listener
-
-
-class _Lines(logging.Handler):
-    """Log records as JSON, one a line, each with the id of its request."""
-
-    def __init__(self, write: Callable[[str], object], sources: Sources) -> None:
-        super().__init__()
-        self._write = write
-        self._sources = sources
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
-        line = {
-            "at": self._sources.now().isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            "request_id": request_id.get(),
-            **getattr(record, "told", {}),
-        }
-        self._write(json.dumps(line) + "\n")
-
-
-def _log_to(write: Callable[[str], object], sources: Sources) -> None:
-    for name in ("engram", "uvicorn.error"):
-        log = logging.getLogger(name)
-        log.setLevel(logging.INFO if name == "engram" else logging.WARNING)
-        log.addHandler(_Lines(write, sources))
-        log.propagate = False

@@ -1547,6 +1547,26 @@ class ImportReport(_message.Message):
     findings: _containers.RepeatedCompositeFieldContainer[FileFinding]
     def __init__(self, source: _Optional[str] = ..., format: _Optional[str] = ..., dry_run: bool = ..., verification: _Optional[_Union[FileVerification, _Mapping]] = ..., stored: _Optional[int] = ..., merged: _Optional[int] = ..., known: _Optional[int] = ..., own: _Optional[int] = ..., quarantined: _Optional[int] = ..., rejected: _Optional[int] = ..., outcomes: _Optional[int] = ..., reasons: _Optional[_Iterable[str]] = ..., findings: _Optional[_Iterable[_Union[FileFinding, _Mapping]]] = ...) -> None: ...
 
+class GroupView(_message.Message):
+    __slots__ = ("name", "members")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Quarantined(_message.Message):
+    __slots__ = ("id", "memory", "reason", "at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    memory: Memory
+    reason: str
+    at: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., reason: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class AuditEntry(_message.Message):
     __slots__ = ("seq", "at", "actor", "principal", "action", "agent", "target", "grant", "count", "detail", "prev", "hash")
     SEQ_FIELD_NUMBER: _ClassVar[int]

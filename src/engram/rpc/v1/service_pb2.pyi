@@ -83,7 +83,7 @@ class Helped(_message.Message):
     def __init__(self, plainly: bool = ..., share: _Optional[float] = ...) -> None: ...
 
 class NewMemory(_message.Message):
-    __slots__ = ("text", "kind", "tags", "at", "session", "role", "speaker", "importance", "confidence", "key", "metadata", "context", "content", "sources", "valid_from", "valid_until")
+    __slots__ = ("text", "kind", "tags", "at", "session", "role", "speaker", "importance", "confidence", "key", "metadata", "context", "content", "sources", "valid_from", "valid_until", "origin", "trust")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,8 @@ class NewMemory(_message.Message):
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     VALID_FROM_FIELD_NUMBER: _ClassVar[int]
     VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     text: str
     kind: _model_pb2.MemoryType
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -116,7 +118,9 @@ class NewMemory(_message.Message):
     sources: _containers.RepeatedScalarFieldContainer[str]
     valid_from: _timestamp_pb2.Timestamp
     valid_until: _timestamp_pb2.Timestamp
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[_Union[_model_pb2.MemoryType, str]] = ..., tags: _Optional[_Iterable[str]] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., role: _Optional[str] = ..., speaker: _Optional[str] = ..., importance: _Optional[float] = ..., confidence: _Optional[float] = ..., key: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., context: _Optional[str] = ..., content: _Optional[_Union[_model_pb2.Content, _Mapping]] = ..., sources: _Optional[_Iterable[str]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    origin: _model_pb2.Origin
+    trust: float
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[_Union[_model_pb2.MemoryType, str]] = ..., tags: _Optional[_Iterable[str]] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., role: _Optional[str] = ..., speaker: _Optional[str] = ..., importance: _Optional[float] = ..., confidence: _Optional[float] = ..., key: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., context: _Optional[str] = ..., content: _Optional[_Union[_model_pb2.Content, _Mapping]] = ..., sources: _Optional[_Iterable[str]] = ..., valid_from: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[_Union[_model_pb2.Origin, str]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class NewMemories(_message.Message):
     __slots__ = ("items",)
@@ -576,6 +580,16 @@ class GrantApproval(_message.Message):
     expires: _timestamp_pb2.Timestamp
     def __init__(self, id: _Optional[str] = ..., rights: _Optional[_Iterable[_Union[_model_pb2.GrantRight, str]]] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class GroupChangeOf(_message.Message):
+    __slots__ = ("add", "remove", "name")
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    add: _containers.RepeatedScalarFieldContainer[str]
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    def __init__(self, add: _Optional[_Iterable[str]] = ..., remove: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ...) -> None: ...
+
 class GrantListing(_message.Message):
     __slots__ = ("limit", "cursor", "state")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -759,6 +773,22 @@ class SourcePage(_message.Message):
     items: _containers.RepeatedCompositeFieldContainer[_model_pb2.KnowledgeSource]
     next_cursor: str
     def __init__(self, items: _Optional[_Iterable[_Union[_model_pb2.KnowledgeSource, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class GroupPage(_message.Message):
+    __slots__ = ("items", "next_cursor")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[_model_pb2.GroupView]
+    next_cursor: str
+    def __init__(self, items: _Optional[_Iterable[_Union[_model_pb2.GroupView, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class QuarantinePage(_message.Message):
+    __slots__ = ("items", "next_cursor")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[_model_pb2.Quarantined]
+    next_cursor: str
+    def __init__(self, items: _Optional[_Iterable[_Union[_model_pb2.Quarantined, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class ExportPart(_message.Message):
     __slots__ = ("data", "report")

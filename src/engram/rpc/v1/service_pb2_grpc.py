@@ -297,6 +297,36 @@ class EngramStub(object):
                 request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Merge.SerializeToString,
                 response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.ImportReport.FromString,
                 _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/engram.v1.Engram/ListGroups',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.GroupPage.FromString,
+                _registered_method=True)
+        self.ChangeGroup = channel.unary_unary(
+                '/engram.v1.Engram/ChangeGroup',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.GroupChangeOf.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.GroupView.FromString,
+                _registered_method=True)
+        self.ListQuarantined = channel.unary_unary(
+                '/engram.v1.Engram/ListQuarantined',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.QuarantinePage.FromString,
+                _registered_method=True)
+        self.GetQuarantined = channel.unary_unary(
+                '/engram.v1.Engram/GetQuarantined',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.Quarantined.FromString,
+                _registered_method=True)
+        self.Release = channel.unary_unary(
+                '/engram.v1.Engram/Release',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.Memory.FromString,
+                _registered_method=True)
+        self.Discard = channel.unary_unary(
+                '/engram.v1.Engram/Discard',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.FromString,
+                _registered_method=True)
         self.ListAudit = channel.unary_unary(
                 '/engram.v1.Engram/ListAudit',
                 request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.AuditListing.SerializeToString,
@@ -688,6 +718,50 @@ class EngramServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListGroups(self, request, context):
+        """The groups that knowledge can be shared with, by name; the key must be for all agents.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeGroup(self, request, context):
+        """Change who is in a group, which is there as long as somebody is in it; the key must be for all
+        agents.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuarantined(self, request, context):
+        """What is set apart for review, the newest first, and why; none of it is in any search, list or
+        pattern.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQuarantined(self, request, context):
+        """One memory that is set apart, and why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Release(self, request, context):
+        """Give a memory that is set apart back to the agent; who was told what to do does not decide about it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Discard(self, request, context):
+        """Forget a memory that is set apart.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListAudit(self, request, context):
         """What was done, entry by entry, in order: to the agent, or to all, if the key is for all and none is
         named.
@@ -974,6 +1048,36 @@ def add_EngramServicer_to_server(servicer, server):
                     servicer.MergeKnowledge,
                     request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Merge.FromString,
                     response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.ImportReport.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.GroupPage.SerializeToString,
+            ),
+            'ChangeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeGroup,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.GroupChangeOf.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.GroupView.SerializeToString,
+            ),
+            'ListQuarantined': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuarantined,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.QuarantinePage.SerializeToString,
+            ),
+            'GetQuarantined': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQuarantined,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.Quarantined.SerializeToString,
+            ),
+            'Release': grpc.unary_unary_rpc_method_handler(
+                    servicer.Release,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.Memory.SerializeToString,
+            ),
+            'Discard': grpc.unary_unary_rpc_method_handler(
+                    servicer.Discard,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.SerializeToString,
             ),
             'ListAudit': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAudit,
@@ -2396,6 +2500,168 @@ class Engram(object):
             '/engram.v1.Engram/MergeKnowledge',
             engram_dot_rpc_dot_v1_dot_service__pb2.Merge.SerializeToString,
             engram_dot_rpc_dot_v1_dot_model__pb2.ImportReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ListGroups',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.GroupPage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ChangeGroup',
+            engram_dot_rpc_dot_v1_dot_service__pb2.GroupChangeOf.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_model__pb2.GroupView.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuarantined(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ListQuarantined',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.QuarantinePage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQuarantined(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/GetQuarantined',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_model__pb2.Quarantined.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Release(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/Release',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_model__pb2.Memory.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Discard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/Discard',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.FromString,
             options,
             channel_credentials,
             insecure,

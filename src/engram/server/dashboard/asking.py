@@ -69,6 +69,20 @@ class Kept:
         return found
 
 
+def environment() -> Environment:
+    """The templates: everything that is put into one is escaped."""
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"moment": _moment, "share": _share, "short": _short, "number": _number, "bytes": _bytes}
+    pages.globals |= {"home": HOME, "version": __version__, "plotly": charts.plotly_version()}
+    return pages
+
+
 @dataclass(slots=True)
 class Board:
     """What all looks share."""
@@ -83,21 +97,7 @@ class Board:
     growth: dict[str, tuple[int, dict[date, tuple[int, int]]]] = field(default_factory=dict)
     """For each agent, up to which write its memories were counted by day, and how many came and went."""
     counting: Lock = field(default_factory=Lock)
-    pages: Environment = field(default_factory=lambda: environment())
-
-
-def environment() -> Environment:
-    """The templates: everything that is put into one is escaped."""
-    pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters |= {"moment": _moment, "share": _share, "short": _short, "number": _number, "bytes": _bytes}
-    pages.globals |= {"home": HOME, "version": __version__, "plotly": charts.has_plotly()}
-    return pages
+    pages: Environment = field(default_factory=environment)
 
 
 @dataclass(slots=True)

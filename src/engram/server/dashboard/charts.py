@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from typing import Any, Literal
 
 from engram.learn.beta import Beta
@@ -139,21 +141,18 @@ def _line(name: str, means: Sequence[float], lows: Sequence[float], highs: Seque
 
 
 @cache
-def plotly() -> tuple[str, bytes] | None:
-    """The version of plotly's JavaScript and the file itself, compressed; `None` if plotly is not installed."""
-    try:
-        from plotly import __version__  # noqa: PLC0415 - an extra
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
-    except ImportError:
+def plotly() -> bytes | None:
+    """Plotly's JavaScript, compressed; `None` if plotly is not installed."""
+    if plotly_version() is None:
         return None
-    return str(__version__), gzip.compress(get_plotlyjs().encode(), 6, mtime=0)
+    script = files("plotly") / "package_data" / "plotly.min.js"
+    return gzip.compress(script.read_bytes(), 6, mtime=0)
 
 
 @cache
-def has_plotly() -> str | None:
-    """The version of plotly, without reading its JavaScript; `None` if it is not installed."""
+def plotly_version() -> str | None:
+    """The version of plotly; `None` if it is not installed."""
     try:
-        from plotly import __version__  # noqa: PLC0415 - an extra
-    except ImportError:
+        return version("plotly")
+    except PackageNotFoundError:
         return None
-    return str(__version__)

@@ -24,6 +24,7 @@ from engram.model.grant import Grant, GrantUse
 from engram.model.upkeep import EvaluationReport
 from engram.model.wire import Page
 from engram.ports import (
+    Filter,
     FindsDerived,
     KeepsAudit,
     Maintains,
@@ -104,6 +105,8 @@ def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bo
         return {}, False
     with board.counting:
         after, days = board.growth.get(scope.agent, (0, {}))
+        if after > store.newest(scope):  # all of it was erased
+            after, days = 0, {}
         for _ in range(COUNTED // PAGE):
             changes = store.changes(scope, after, PAGE)
             for change in changes:
@@ -179,7 +182,6 @@ class Told:
     """A memory, and what there is to know about it."""
 
     memory: Memory
-    lent: bool
     sources: Sequence[tuple[str, Memory | None]]
     derived: Sequence[Memory]
     around: Sequence[Memory]
@@ -191,20 +193,19 @@ class Told:
 
 
 def memory(asking: Asking, id: str) -> Told | None:
-    """All about one memory of an agent, or one that is lent to it; `None` if there is none."""
+    """All about one memory of an agent; `None` if there is none."""
     agent, brain, scope = asking.agent, asking.brain, asking.scope
     (own,) = brain.store.get(scope, [id]) if id and unstorable(id) is None else [None]
     if own is None:
         return None
     return Told(
         memory=agent.learning.up_to_date([own])[0],
-        lent=False,
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
         around=_around(brain, scope, id),
         similar=_similar(brain, scope, own),
-        deeds=_deeds(brain, scope, id),
-        uses=_uses(agent, id),
+        deeds=_deeds(brain, scope, id) if asking.session.key.may("admin") else [],
+        uses=_uses(agent, id) if asking.session.key.may("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
     )
@@ -279,10 +280,9 @@ def usual_weights() -> dict[str, float]:
 
 def weighed(values: Mapping[str, float], tuned: Mapping[str, float]) -> Weights:
     """Weights with some values instead of the usual ones."""
-    given = usual_weights() | values
-    plain = Weights(tuned=tuned)
-    own = {name: given[name] for name in NAMES if name not in plain.relevance}
-    return replace(plain, relevance={name: given[name] for name in plain.relevance}, **own)
+    given, relevance = usual_weights() | dict(values), Weights().relevance
+    own: dict[str, Any] = {name: given[name] for name in NAMES if name not in relevance}
+    return Weights(relevance={name: given[name] for name in relevance}, tuned=tuned, **own)
 
 
 def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any) -> Compared:
@@ -295,8 +295,8 @@ def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any
     brain, scope, now = asking.brain, asking.scope, asking.brain.sources.now()
     clean, near = brain.clean(query), cache(brain.near)
     tuned = brain.tuning.multipliers(scope, now)
-    where = asking.agent._filter((), (), None, None, wanted.pop("as_of", None), None)
-    where = where if where.as_of is not None else replace(where, current=now)
+    as_of = wanted.pop("as_of", None)
+    where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, usual_weights()[name])}
     plain = Wanted(now, where=where, weights=Weights(tuned=tuned), **wanted)
     own = replace(plain, weights=weighed(changed, tuned)) if changed else plain
@@ -316,6 +316,8 @@ class Rate:
 
     action: str
     attempts: int
+    quality: float
+    """The sum of how well each attempt went."""
     mean: float
     low: float
     high: float
@@ -326,7 +328,7 @@ def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
     found = []
     for action, (attempts, quality) in agent.learning.rates().items():
         belief = Beta(1 + quality, 1 + attempts - quality)
-        found.append(Rate(action, attempts, belief.mean, *belief.interval()))
+        found.append(Rate(action, attempts, quality, belief.mean, *belief.interval()))
     return sorted(found, key=lambda rate: (-rate.attempts, rate.action))[:limit]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from engram.errors import EngramError
 from engram.model.wire import Health
 from engram.ports import Scope
 from engram.server.auth import Brain
-from engram.server.metrics import MEDIA
+from engram.server.metrics import MEDIA, Metrics
 
 router = APIRouter(tags=["server"])
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -41,4 +43,8 @@ def readyz(brain: Brain, response: Response) -> Health:
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 async def metrics(request: Request) -> Response:
     """What the server has counted, for Prometheus; any key will do, also one for no agent."""
-    return Response(request.app.state.metrics.text(), media_type=MEDIA)
+    counted: Metrics = request.app.state.metrics
+    threads = current_default_thread_limiter().statistics()
+    counted.busy.set(threads.borrowed_tokens)
+    counted.waiting.set(threads.tasks_waiting)
+    return Response(await run_in_threadpool(counted.text), media_type=MEDIA)
