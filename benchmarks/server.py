@@ -5,10 +5,11 @@
 
 Each store is filled once; `engram serve` is a process of its own beside this one, which plays the clients: each has one
 connection and asks again as soon as it has an answer. `call` is the same thing without a door: as many threads, in this
-process. `x call` is how many times as long the median takes as the call does with one client, and `of call` which part
-of the calls that one client makes in a second; both compare what was measured in the same run. With more clients than
-there are cores, times grow because everybody waits in line. Vectors come from the hashing embedder, which costs next to
-nothing, so that what is seen is the door and the store. Everything that is acknowledged is on disk.
+process. `of call` is how many requests there are for one call that a single client makes in the same time, `x call` how
+many times as long the median takes, and `x cpu` how many times as much processor time is spent where the memory is; all
+three compare what was measured in the same run, and only the last one does not change when others use the machine. With
+more clients than there are cores, times grow because everybody waits in line. Vectors come from the hashing embedder,
+which costs next to nothing, so that what is seen is the door and the store. What is acknowledged is on disk.
 """
 
 from __future__ import annotations
@@ -58,8 +59,11 @@ class Line:
     p50: float
     p99: float
     errors: int
+    cpu: float
+    """Milliseconds of processor time for each request: of this process for a call, else of the server."""
     of_call: float = 0.0
     x_call: float = 0.0
+    x_cpu: float = 0.0
 
 
 @dataclass
@@ -71,6 +75,8 @@ class Target:
     token: str
     rest: str = ""
     grpc: str = ""
+    server: int = 0
+    """The process that serves it."""
 
 
 def text(number: int) -> str:
@@ -98,6 +104,7 @@ def serving(target: Target, embedder: str, grpc: bool) -> Iterator[subprocess.Po
         env={**os.environ, "ENGRAM_EMBEDDER": embedder},
     )
     assert process.stderr is not None
+    target.server = process.pid
     try:
         said = list[str]()
         for line in process.stderr:
@@ -254,19 +261,45 @@ def door_load(target: Target, door: str, what: str, clients: int, seconds: float
     return asyncio.run(main())
 
 
-def measured(store: str, what: str, door: str, clients: int, seconds: float, found: tuple[list[float], int]) -> Line:
-    """The line for what was found."""
-    taken, errors = sorted(found[0]) or [float("nan")], found[1]
+def cpu(pid: int) -> float:
+    """The processor time that a process has used, in seconds; 0 where that is not told."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measured(target: Target, what: str, door: str, clients: int, args: argparse.Namespace) -> Line:
+    """The line for one lane."""
+    pid = os.getpid() if door == "call" else target.server
+    before, begin = cpu(pid), time.perf_counter()
+    if door == "call":
+        found, errors = call_load(target, args.embedder, what, clients, args.seconds)
+    else:
+        found, errors = door_load(target, door, what, clients, args.seconds)
+    spent, share = cpu(pid) - before, args.seconds / (time.perf_counter() - begin)
+    taken = sorted(found) or [float("nan")]
     p99 = taken[min(len(taken) - 1, int(len(taken) * 0.99))]
-    middle = statistics.median(taken)
-    return Line(store, what, door, clients, len(found[0]) / seconds, middle * 1000, p99 * 1000, errors)
+    each = spent * min(share, 1) / max(len(found), 1)
+    return Line(
+        target.name,
+        what,
+        door,
+        clients,
+        len(found) / args.seconds,
+        statistics.median(taken) * 1000,
+        p99 * 1000,
+        errors,
+        each * 1000,
+    )
 
 
 def show(line: Line) -> None:
     """Print a line."""
     print(
         f"{line.store:9} {line.what:7} {line.door:5} {line.clients:7} {line.per_second:9.0f} {line.of_call:8.2f} "
-        f"{line.p50:8.2f} {line.x_call:7.1f} {line.p99:9.2f} {line.errors:7}",
+        f"{line.p50:8.2f} {line.x_call:7.1f} {line.p99:9.2f} {line.cpu:7.2f} {line.x_cpu:6.2f} {line.errors:7}",
         flush=True,
     )
 
@@ -278,13 +311,10 @@ def run(target: Target, args: argparse.Namespace) -> list[Line]:
         base: Line | None = None
         for door in args.doors:
             for clients in args.clients:
-                if door == "call":
-                    found = call_load(target, args.embedder, what, clients, args.seconds)
-                else:
-                    found = door_load(target, door, what, clients, args.seconds)
-                line = measured(target.name, what, door, clients, args.seconds, found)
+                line = measured(target, what, door, clients, args)
                 base = base or line
                 line.of_call, line.x_call = line.per_second / base.per_second, line.p50 / base.p50
+                line.x_cpu = line.cpu / (base.cpu or float("nan"))
                 lines.append(line)
                 show(line)
     return lines
@@ -322,7 +352,7 @@ def main() -> None:
         args.doors.insert(0, "call")  # without it there is nothing to compare with
     if not find_spec("grpc"):
         args.doors = [door for door in args.doors if door != "grpc"]
-    print("store     what    door  clients  a second  of call   p50 ms  x call    p99 ms  errors")
+    print("store     what    door  clients  a second  of call   p50 ms  x call    p99 ms  cpu ms  x cpu  errors")
     lines = list[Line]()
     with stores(args.stores) as every:
         for name, url in every:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,7 +94,7 @@ class Answer:
 def exchange(
     path: Path | str = ":memory:", limits: Limits = FREELY, binding: Binding | None = None, **options: Any
 ) -> Iterator[Exchange]:
-    """An open exchange, with everything in it closed at the end, and no thread left over but the loop's."""
+    """An open exchange, with everything in it closed at the end."""
     counted: list[tuple[str, str, float]] = []
     with engram.open(path, embedder="hashing", durable=False) as brain:
         server = start(
@@ -109,4 +108,3 @@ def exchange(
         with server, grpc.insecure_channel(server.address) as channel:
             keys = Keys(brain.store, brain.redactor, brain.sources)
             yield Exchange(brain, keys, server, channel, counted)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("engram-rpc_")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -155,3 +156,24 @@ def test_a_run_is_a_task_that_suggestions_and_patterns_belong_to(run: Run, tmp_p
     own = value(run_line("memory list --session r1 --kind decision --json"))
     assert applied["decision"] in {memory["id"] for memory in own}
     assert set(failed["decisions"]) < {memory["id"] for memory in own}
+
+
+def test_a_program_that_fails_shows_the_last_that_it_said(run: Run, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import sys; sys.exit('no such table: prices')"]
+    written = json.dumps({"name": "p", "stages": [{"name": "s", "steps": [{"name": "a", "command": program}]}]})
+    (tmp_path / "program.yaml").write_text(written, encoding="utf-8")
+    shown = run("run program.yaml -q --allow-commands", code=1).stdout
+    assert f"{sys.executable}: exit code 1: no such table: prices" in shown
+    refused = run("run program.yaml -q", code=4)
+    assert "--allow-commands" in refused.stderr
+
+
+def test_a_function_that_is_not_there_names_the_option_that_brings_it(run: Run) -> None:
+    assert "--steps" in run("run release.yaml --set version=2.0 -q", code=2).stderr
+
+
+def test_warnings_are_json_where_json_is_asked_for(run: Run) -> None:
+    for _ in range(3):
+        ended = run("run release.yaml --steps shop.py --set version=2.0 --json", code=1)
+    notices = [json.loads(line)["notice"] for line in ended.stderr.splitlines()]
+    assert any("nothing is known to work instead" in notice for notice in notices)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,10 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, NotFound, Unsupported
 from engram.ids import Sources
 from engram.memory import consolidation
-from engram.memory.consolidation import FOREVER, MARK, statement, weighed
+from engram.memory.consolidation import FOREVER, MARK, statement, topics
 from engram.memory.forgetting import Limits
 from engram.ports import Scope
+from topics import BUILT_BY, JUDGED_BY
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -285,11 +288,34 @@ def test_consolidating_and_taking_all_back_changes_nothing_that_is_believed(text
         assert believed() == before
 
 
-def test_telling_words_have_length_one_and_common_ones_do_not_count() -> None:
-    texts = [f"common word number{n}" for n in range(60)]
-    for terms in weighed(texts):
-        assert len(terms) == 1
-        assert sum(weight**2 for weight in terms.values()) == pytest.approx(1)
+def pairs(clusters: list[list[str]]) -> set[frozenset[str]]:
+    return {frozenset(pair) for cluster in clusters for pair in combinations(cluster, 2)}
+
+
+@pytest.mark.parametrize("labelled", [BUILT_BY, JUDGED_BY], ids=["built by", "judged by"])
+@pytest.mark.parametrize("embedder", ["hashing", "none"])
+def test_observations_of_one_topic_are_summed_up_together_and_others_are_left_alone(
+    path: Path, labelled: dict[str, list[str]], embedder: str
+) -> None:
+    told = [text for texts in labelled.values() for text in texts]
+    Random(1).shuffle(told)
+    with engram.open(path, embedder=embedder, durable=False, sources=Clock()) as brain:
+        alice = brain.agent("alice")
+        texts = {str(receipt.id): text for receipt, text in zip(alice.remember(told), told, strict=True)}
+        made = [each for each in tending.consolidate(brain, ["alice"]) if each.how == "summary"]
+    found = pairs([[texts[id] for id in each.sources] for each in made])
+    wanted = pairs([own for topic, own in labelled.items() if topic])
+    assert len(found & wanted) >= 0.95 * len(found), "precision"
+    assert len(found & wanted) >= 0.90 * len(wanted), "recall"
+
+
+@given(st.lists(st.text("abcde ", max_size=12), max_size=30), st.sets(st.integers(0, 29)))
+def test_a_text_is_of_one_topic_at_most_and_what_was_used_of_none(texts: list[str], used: set[int]) -> None:
+    found = topics(texts, used)
+    numbers = [number for cluster in found for number in cluster]
+    assert len(numbers) == len(set(numbers))
+    assert not used & set(numbers)
+    assert all(len(cluster) >= consolidation.CLUSTER and cluster == sorted(cluster) for cluster in found)
 
 
 def test_secrets_are_redacted_in_what_is_made(brain: Engram, alice: AgentHandle) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from engram.errors import InvalidInput
-from engram.model import Hit, Memory, Suggestion, Verdict
+from engram.model import Hit, Memory, MemoryType, Suggestion, Verdict
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.rpc import generate
@@ -204,17 +204,21 @@ def test_what_a_model_says_comes_back_as_it_was(name: str, data: st.DataObject) 
 
 
 def test_the_typed_fields_of_a_draft_arrive_with_their_kind() -> None:
-    draft = NewMemory(text="x", kind="decision", content={"kind": "decision", "chosen_action": "retry", "cost": 0.0})
-    told = read(written(draft, service_pb2.NewMemory), sparse=True)
-    assert told == {
-        "text": "x",
+    said_so: dict[str, JsonValue] = {
         "kind": "decision",
-        "content": {"kind": "decision", "chosen_action": "retry", "cost": 0.0},
-        "importance": 0.5,
-        "confidence": 1.0,
-        "origin": "self",
-        "metadata": {},
+        "chosen_action": "retry",
+        "cost": 0.0,
+        "alternative_actions": ["stop"],
     }
+    draft = NewMemory(text="x", kind=MemoryType.DECISION, content=said_so)
+    told = read(written(draft, service_pb2.NewMemory), sparse=True)
+    assert (told["kind"], told["content"]["kind"], told["content"]["chosen_action"]) == (
+        "decision",
+        "decision",
+        "retry",
+    )
+    assert (told["content"]["cost"], "duration" in told["content"], "at" in told) == (0.0, False, False)
+    assert NewMemory(**told).content["alternative_actions"] == ["stop"]
     with pytest.raises(InvalidInput, match="nonsense"):
         written(NewMemory(text="x", content={"kind": "decision", "nonsense": 1}), service_pb2.NewMemory)
 
@@ -255,7 +259,7 @@ def test_what_no_model_can_say_is_refused() -> None:
 
 def test_what_is_left_out_is_not_what_is_empty() -> None:
     assert "used" not in read(service_pb2.NewOutcome(id="x"), sparse=True)
-    assert read(service_pb2.NewOutcome(id="x", used=model_pb2.Texts()), sparse=True)["used"] == ()
+    assert read(service_pb2.NewOutcome(id="x", used=model_pb2.Texts()), sparse=True)["used"] == []
     assert read(service_pb2.SolutionOf(helped=service_pb2.Helped(plainly=False)), sparse=True)["helped"] is False
 
 

@@ -240,6 +240,48 @@ def test_a_foreign_id_answers_as_one_that_does_not_exist(brain: engram.Engram) -
     assert len(bob.list()) == 2
 
 
+MARKS = {"alice": "heron", "bob": "walrus"}
+steps = st.lists(
+    st.tuples(st.sampled_from(["alice", "bob"]), st.sampled_from(TOOLS), st.integers(0, 1000)), max_size=25
+)
+
+
+@settings(max_examples=MANY)
+@given(steps=steps)
+def test_two_agents_never_see_anything_of_each_other(steps: list[tuple[str, str, int]]) -> None:
+    """Each agent's words carry its mark; ids of both are tried by both."""
+
+    async def run(brain: engram.Engram) -> None:
+        ids = ["none"]
+        async with (
+            Client(create(of_agent(brain, "alice"))) as alice,
+            Client(create(of_agent(brain, "bob"))) as bob,
+        ):
+            for name, tool, number in steps:
+                words, id = f"the {MARKS[name]} plan {number % 3}", ids[number % len(ids)]
+                given: dict[str, dict[str, Any]] = {
+                    "memory_search": {"query": "the plan heron walrus", "limit": 50},
+                    "memory_context": {"task": "the plan heron walrus"},
+                    "memory_get": {"id": id},
+                    "memory_add": {"text": words, "kind": "knowledge"},
+                    "memory_forget": {"id": id},
+                    "memory_record_decision": {"context": "the plan", "action": words, "informed_by": [id]},
+                    "memory_outcome": {"id": id, "outcome": "failure", "error": words},
+                    "memory_suggest": {"context": "the plan"},
+                    "memory_check": {"action": "the plan", "context": "the plan"},
+                    "memory_learn_from_failure": {"error": f"Error: {words}", "action": "the plan"},
+                }
+                result = await {"alice": alice, "bob": bob}[name].call_tool(tool, given[tool])
+                (other,) = set(MARKS.values()) - {MARKS[name]}
+                shown = json.dumps(result.model_dump(mode="json")).replace("heron walrus", "")
+                assert other not in shown, (tool, shown)
+                made = result.structured_content or {}
+                ids += [str(made[key]) for key in ("id", "recall") if made.get(key)]
+
+    with engram.open(":memory:") as brain:
+        asyncio.run(run(brain))
+
+
 # Any input -------------------------------------------------------------------------------------------------
 
 anything = st.recursive(
@@ -315,6 +357,23 @@ def test_over_stdio_with_the_official_client(path: Path, mode: Any) -> None:
     asyncio.run(run())
     with engram.open(path) as brain:
         assert brain.agents() == ["alice"]
+
+
+def test_a_project_s_settings_are_not_read_if_the_user_s_alone_count(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "cloned").mkdir()
+    (tmp_path / "cloned" / "engram.toml").write_text('agent = "trap"\nembedder = "openai:x@http://trap.invalid"\n')
+
+    async def run(*arguments: str) -> None:
+        params = started(Path("../team.db"), *arguments)
+        params = params.model_copy(
+            update={"cwd": tmp_path / "cloned", "env": {**(params.env or {}), "HOME": str(tmp_path)}}
+        )
+        async with Client(params) as client:
+            await call(client, "memory_add", text="hello")
+
+    asyncio.run(run("--no-project"))
+    with engram.open(path) as brain:
+        assert brain.agents() == ["default"]
 
 
 def test_the_library_never_imports_the_sdk() -> None:

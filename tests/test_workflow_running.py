@@ -224,10 +224,10 @@ def test_what_is_known_to_fail_is_not_begun(brain: engram.Engram, make: Make) ->
     result = make(steps={"f": f}).run(steps("{name: a, run: f}"), id="r")
     assert (result.status, result.step("a").status, f.calls) == ("blocked", "blocked", 0)
     assert "what worked instead: g()" in result.reason
-    assert make(steps={"f": f}).run(steps("{name: a, run: f}"), ignore_blocks=True).status == "done"
     assert make(steps={"f": f}).resume("r").status == "done", "who resumes it knows"
-    assert f.calls == 2
+    assert f.calls == 1
     assert make().status("r").step("a").warning
+    assert make(steps={"f": f}).run(steps("{name: a, run: f}"), ignore_blocks=True).status == "done"
 
 
 def test_after_an_outage_a_workflow_recovers_by_itself(brain: engram.Engram, make: Make) -> None:

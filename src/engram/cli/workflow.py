@@ -6,7 +6,9 @@ import importlib
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,7 +83,8 @@ def run(
         engine = _engine(state, brain, state.writer(brain, agent), options.pop("module"))
         name = id or brain.sources.new_id()
         state.notice(f"run {name} of {workflow.name}")
-        result = engine.run(workflow, parameters, id=name, **options)
+        with _heard(state):
+            result = engine.run(workflow, parameters, id=name, **options)
     _finish(ctx, state, result)
 
 
@@ -100,7 +103,9 @@ def resume(ctx: click.Context, /, run: str, agent: str | None, **options: Any) -
     state = ctx.ensure_object(State)
     with state.brain() as brain:
         owner = _owner(state, brain, agent, run)
-        result = _engine(state, brain, owner, options.pop("module")).resume(run, **options)
+        engine = _engine(state, brain, owner, options.pop("module"))
+        with _heard(state):
+            result = engine.resume(run, **options)
     _finish(ctx, state, result)
 
 
@@ -195,6 +200,22 @@ def _engine(state: State, brain: Engram, agent: AgentHandle, module: str | None 
     return WorkflowEngine(agent, brain.store, brain.redactor, brain.sources, steps=steps, watch=watch)
 
 
+@contextmanager
+def _heard(state: State) -> Iterator[None]:
+    """Say warnings as all notices are said, so that whoever reads JSON can read these, too."""
+
+    class Noticed(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            state.notice(record.getMessage())
+
+    log, handler = logging.getLogger("engram"), Noticed(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
 def _owner(state: State, brain: Engram, agent: str | None, run: str) -> AgentHandle:
     """Whose run it is. Raises `NotFound`, or `InvalidInput` if several have one of that name."""
     having = []
@@ -272,12 +293,15 @@ def _print_end(result: ExecutionResult) -> None:
     click.echo(f"{result.status.capitalize()}: {glance(result.reason)}")
     if result.status != "done":
         again = " --again" if result.status == "interrupted" and "not ended" in result.reason else ""
-        click.echo(f"To go on: engram workflow resume {inline(result.run)}{again}")
+        anyway = ", with --ignore-blocks if it is to go on in spite of that" if result.status == "blocked" else ""
+        click.echo(f"To go on: engram workflow resume {inline(result.run)}{again}{anyway}")
 
 
 def _detail(step: StepResult) -> str:
     if step.status == "failed":
-        return step.error.rsplit("\n", 1)[-1]
+        from engram.lifecycle.steps import gist
+
+        return gist(step.error)
     chosen = step.output.get("how")
     return step.reason or (f"{step.output.get('action')} ({chosen})" if chosen else "")
 

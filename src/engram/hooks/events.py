@@ -14,7 +14,7 @@ from typing import Any
 from engram import wiring
 from engram.config import Settings
 from engram.engine import AgentHandle, Engram
-from engram.hooks.fast import ASKED, SHELLS, cut, tool_name
+from engram.hooks.fast import ASKED, SHELLS, cut, error_of, parsed, tool_name
 from engram.hooks.transcript import Turn, turns
 from engram.learn.happened import Circumstances
 from engram.model import Clean, Hit, Memory, Origin, Verdict
@@ -23,7 +23,6 @@ from engram.retrieve.quoting import PREAMBLE, quoted
 DEFAULT_AGENT = "default"
 MOST_PROMPT = 2_000
 MOST_ACTION = 2_000
-MOST_ERROR = 8_000
 RECALLED = 5
 BUDGET = 800
 """Tokens of what is recalled at a prompt."""
@@ -87,7 +86,7 @@ class _Event:
         """What the tool does, in words that are the same for the same call: the command, or the call."""
         given = self.payload.get("tool_input")
         if isinstance(given, str):
-            given = _parsed(given) or {"command": given}
+            given = parsed(given) or {"command": given}
         given = given if isinstance(given, dict) else self.payload
         command = given.get("command")
         if isinstance(command, list) and all(isinstance(word, str) for word in command):
@@ -97,26 +96,6 @@ class _Event:
         scalars = {name: value for name, value in given.items() if isinstance(value, str | int | float | bool)}
         said = ", ".join(f"{name}={json.dumps(cut(str(value), 200))}" for name, value in sorted(scalars.items()))
         return f"{self.tool}({said})"[:MOST_ACTION]
-
-    @property
-    def error(self) -> str:
-        """What went wrong; empty if nothing did."""
-        if self.name == "PostToolUseFailure":
-            if self.payload.get("is_interrupt"):
-                return ""
-            said = self.text("error", "error_message")
-            return cut(said or json.dumps(self.payload.get("error") or "it failed"), MOST_ERROR)
-        told = self.payload.get("tool_response", self.payload.get("tool_output"))
-        told = _parsed(told) if isinstance(told, str) else told
-        if not isinstance(told, dict):
-            return ""
-        code = told.get("exit_code", told.get("exitCode", 0))
-        failed = told.get("is_error") is True or told.get("success") is False or (isinstance(code, int) and code != 0)
-        if not failed:
-            return ""
-        parts = [told[name] for name in ("error", "stderr", "output", "stdout", "content") if told.get(name)]
-        said = "\n".join(part for part in parts if isinstance(part, str))
-        return cut(f"Exit code {code}\n{said}" if code else said or "it failed", MOST_ERROR)
 
 
 def recalled(brain: Engram, agent: AgentHandle, event: _Event) -> dict[str, Any] | None:
@@ -171,7 +150,7 @@ def learned(brain: Engram, agent: AgentHandle, event: _Event) -> None:
     where["origin"] = Origin.TOOL
     key = event.text("tool_use_id", "tool_call_id")
     where["key"] = f"{event.client}:{key[:200]}" if key else None
-    if error := event.error:
+    if error := error_of(event.name, event.payload):
         agent.learn_from_failure(error, action=event.action, **where)
     elif event.name == "PostToolUse":
         project, tool = brain.clean(event.project), brain.clean(event.tool)
@@ -236,11 +215,3 @@ def _warning(verdict: Verdict) -> str:
         for one in verdict.instead[:3]
     ]
     return "\n".join(lines)
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

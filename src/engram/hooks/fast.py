@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 EVENTS = {
     "sessionstart": "SessionStart",
@@ -39,6 +39,7 @@ SECONDS = 2.0
 """How long somebody may wait for an answer."""
 BACKGROUND_SECONDS = 120.0
 MOST_INPUT = 8_000_000
+MOST_ERROR = 8_000
 MOST_TOLD = 60_000
 """Characters of what is handed to the background: it fits into a pipe, so that handing over never waits."""
 
@@ -126,7 +127,7 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
     settings = config.load({"db": asked.db})
     if settings.hooks.lower() in {"off", "no", "false", "0"}:
         return None
-    if asked.event in ASKED or asked.event == "PostToolUse":
+    if asked.event in ASKED or (asked.event == "PostToolUse" and not error_of(asked.event, payload)):
         file = database(settings.db)
         if file is not None and not _known(file, asked.event, payload):
             return None
@@ -141,13 +142,7 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
 
 def read(data: bytes) -> dict[str, Any]:
     """What the client tells; one that tells nothing that can be used tells nothing."""
-    if len(data) > MOST_INPUT:
-        return {}
-    try:
-        value = json.loads(data.decode("utf-8", errors="replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return {} if len(data) > MOST_INPUT else parsed(data.decode("utf-8", errors="replace")) or {}
 
 
 def worthwhile(event: str, payload: dict[str, Any]) -> bool:
@@ -176,6 +171,35 @@ def tool_name(payload: dict[str, Any]) -> str:
     return "Shell" if isinstance(payload.get("command"), str) else ""
 
 
+def error_of(event: str, payload: Mapping[str, Any]) -> str:
+    """What went wrong with a tool call; empty if nothing did, or if the user stopped it."""
+    if event == "PostToolUseFailure":
+        if payload.get("is_interrupt"):
+            return ""
+        said = next((payload[name] for name in ("error", "error_message") if payload.get(name)), "it failed")
+        return cut(said if isinstance(said, str) else json.dumps(said), MOST_ERROR)
+    told = payload.get("tool_response", payload.get("tool_output"))
+    told = parsed(told) if isinstance(told, str) else told
+    if not isinstance(told, dict):
+        return ""
+    code = told.get("exit_code", told.get("exitCode", 0))
+    failed = told.get("is_error") is True or told.get("success") is False or (isinstance(code, int) and code != 0)
+    if not failed:
+        return ""
+    parts = [told[name] for name in ("error", "stderr", "output", "stdout", "content") if told.get(name)]
+    said = "\n".join(part for part in parts if isinstance(part, str))
+    return cut(f"Exit code {code}\n{said}" if code else said or "it failed", MOST_ERROR)
+
+
+def parsed(text: str) -> dict[str, Any] | None:
+    """The object that a text holds as JSON, or `None`."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def database(db: str) -> str | None:
     """The file of a SQLite database, or `None` if it is another one, whose state only the memory itself can tell."""
     if db.startswith("sqlite:///"):
@@ -201,13 +225,13 @@ def _known(file: str, event: str, payload: dict[str, Any]) -> bool:
             rows = connection.execute(query, (MOST_ROWS + 1,)).fetchall()
     except sqlite3.Error:
         return True  # it may be encrypted, or busy: the memory itself has to say
-    return bool(rows) and (event != "PreToolUse" or len(rows) > MOST_ROWS or _alike(payload, (row[0] for row in rows)))
+    return len(rows) > MOST_ROWS or _alike(payload, (row[0] for row in rows))
 
 
 def _alike(payload: dict[str, Any], contents: Iterable[object]) -> bool:
-    """Whether what is about to be done shares the beginning of a word with anything that was done before.
+    """Whether what is done shares the beginning of a word with anything that was done before.
 
-    Nothing else can be known to fail, so that the memory itself need not be asked.
+    Nothing else can be known to have failed, so that the memory itself need not be asked.
     """
     given = payload.get("tool_input", payload)
     command = given.get("command") if isinstance(given, dict) else given

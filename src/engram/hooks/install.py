@@ -201,7 +201,7 @@ def _servers(path: Path, wish: Wish) -> Change:
     def remove(text: str, before: list[Way] | None) -> str:
         return _taken(text, [(way, ours)], before)
 
-    return Change(path, json.dumps({"mcpServers": {NAME: entry}}, indent=2), add, remove, "{}")
+    return Change(path, json.dumps({"mcpServers": {NAME: entry}}, indent=2), add, remove, "{}\n")
 
 
 def _is_server(value: dict[str, Any]) -> bool:
@@ -236,7 +236,7 @@ def _hooks(path: Path, wish: Wish) -> Change:
 
     shown: dict[str, Any] = {"version": 1} if versioned else {}
     shown |= {"hooks": {event: [entry] for event, entry in entries.items()}}
-    return Change(path, json.dumps(shown, indent=2), add, remove, "{}")
+    return Change(path, json.dumps(shown, indent=2), add, remove, "{}\n")
 
 
 def _hook(wish: Wish, event: str, matcher: str) -> dict[str, Any]:

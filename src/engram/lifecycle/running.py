@@ -25,7 +25,7 @@ from engram.lifecycle.executor import Task
 from engram.lifecycle.guard import Clock, asked, recorded, unknown
 from engram.lifecycle.journal import Attempt, Body, Journal, State
 from engram.lifecycle.ports import Works
-from engram.lifecycle.steps import Function, Given, StepContext, called, functions, limited, plain, ran, shortened
+from engram.lifecycle.steps import Function, Given, StepContext, called, functions, gist, limited, plain, ran, shortened
 from engram.model import FailurePattern, PreventionCheck, Receipt, Solution, Verdict
 from engram.model.workflow import (
     Choice,
@@ -523,7 +523,7 @@ class _Running:
         trouble.number = self._state.attempts[work.step.name][number].told("counts_as") or number
         trouble.failures += 1
         self._place(trouble.pattern, work.stage)
-        retry, last = work.step.retry, error.rsplit("\n", 1)[-1]
+        retry, last = work.step.retry, gist(error)
         if trouble.failures > retry.times:
             for pattern in trouble.retried:
                 self._tell(pattern, RETRY, 0.0)
@@ -745,4 +745,6 @@ def _refuse_commands(steps: Iterable[Step], *, allowed: bool) -> None:
     if commands and not allowed:
         shown = shlex.join(commands[0].command or ())
         more = f" (and {len(commands) - 1} more)" if len(commands) > 1 else ""
-        raise NotAllowed(f"step {commands[0].name!r} would run {shown}{more}; allow commands explicitly to run it")
+        raise NotAllowed(
+            f"step {commands[0].name!r} would run {shown}{more}; allow it with allow_commands=True, or --allow-commands"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ GROUP = "engram.steps"
 """The entry-point group in which packages register functions for steps."""
 MOST_OUTPUT = 100_000
 COMMAND_SECONDS = 600.0
+_ENDED = re.compile(r": (?:exit code -?\d+|stopped after [\d.e+]+ seconds)$")
 
 Function = Callable[..., Any]
 
@@ -116,6 +118,12 @@ def shortened(error: str) -> str:
     return error_text(error.replace("\0", "\ufffd").encode("utf-8", "replace").decode())
 
 
+def gist(error: str) -> str:
+    """The last line of an error; of a program that failed, also the last that it said."""
+    *before, last = [line.strip() for line in error.splitlines() if line.strip()] or [""]
+    return f"{last}: {before[-1]}" if before and _ENDED.search(last) else last
+
+
 def _texts(value: JsonValue) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -134,7 +142,10 @@ def _found(step: str, name: str, registered: Mapping[str, Function]) -> Function
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         known = ", ".join(sorted({*registered, *points})) or "none"
-        raise InvalidInput(f"step {step!r} runs {name!r}, which is not registered; there are: {known}")
+        raise InvalidInput(
+            f"step {step!r} runs {name!r}, which is not registered; there are: {known}; "
+            "name the function in steps=, or its module with --steps"
+        )
     try:
         function: Function = points[name].load()
     except ImportError as error:

@@ -9,14 +9,15 @@ are nearer to each other than most synonyms are.
 
 from __future__ import annotations
 
+import heapq
 import json
-import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
@@ -40,11 +41,11 @@ DAYS = 3
 LEAST_WORDS = 3
 CLUSTER = 5
 """So many things about one topic are worth a summary."""
-ALIKE = 0.35
-"""From this cosine of their telling words on, two things are about one topic."""
 COMMON = 0.25
 """What more than this share of all texts has tells nothing about a topic, unless the texts are few."""
 FEW = 50
+MOST_WORDS = 32
+"""So many words of a text, the rarest of those that others have, are looked at."""
 NAMED = 100
 """So many sources a memory can name; events name the others."""
 MOST_EVIDENCE = 100
@@ -57,6 +58,22 @@ _EMPTY = frozenset("a an the do does really actually basically simply".split())
 """Words without which a statement says the same; `is`, `was`, `can`, `only`, `just` and `very` are not among them."""
 _PASSING = frozenset("today yesterday tomorrow tonight now currently this ago last next again still".split())
 """Who says so speaks of a moment, not of how things are."""
+_GENERAL = frozenset(
+    term
+    for word in """
+        able add again almost already also always another any anybody anymore april ask august bad become begin
+        behind best better big break bring broken buy change come cost day december early easy end even ever every
+        everybody fail far fast february find fine first forget friday full get give go good great half happen hard
+        have help high hour however january july june keep know large last late later less let like little long look
+        lose lot low make many march may mean might minute miss monday month much must need never new next nice
+        nobody nothing november october often ok old one possible put quick quite rather reach ready really right
+        saturday say second see seem send september several show since single slow small someone something soon
+        start stay still stop sunday take talk tell thing think three thursday time today together tomorrow too try
+        tuesday turn two use usual want way wednesday week well without wonder work wrong year yes yesterday yet
+    """.split()
+    for term in query_terms(word)
+)
+"""Words for what anything can do, be or need, and for when: texts that share them are not about one thing by that."""
 _SAME = {
     word: line.split()[0]
     for line in """
@@ -106,7 +123,6 @@ _NOT = re.compile(r"n[’']t\b", re.IGNORECASE)
 _OPENING = re.compile(r"\s*(?:please )?note that ", re.IGNORECASE)
 
 T = TypeVar("T")
-Terms = Mapping[str, float]
 _how: TypeAdapter[How] = TypeAdapter(How)
 
 
@@ -281,37 +297,48 @@ def _step(how: How, key: str, group: Sequence[Memory], made: Memory | None, past
 
 
 def _topics(memories: Sequence[Memory], past: Past) -> list[list[Memory]]:
-    """Clusters of what happened that no summary has yet: everything belongs to the oldest thing that it is like."""
+    """Clusters of what happened that no summary has yet, the largest first."""
     events = [memory for memory in memories if memory.kind in SUMMARISED]
-    terms = weighed([memory.text for memory in events])
-    leaders, postings = list[list[Memory]](), defaultdict[str, list[tuple[int, float]]](list)
-    for memory, own in zip(events, terms, strict=True):
-        alike = defaultdict[int, float](float)
-        for term, weight in own.items():
-            for leader, theirs in postings[term]:
-                alike[leader] += weight * theirs
-        best = max(alike, key=lambda leader: (alike[leader], -leader), default=-1)
-        if best >= 0 and alike[best] >= ALIKE:
-            leaders[best].append(memory)
-            continue
-        for term, weight in own.items():
-            postings[term].append((len(leaders), weight))
-        leaders.append([memory])
     used = past.declined.union(*past.sources.values())
-    fresh = ([memory for memory in cluster if memory.id not in used] for cluster in leaders)
-    return [cluster[:NAMED] for cluster in fresh if len({statement(memory.text) for memory in cluster}) >= CLUSTER]
+    found = topics([memory.text for memory in events], {n for n, memory in enumerate(events) if memory.id in used})
+    return [[events[number] for number in cluster][:NAMED] for cluster in found]
 
 
-def weighed(texts: Sequence[str]) -> list[Terms]:
-    """The telling words of each text, rarer ones counting more, as vectors of length 1."""
-    words = [query_terms(text) for text in texts]
-    holders = Counter(word for own in words for word in own)
+def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[list[int]]:
+    """Texts by what they are about, as their numbers in order; `used` ones say what is common, but belong nowhere.
+
+    A topic is two telling words that enough different texts share, wherever in them. Words that most of these have are
+    what the topic is about as well: whoever has two of all these belongs to it.
+    """
+    states = [statement(text) for text in texts]
+    words = [frozenset(query_terms(" ".join(state))) - _GENERAL for state in states]
+    holders = Counter(word for own in words for word in own if not word.isdecimal())
     most = max(COMMON * len(texts), FEW)
-    found = list[Terms]()
-    for own in words:
-        weights = {word: math.log(1 + len(texts) / holders[word]) for word in own if holders[word] <= most}
-        length = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
-        found.append({word: weight / length for word, weight in weights.items()})
+    telling = {word for word, count in holders.items() if CLUSTER <= count <= most}
+    having, sharing = defaultdict[str, list[int]](list), defaultdict[tuple[str, str], list[int]](list)
+    for number, own in enumerate(words):
+        if number not in used:
+            rarest = sorted(own & telling, key=lambda word: (holders[word], word))[:MOST_WORDS]
+            for word in rarest:
+                having[word].append(number)
+            for pair in combinations(sorted(rarest), 2):
+                sharing[pair].append(number)
+    waiting = [(-len(several), pair) for pair, several in sharing.items() if len(several) >= CLUSTER]
+    heapq.heapify(waiting)
+    taken, found = set[int](), list[list[int]]()
+    while waiting:
+        count, pair = heapq.heappop(waiting)
+        several = [number for number in sharing[pair] if number not in taken]
+        if len({states[number] for number in several}) < CLUSTER:
+            continue
+        if len(several) < -count:  # others have taken some of them meanwhile
+            heapq.heappush(waiting, (-len(several), pair))
+            continue
+        counts = Counter(word for number in several for word in words[number] & telling)
+        core = {word for word, times in counts.items() if 2 * times >= len(several)}
+        near = {number for word in core for number in having[word] if len(core & words[number]) > 1}
+        found.append(sorted(near - taken))
+        taken |= near
     return found
 
 

@@ -126,6 +126,8 @@ class Client:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
         if isinstance(text, str | Draft | Mapping):
             return self._receipt("Remember", self._draft(text, fields))
+        if not isinstance(text, Sequence):
+            raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
         drafts = [self._draft(item, fields) for item in text]
         if not drafts:
             return []

@@ -158,9 +158,7 @@ def _json(message: Value, value: Any, depth: int) -> None:
 
 
 def read(message: Message, *, sparse: bool = False) -> dict[str, Any]:
-    """What a message says, as the fields of its model: what it does not say is none.
-
-    With `sparse`, as requests are read, what is zero or empty counts as left out, too.
+    """What a message says, as the fields of its model. What it does not say is none or, with `sparse`, left out.
 
     Raises `InvalidInput` for what no model can say.
     """
@@ -177,12 +175,12 @@ def read(message: Message, *, sparse: bool = False) -> dict[str, Any]:
             inner = field.message_type.fields_by_name["value"]
             told: Any = {name: _said(inner, each, sparse=sparse) for name, each in value.items()}
         elif _is_repeated(field):
-            told = tuple(_said(field, each, sparse=sparse) for each in value)
+            told = [_said(field, each, sparse=sparse) for each in value]
         elif field.enum_type is not None and not value:
             told = None
         else:
             told = _said(field, value, sparse=sparse)
-        if told or not sparse:
+        if told is not None or not sparse:
             found[field.name] = told
     return found
 
@@ -202,7 +200,7 @@ def _said(field: FieldDescriptor, value: Any, *, sparse: bool) -> Any:
     if name == _INTERVAL:
         return (value.low, value.high)
     if name == _TEXTS:
-        return tuple(value.items)
+        return [*value.items]
     if name == _CONTENT:
         kind = value.WhichOneof("content")
         return {} if kind is None else {"kind": kind, **read(getattr(value, kind), sparse=sparse)}

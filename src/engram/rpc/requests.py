@@ -8,11 +8,12 @@ from pydantic import Field
 
 from engram.memory.drafting import MAX_LABEL
 from engram.model import MemoryType, Moment
+from engram.model.bundle import MAX_LIST, Label
 from engram.model.content import Frozen
 from engram.model.grant import GrantState, Right
 from engram.model.memory import Share
 from engram.model.upkeep import Period
-from engram.model.wire import LONGEST_QUERY, MOST_NAMED, Annotation, CycleDecision, CycleEnd, GroupChange
+from engram.model.wire import LONGEST_QUERY, Annotation, CycleDecision, CycleEnd, GroupChange
 from engram.ports import MAX_NAME
 from engram.server.paging import MOST, USUAL
 
@@ -165,8 +166,8 @@ class UseListing(Listing):
 class ExportQuery(Frozen):
     """Which knowledge is to be handed over."""
 
-    domains: tuple[str, ...] = Field(default=(), max_length=MOST_NAMED, description="Only of these domains.")
-    tags: tuple[str, ...] = Field(default=(), max_length=MOST_NAMED, description="Only with any of these tags.")
+    domains: tuple[Label, ...] = Field(default=(), max_length=MAX_LIST // 2, description="Only of these domains.")
+    tags: tuple[Label, ...] = Field(default=(), max_length=MAX_LIST // 2, description="Only with any of these tags.")
     form: Literal["json", "jsonl"] = Field(
         default="json", description="One document, which it is if left out, or one record a line."
     )

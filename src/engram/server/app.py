@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import CapacityLimiter
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
@@ -65,6 +67,7 @@ def create(
     api = application(more)
     api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
     api.state.limits, api.state.trusted = most, dict(trusted or {})
+    api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
     inner: ASGIApp = Gate(api, keys, most, metrics)
@@ -125,6 +128,7 @@ def document() -> dict[str, Any]:
 
 @asynccontextmanager
 async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = api.state.limits.threads
     yield
     border = getattr(api.state, "border", None)
     if isinstance(border, Border):

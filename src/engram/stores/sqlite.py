@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,6 +53,7 @@ from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_r
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, sound, storable
+from engram.words import MAX_TERM
 
 R = TypeVar("R")
 Span = tuple[int | None, int | None]
@@ -64,6 +65,11 @@ OLDEST_SQLITE = (3, 35, 0)
 WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
+SAMPLE_BYTES = 24
+BLOCK_BYTES = 8 * 1024 * 1024
+MOST_TRACES = 1000
+MOST_SOUGHT = 8
+"""Searching the file for more pieces than these takes longer than making it anew."""
 READERS_SECONDS = 2.0
 """So long whoever removes something for good waits for those who still read."""
 CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
@@ -108,6 +114,27 @@ _ENTRY = (
     "INSERT INTO audit (seq, at, actor, principal, action, agent, target, grant_id, count, detail, prev, hash) VALUES "
     "(:seq, :at, :actor, :principal, :action, :agent, :target, :grant_id, :count, :detail, :prev, :hash)"
 )
+# What is searched for in the file once it is gone: texts, words and vectors.
+_GOING = (
+    "SELECT m.text, w.c1, (SELECT group_concat(hex(substr(v.vector, 9, 24))) FROM memory_index v "
+    "WHERE v.agent = m.agent AND v.memory_id = m.id) FROM json_each(:listed) j CROSS JOIN memories m "
+    "LEFT JOIN memory_words_content w ON w.id = m.seq WHERE m.agent = :agent AND m.id = j.value"
+)
+_PLACES = {
+    "memories": "text content context tags metadata session speaker author context_key",
+    "memory_evidence": "detail",
+    "memory_keys": "key",
+    "memory_index": "vector",
+    "memory_words_content": "c1",
+    "events": "body",
+    "recall_events": "detail",
+    "settings": "value",
+}
+_HAS = "SELECT " + " OR ".join(  # noqa: S608 - our own words
+    f"EXISTS (SELECT 1 FROM {table} WHERE instr(CAST({column} AS BLOB), :sample))"  # noqa: S608
+    for table, columns in _PLACES.items()
+    for column in columns.split()
+)
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
@@ -145,10 +172,13 @@ class SqliteStore(SqlStore):
         self._words = FtsWords()
         self._durable, self._busy_seconds = durable, busy_seconds
         self._log_limit = CHECKPOINT_BYTES
+        self._went: dict[bytes, str] = {}  # pieces of what was removed, until nothing of them is left; of which words
+        self._tracing = threading.Lock()
         self._full_log = False  # whether it may still have what is to be unreadable
         self._marks: dict[Shelf, tuple[str, int]] = {}
         self._long: dict[Shelf, dict[str, int]] = {}  # the last passage of each memory that has more than one
         self._syncing = threading.Lock()
+        self._turn = threading.RLock()
         self._held = threading.local()
         fresh = _inspect(path, self._driver)
         self._read_only = not fresh and not _writable(path)
@@ -398,6 +428,21 @@ class SqliteStore(SqlStore):
         except StoreError as error:  # what was written is safe in the log, and a later write tries again
             _log.warning("the log could not be carried over: %s", error)
 
+    @contextmanager
+    def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
+        """One durable transaction. Threads take turns: SQLite lets those that wait overtake each other, without end."""
+        self._guard()
+        turn = self._turn
+        if not turn.acquire(timeout=self._busy_seconds):
+            raise StoreBusy(
+                f"other threads have kept {self.path} busy for too long; try again, or raise `busy_seconds`"
+            )
+        try:
+            with super()._write(scope) as conn:
+                yield conn
+        finally:
+            turn.release()
+
     def _checkpoint(self) -> None:
         """Under the writer's lock, so that no writer can begin the log anew meanwhile; waits for no reader."""
         with self._wrapped(), closing(self._connect()) as lock, closing(self._connect()) as conn:
@@ -426,17 +471,44 @@ class SqliteStore(SqlStore):
         """Make what was removed unreadable in the file and its log; `False` if that has to wait for a reader.
 
         The pages themselves are overwritten as rows go; only the word index keeps deleted words until it is merged,
-        and the log what was in the pages before.
+        and the log what was in the pages before. Where SQLite has moved rows from one page to another, it may have left
+        a copy behind: so the file is searched for what went, and made anew if something is found.
         """
         if self._read_only:
             return True
         try:
             with self._write(None) as conn:
                 conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('optimize')"))
-        except StoreFull as error:
-            _log.warning("what was removed stays in the word index until there is space: %s", error)
+            emptied = self._empty_log(READERS_SECONDS)
+            with self._tracing:
+                went, self._went = self._went, {}
+            if went and self._left_of(went):
+                with self._wrapped(), closing(self._connect()) as raw:
+                    raw.execute("VACUUM")
+                emptied = self._empty_log(READERS_SECONDS)
+        except (StoreFull, StoreBusy) as error:
+            _log.warning("what was removed stays readable in the file until the next time: %s", error)
             return False
-        return self._empty_log(READERS_SECONDS)
+        return emptied
+
+    def _forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        if self._driver.key is None and self._sealer is None and len(self._went) < MOST_TRACES:
+            asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)[:PAGE])}
+            went = dict(sample for row in fetch(conn, _GOING, asked) for sample in _samples(*row))
+            with self._tracing:
+                self._went |= went
+        return super()._forget(conn, scope, ids)
+
+    def _left_of(self, went: Mapping[bytes, str]) -> bool:
+        """Whether the file may have something of what went that no row has; of much, it is not worth searching for."""
+        with self._read(None) as conn:
+            known = self._words.holders(conn, sorted({*went.values()}))
+        sought = [sample for sample, word in went.items() if word not in known]
+        if len(sought) > MOST_SOUGHT:
+            return True
+        found = _found(self.path, sought) if sought else set()
+        with self._read(None) as conn:
+            return any(not fetch(conn, _HAS, {"sample": sample})[0][0] for sample in sorted(found))
 
     def _empty_log(self, seconds: float) -> bool:
         """Carry the whole log over into the file; whether nobody who reads from it held that up."""
@@ -568,7 +640,7 @@ class SqliteStore(SqlStore):
         conn.execute(_EPOCH, {"epoch": self._sources.new_id()})
 
     def _after_fork(self) -> None:
-        self._syncing = threading.Lock()
+        self._syncing, self._turn = threading.Lock(), threading.RLock()
         _inherited.append(self._engine.pool)
         super()._after_fork()
 
@@ -702,6 +774,31 @@ def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
             raise StoreError("to encrypt, a key is needed; `engram crypt init --mode file` makes one")
         return PLAIN
     return whole_file(cipher.derive(PURPOSE))
+
+
+def _samples(text: str, words: str | None, vectors: str | None) -> Iterator[tuple[bytes, str]]:
+    """Pieces of a memory by which it is recognised: of its text, of its longest words, with these, and of its vectors.
+
+    The index keeps of a word only what differs from the one before it: so its end is looked for.
+    """
+    data = text.encode()
+    if len(data) >= SAMPLE_BYTES:
+        yield from ((data[start : start + SAMPLE_BYTES], "") for start in {0, len(data) - SAMPLE_BYTES})
+    for word in sorted({*(words or "").split()}, key=lambda word: (-len(word), word))[:4]:
+        if len(word) >= SAMPLE_BYTES // 3:
+            yield word.encode()[len(word) // 3 :], word
+    yield from ((bytes.fromhex(piece), "") for piece in (vectors or "").split(",")[:2] if piece)
+
+
+def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
+    """Which of these a file has, wherever in it."""
+    found, before = set[bytes](), b""
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            piece = before + block
+            found |= {sample for sample in samples if sample not in found and sample in piece}
+            before = block[-SAMPLE_BYTES - MAX_TERM :]
+    return found
 
 
 def _inspect(path: Path, driver: Driver = PLAIN) -> bool:

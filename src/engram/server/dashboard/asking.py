@@ -33,9 +33,11 @@ SEE_OTHER = 303
 KEPT = 20.0
 """What took a second to find out is shown for so many seconds before it is found out again."""
 MOST_KEPT = 500
+NOTHING = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+"""The hash of an empty text: plotly puts an empty style into the page, and fills it by script."""
 SAFE = {
     "Content-Security-Policy": (
-        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        f"default-src 'self'; script-src 'self'; style-src 'self' {NOTHING}; img-src 'self' data:; connect-src 'self'; "
         "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
@@ -131,7 +133,7 @@ class Asking:
     @property
     def agent(self) -> AgentHandle:
         """The agent that is looked at: the one that is named, or the first. Raises `NotFound`."""
-        name = self.text("agent") or next(iter(self.names), "")
+        name = self.exact("agent") or next(iter(self.names), "")
         if name not in self.names or name.startswith(RESERVED):
             raise missing()
         return self.brain.agent(name)
@@ -146,10 +148,13 @@ class Asking:
         if not self.session.key.may(right):
             raise NotAllowed(f"your key has no right to {right}; sign in with one that has")
 
-    def text(self, name: str) -> str:
+    def exact(self, name: str) -> str:
         """A parameter, or what was posted under this name; empty if it is not there."""
-        value = self.form.get(name) if self.form else self.request.query_params.get(name)
-        return (value or "").strip()
+        return (self.form.get(name) if self.form else self.request.query_params.get(name)) or ""
+
+    def text(self, name: str) -> str:
+        """The same as somebody types it: spaces around it mean nothing."""
+        return self.exact(name).strip()
 
     def number(self, name: str, usual: float, least: float, most: float) -> float:
         """A number within limits; the usual one if it is not given. Raises `InvalidInput`."""
@@ -172,14 +177,14 @@ class Asking:
 
     def link(self, page: str, **parameters: object) -> str:
         """Where a page is, for the agent that is looked at unless another is given."""
-        usual = {"agent": self.text("agent") or (self.names[0] if self.names else "")}
+        usual = {"agent": self.exact("agent") or (self.names[0] if self.names else "")}
         given = {name: value for name, value in (usual | parameters).items() if value not in (None, "", ())}
         query = urlencode({name: _plain(value) for name, value in given.items()}, doseq=True)
         return f"{HOME}/{page}" + (f"?{query}" if query else "")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page, rendered."""
-        agent = self.text("agent") or (self.names[0] if self.names else "")
+        agent = self.exact("agent") or (self.names[0] if self.names else "")
         told = {
             "agent": agent if agent in self.names else "",
             "agents": self.names[:MOST_KEPT],

@@ -74,7 +74,7 @@ def _place(first: datetime, at: datetime, last: datetime) -> int:
 
 def memory(asking: Asking) -> Response:
     """One memory, and all that is known about it."""
-    told = found(queries.memory(asking, asking.text("id")), "memory")
+    told = found(queries.memory(asking, asking.exact("id")), "memory")
     content = {name: value for name, value in told.memory.content.model_dump(mode="json").items() if name != "kind"}
     said = {name: value for name, value in content.items() if value not in (None, "", [], False)}
     extra = json.dumps(dict(told.memory.metadata), indent=2, ensure_ascii=False) if told.memory.metadata else ""
@@ -103,7 +103,7 @@ def debugger(asking: Asking) -> Response:
 
 def decisions(asking: Asking) -> Response:
     """What was tried, how often it went well, and the episodes behind that."""
-    agent, action, context = asking.agent, asking.text("action"), asking.text("context")
+    agent, action, context = asking.agent, asking.exact("action"), asking.text("context")
     rates, past = queries.rates(agent), queries.history(asking)
     synthesis = asking.board.kept.get(("synthesis", agent.name), agent.learning.synthesis)
     suggestion = queries.suggested(asking, context) if context else None
@@ -144,7 +144,7 @@ def failures(asking: Asking) -> Response:
 
 def failure(asking: Asking) -> Response:
     """One failure: when it happened, what solved it, what prevents it, and whether that helps."""
-    pattern = found(asking.agent.learning.failure(asking.text("name")), "failure")
+    pattern = found(asking.agent.learning.failure(asking.exact("name")), "failure")
     episodes = list(queries.texts(asking, pattern.episodes).values())
     return asking.page(
         "failure.html",
@@ -206,7 +206,7 @@ def life(asking: Asking) -> Response:
 def grants(asking: Asking) -> Response:
     """What an agent shares, asks for and may use of others."""
     asking.needs("share")
-    agent, id = asking.agent, asking.text("id")
+    agent, id = asking.agent, asking.exact("id")
     listed = agent.grants.list()[::-1]
     return asking.page(
         "grants.html",
@@ -227,7 +227,7 @@ def decide_grant(asking: Asking) -> Response:
         "revoke": asking.agent.grants.revoke,
     }
     deed = found(deeds.get(asking.text("deed")), "decision")
-    id = asking.text("id")
+    id = asking.exact("id")
     deed(id)
     return asking.back("grants", id=id)
 
@@ -273,7 +273,7 @@ def quarantine(asking: Asking) -> Response:
 
 def review(asking: Asking) -> Response:
     """Release something that was set apart, which its own agent may not, or forget it."""
-    apart, id, deed = asking.agent.quarantine, asking.text("id"), asking.text("deed")
+    apart, id, deed = asking.agent.quarantine, asking.exact("id"), asking.text("deed")
     asking.needs("admin" if deed == "release" else "write")
     apart.get(id)
     if deed == "release":

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
-from fastapi import Header, Path, Query
+from anyio.to_thread import run_sync
+from fastapi import Header, Path, Query, Request
 
 from engram.errors import InvalidInput
 from engram.memory.drafting import MAX_LABEL
 from engram.model import Moment
 from engram.server.paging import MOST
 
+T = TypeVar("T")
 Limit = Annotated[int, Query(ge=1, le=MOST, description="How many, at most.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="The `next_cursor` of the page before.")]
 Since = Annotated[Moment | None, Query(description="Only what happened from then on.")]
@@ -25,6 +28,11 @@ Key = Annotated[
         description="Makes it safe to send the same again: it is carried out once. Another request needs another one.",
     ),
 ]
+
+
+async def slowly(request: Request, call: Callable[[], T]) -> T:
+    """Do what takes long in one of the threads that are there for it, so that nobody else has to wait for one."""
+    return await run_sync(call, limiter=request.app.state.slow)
 
 
 def one_key(header: str | None, own: str | None) -> str | None:

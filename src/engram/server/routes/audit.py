@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from engram import audit
 from engram.memory.drafting import MAX_LABEL
@@ -13,7 +13,7 @@ from engram.model.access import EVERYONE
 from engram.model.wire import AuditVerification, Page
 from engram.server import paging
 from engram.server.auth import Brain, Keeps, Named, Watches, chosen
-from engram.server.routes.asking import Cursor, Limit, Since
+from engram.server.routes.asking import Cursor, Limit, Since, slowly
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
@@ -45,6 +45,7 @@ def list_audit(
 
 
 @router.get("/verification")
-def verify_audit(brain: Brain, key: Keeps) -> AuditVerification:
+async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
     """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    return AuditVerification(**audit.verify(audit.audited(brain.store)).model_dump())
+    found = await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
+    return AuditVerification(**found.model_dump())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any, Literal
@@ -20,6 +21,7 @@ from engram.model.transfer import ImportReport
 from engram.model.wire import MOST_NAMED, Merge
 from engram.server.auth import Brain, Sharer, Writer
 from engram.server.limits import Limits
+from engram.server.routes.asking import slowly
 from engram.transfer import Knowledge
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
@@ -41,7 +43,8 @@ Tagged = Annotated[list[str] | None, Query(max_length=MOST_NAMED, description="O
 
 
 @router.get("", response_class=StreamingResponse, responses=_OUT)
-def export_knowledge(
+async def export_knowledge(
+    request: Request,
     brain: Brain,
     agent: Sharer,
     domain: Some = None,
@@ -52,13 +55,18 @@ def export_knowledge(
 
     What others lent goes along only if they allow to share it on.
     """
-    with TemporaryDirectory(prefix="engram-") as folder:
-        path = Path(folder) / f"knowledge.{form}"
-        Knowledge(brain, agent).export(path, domains=domain or (), tags=tag or (), form=form)
-        file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when this function has returned
-        with path.open("rb") as written:
-            shutil.copyfileobj(written, file, CHUNK)
-    file.seek(0)
+
+    def written() -> IO[bytes]:
+        with TemporaryDirectory(prefix="engram-") as folder:
+            path = Path(folder) / f"knowledge.{form}"
+            Knowledge(brain, agent).export(path, domains=domain or (), tags=tag or (), form=form)
+            file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when it is sent
+            with path.open("rb") as copied:
+                shutil.copyfileobj(copied, file, CHUNK)
+        file.seek(0)
+        return file
+
+    file = await slowly(request, written)
     named = {"Content-Disposition": f'attachment; filename="knowledge.{form}"'}
     return StreamingResponse(_parts(file), media_type=MEDIA[form], headers=named)
 
@@ -89,15 +97,14 @@ async def import_knowledge(
         path = Path(folder) / ("upload.md" if format == "markdown" else "upload")
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
-        return await run_in_threadpool(_take_in, Knowledge(brain, agent), path, format, dry_run, request)
-
-
-def _take_in(knowledge: Knowledge, path: Path, format: str | None, dry_run: bool, request: Request) -> ImportReport:
-    try:
-        return knowledge.take_in(path, format=format, dry_run=dry_run, trusted=request.app.state.trusted)
-    except InvalidInput as error:
-        said = str(error).replace(str(path), "the file").replace(path.name, "the file")
-        raise InvalidInput(said) from None
+        take_in = partial(
+            Knowledge(brain, agent).take_in, path, format=format, dry_run=dry_run, trusted=request.app.state.trusted
+        )
+        try:
+            return await slowly(request, take_in)
+        except InvalidInput as error:
+            said = str(error).replace(str(path), "the file").replace(path.name, "the file")
+            raise InvalidInput(said) from None
 
 
 async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
@@ -124,8 +131,6 @@ async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
 
 
 @router.post("/merge")
-def merge_knowledge(brain: Brain, agent: Sharer, merge: Merge) -> ImportReport:
+async def merge_knowledge(request: Request, brain: Brain, agent: Sharer, merge: Merge) -> ImportReport:
     """Take in what another agent shares to learn from, to keep as long as its grant stands."""
-    return Knowledge(brain, agent).merge(
-        merge.from_agent, domains=merge.domains, tags=merge.tags, dry_run=merge.dry_run
-    )
+    return await slowly(request, partial(Knowledge(brain, agent).merge, **merge.model_dump()))

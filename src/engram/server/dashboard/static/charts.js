@@ -18,9 +18,7 @@ function series(chart) {
     const found = [];
     if (line.low.length) found.push(...band(chart, line, colour));
     const area = chart.kind === "area" && at === 0;
-    if (chart.kind === "area" && at > 0) {
-      return [{ type: "bar", name: line.name, x: chart.x, y: line.y, marker: { color: colour } }];
-    }
+    if (chart.kind === "area" && at > 0) return []; // that is in the table
     found.push({
       type: "scatter",
       mode: chart.x.length < 40 ? "lines+markers" : "lines",
@@ -82,22 +80,24 @@ function layout(chart) {
   const share = { tickformat: ".0%", range: [0, 1.02] };
   const lines = { gridcolor: style("--line"), zerolinecolor: style("--line"), linecolor: style("--line"), fixedrange: true };
   const across = chart.kind === "interval";
+  const several = chart.lines.length > 1 && chart.kind !== "area";
+  const few = !chart.share && Math.max(...chart.lines[0].y) <= 5 ? { dtick: 1 } : {};
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: style("--font"), size: 12, color: style("--dim") },
-    margin: { l: across ? 10 : 48, r: 12, t: 8, b: 36 },
+    margin: { l: across ? 10 : 48, r: 12, t: 8, b: several ? 60 : 32 },
     height: across ? Math.max(160, 60 + 30 * chart.x.length) : 240,
-    showlegend: chart.lines.length > 1,
-    legend: { orientation: "h", y: 1.15, x: 0 },
+    showlegend: several,
+    legend: { orientation: "h", y: -0.16, x: 0, yanchor: "top" },
     hovermode: across ? "closest" : "x unified",
     hoverlabel: { bgcolor: style("--card"), font: { color: style("--text") }, bordercolor: style("--line") },
-    xaxis: { ...lines, ...(across ? share : { type: chart.x.length > 12 ? "date" : "category" }) },
+    xaxis: { ...lines, ...(across ? share : { type: chart.x.length > 6 ? "date" : "category" }) },
     yaxis: across
       ? { ...lines, automargin: true, range: [chart.x.length - 0.5, -0.5], tickvals: chart.x.map((_, at) => at), ticktext: chart.x }
-       : { ...lines, rangemode: "tozero", ...(chart.share ? share : {}) },
+       : { ...lines, rangemode: "tozero", ...few, ...(chart.share ? share : {}) },
     scattermode: across ? "group" : "overlay",
-    bargap: chart.x.length > 12 ? 0.2 : 0.6,
+    bargap: chart.x.length > 6 ? 0.2 : 0.6,
   };
 }
 
