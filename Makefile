@@ -5,7 +5,7 @@ MODELS := .venv/share/engram/models
 PYTEST := $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench nightly lock clean
+.PHONY: help demo test check bench nightly soak proto lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -48,10 +48,27 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/embedding.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/working.py
+	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/encryption.py
+	$(BIN)/python benchmarks/hooks.py
+	$(BIN)/python benchmarks/memories.py
+	$(BIN)/python benchmarks/server.py
+	$(BIN)/engram bench transfer
 	$(BIN)/engram bench latency --sizes 10000,100000
 
 nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
 	ENGRAM_LONG=1 $(PYTEST) -m slow
+
+soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no error, no growth
+	$(BIN)/python benchmarks/soak.py
+
+.venv/proto/installed: .venv/installed
+	$(PYTHON) -m venv .venv/proto
+	.venv/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.71.2
+	@touch $@
+
+proto: .venv/proto/installed  ## make the gRPC code from its .proto files again
+	.venv/proto/bin/python src/engram/rpc/generate.py
 
 lock: .venv/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

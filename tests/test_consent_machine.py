@@ -289,6 +289,7 @@ def run(url: str, wipe: Callable[[], None], examples: int, steps: int, *, cli: b
     )
 
 
+@pytest.mark.slow
 def test_an_agent_sees_exactly_what_it_may_in_sqlite(tmp_path: Path) -> None:
     def wipe() -> None:
         for file in tmp_path.glob("team.db*"):
@@ -301,6 +302,7 @@ def test_an_agent_sees_exactly_what_it_may_in_memory() -> None:
     run(":memory:", lambda: None, *((250, 50) if LONG else (15, 40)), cli=False)
 
 
+@pytest.mark.slow
 def test_an_agent_sees_exactly_what_it_may_in_postgresql(postgres_url: str) -> None:
     import psycopg
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,6 +19,7 @@ import pytest
 
 from dashboard_seed import EVIL, fill, fill_with_evil
 from engram.ids import Sources
+from engram.ports import Scope
 from engram.server import dashboard
 from engram.server.dashboard import charts, queries
 from engram.server.dashboard.asking import Kept
@@ -53,6 +55,7 @@ PAGES = [
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("dashboard") / "team.db") as opened:
         fill(opened.brain)
+        opened.served.api.state.dashboard.kept.patience = 30
         yield opened
 
 
@@ -212,7 +215,7 @@ def test_every_page_is_shown_with_its_headers_and_no_script_within(admin: httpx.
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
     assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["referrer-policy"] == "same-origin"
     assert not re.search(r"<script(?![^>]* src=)", answer.text)
     assert not re.search(r"\s(style|on\w+)=", re.sub(r'"[^"]*"', '""', answer.text))
     for address in re.findall(r'(?:src|href|action)="([^"]*)"', answer.text):
@@ -543,9 +546,25 @@ def test_what_took_long_is_kept_long() -> None:
     assert kept.get("a", find) == 2
 
 
+def test_nobody_waits_for_what_takes_long() -> None:
+    kept, go_on = Kept(patience=0.01), threading.Event()
+
+    def find() -> str:
+        go_on.wait(10)
+        return "found"
+
+    assert kept.soon(("a", find), ("b", find)) == [None, None]
+    assert kept.soon(("a", find)) == [None]
+    go_on.set()
+    kept.patience = 10
+    assert kept.soon(("a", find), ("b", find)) == ["found", "found"]
+    with pytest.raises(ValueError, match="no"):
+        kept.soon(("c", lambda: int("no")))
+
+
 def test_growth_is_counted_once_and_goes_on(home: House) -> None:
     board, agent = home.served.api.state.dashboard, home.brain.agent("grower")
-    scope = queries.Scope("grower")
+    scope = Scope("grower")
     first = agent.remember("one")
     agent.remember("two")
     days, more = queries.grown(board, scope)

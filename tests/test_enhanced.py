@@ -194,9 +194,47 @@ def test_a_tool_call_may_give_anything(memory: EnhancedAgentMemory, result: obje
     assert (call.ok, call.error) == (False, "boom")
 
 
-def test_the_history_of_tool_calls_cannot_be_changed_without_notice(memory: EnhancedAgentMemory) -> None:
-    assert memory.tool_call_history == ()
-    assert not hasattr(memory.tool_call_history, "append")
+def test_what_is_appended_to_the_history_of_tool_calls_is_remembered(memory: EnhancedAgentMemory) -> None:
+    history = memory.tool_call_history
+    assert history == ()
+    history.append({"name": "search", "args": {"query": "logs"}, "output": "3 lines", "ok": True})
+    history.append("ping")
+    memory.tool_call_history.append(history[0])
+    assert [(call.tool, call.arguments, call.result, call.ok) for call in memory.tool_call_history] == [
+        ("search", {"query": "logs"}, "3 lines", True),
+        ("ping", None, "", None),
+        ("search", {"query": "logs"}, "3 lines", True),
+    ]
+    assert len(history) == 2
+    assert history[-1].tool == "ping"
+    assert not hasattr(history, "clear"), "nothing goes without being forgotten"
+    with pytest.raises(InvalidInput, match="name of its tool"):
+        history.append({"output": "?"})
+
+
+def test_the_turns_are_at_hand_as_the_seed_has_them(memory: EnhancedAgentMemory) -> None:
+    assert memory.working.data == {}
+    memory.add_message("user", "hello")
+    memory.add_message("assistant", "good day")
+    assert memory.working.data == {"msg_0": "user: hello", "msg_1": "assistant: good day"}
+    memory.working.hand_over(1)
+    assert memory.working.data == {"msg_1": "assistant: good day"}
+    assert len(memory.working.data) == 1
+
+
+def test_what_was_said_before_a_restart_is_in_the_summary(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with EnhancedAgentMemory(persistent=path, durable=False) as memory:
+        memory.add_message("user", "The invoice of March is missing in the archive.")
+    with EnhancedAgentMemory(persistent=path, durable=False) as memory:
+        assert "invoice of March" in memory.create_summary()
+        assert "invoice of March" in memory.working.summary()
+        memory.add_message("user", "The cache is flushed nightly by cron.")
+    with EnhancedAgentMemory(persistent=path, durable=False) as memory:
+        assert "invoice of March" in memory.create_summary()
+        assert "cache is flushed" in memory.create_summary()
+        newest, oldest = memory.agent.list(kinds="reflection")
+        assert oldest.id in newest.provenance.sources, "each summary names the one before it"
 
 
 def test_secrets_are_taken_out_everywhere(memory: EnhancedAgentMemory) -> None:
@@ -220,7 +258,14 @@ def test_closing_twice_is_harmless_and_using_it_afterwards_is_an_error(memory: E
         memory.add_message("user", "too late")
 
 
-@pytest.mark.parametrize("wrong", [{"prune_every": 0}, {"keep": -1}, {"working": "http://x"}, {"capacity_tokens": 0}])
+def test_nothing_is_kept_unless_it_is_to_be() -> None:
+    with EnhancedAgentMemory(persistent=None) as memory:
+        assert memory.add_experience("gone with the process")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"persistent": 1}, {"prune_every": 0}, {"keep": -1}, {"working": "http://x"}, {"capacity_tokens": 0}]
+)
 def test_a_choice_that_cannot_be_meant_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         EnhancedAgentMemory(**wrong)  # type: ignore[arg-type]

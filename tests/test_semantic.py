@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.engine import AgentHandle
-from engram.errors import InvalidInput
+from engram.errors import InvalidInput, NotFound
 from engram.ids import Sources
 from engram.knowledge import timeline
 from engram.knowledge.predicates import FUNCTIONAL, canonical, sentence
@@ -375,3 +375,41 @@ def test_settled_facts_of_one_value_overlap_only_where_they_began_together(data:
     for pair in timeline.contradictions(facts, functional):
         assert pair.facts[0].valid_from == pair.facts[1].valid_from
     assert timeline.settled(timeline.settled(facts, functional), functional) == timeline.settled(facts, functional)
+
+
+def test_what_a_wrong_fact_had_ended_holds_again_when_it_is_retracted(
+    alice: AgentHandle, known: SemanticMemory
+) -> None:
+    known.learn("Bob", "lives in", "Paris", valid_from="2024-01-01")
+    wrong = known.learn("Bob", "lives in", "Rome", valid_from="2026-01-01").fact
+    assert wrong is not None
+    (again,) = known.retract(wrong.id)
+    assert (again.object, again.valid_until) == ("Paris", None)
+    now = known.ask("Bob", "lives in")
+    assert now is not None
+    assert now.object == "Paris"
+    assert alice.get(wrong.id) is None
+    assert [hit.memory.text for hit in alice.recall("where does Bob live?")] == [again.text]
+    known.learn("Bob", "lives in", "Oslo", valid_from="2026-02-01")
+    assert [fact.valid_until is None for fact in known.history("Bob")] == [False, True], "it can be ended again"
+
+
+def test_a_retracted_fact_gives_back_only_what_it_took(known: SemanticMemory) -> None:
+    known.learn("Bob", "lives in", "Bonn", valid_from="2023-01-01", valid_until="2024-01-01")
+    paris = known.learn("Bob", "lives in", "Paris", valid_from="2024-01-01").fact
+    known.learn("Bob", "lives in", "Rome", valid_from="2026-01-01")
+    assert paris is not None
+    assert known.retract(paris.id) == [], "it was told when Bonn ended"
+    assert [fact.valid_until for fact in known.history("Bob")] == [datetime(2024, 1, 1, tzinfo=UTC), None]
+
+
+def test_a_retracted_fact_in_the_middle_leaves_no_gap_and_no_overlap(known: SemanticMemory) -> None:
+    known.learn("Bob", "lives in", "Bonn", valid_from="2023-01-01")
+    paris = known.learn("Bob", "lives in", "Paris", valid_from="2024-01-01").fact
+    rome = known.learn("Bob", "lives in", "Rome", valid_from="2026-01-01").fact
+    assert paris is not None
+    assert rome is not None
+    (again,) = known.retract(paris.id)
+    assert (again.object, again.valid_until) == ("Bonn", rome.valid_from)
+    with pytest.raises(NotFound):
+        known.retract(paris.id)

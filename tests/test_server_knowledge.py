@@ -260,6 +260,33 @@ def test_the_trail_is_shown_page_by_page(home: House) -> None:
         assert newest["next_cursor"] is None
 
 
+# Retention ---------------------------------------------------------------------------------------------
+
+
+def test_policies_and_holds_say_what_goes_and_what_stays(home: House, alice: Client) -> None:
+    kept = alice.remember("The contract with Acme", tags=["scratch", "legal"]).id
+    gone = alice.remember("A note on a napkin", tags=["scratch"]).id
+    with home.http(home.key("*", rights=("admin",))) as keeper:
+        policy = {"name": "scratch", "action": "forget", "tags": ["scratch"], "agent": "alice"}
+        assert keeper.post("/v1/retention/policies", json=policy).json()["name"] == "scratch"
+        assert keeper.post("/v1/retention/policies", json={"name": "x", "action": "forget"}).status_code == 422
+        held = keeper.post("/v1/retention/holds", json={"reason": "a case", "tags": ["legal"]})
+        assert held.status_code == 201
+        assert len(keeper.get("/v1/retention/policies").json()["items"]) == 1
+        tried = keeper.post("/v1/retention/runs", json={"dry_run": True}).json()
+        assert [row["memories"] for row in tried["gone"]] == [1]
+        with pytest.raises(NotAllowed):
+            alice.forget(kept or "")
+        assert [row["memories"] for row in keeper.post("/v1/retention/runs", json={}).json()["gone"]] == [1]
+        assert [memory.id for memory in alice.list()] == [kept]
+        assert alice.get(gone or "") is None
+        id = held.json()["id"]
+        assert keeper.post(f"/v1/retention/holds/{id}/release").json()["released_at"]
+        assert keeper.get("/v1/retention/holds").json()["items"] == []
+        assert keeper.delete("/v1/retention/policies/scratch").status_code == 200
+        assert keeper.delete("/v1/retention/policies/scratch").status_code == 404
+
+
 # Besides -----------------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,24 @@ a couple of days ago             | 2026-11-15       | 2026-11-17
 two or three days ago            | 2026-11-15       | 2026-11-17
 a few weeks ago                  | 2026-10-11       | 2026-11-08
 a week ago                       | 2026-11-08       | 2026-11-15
+half an hour ago                 | 2026-11-18 14:52:30 | 2026-11-18 15:07:30
+a fortnight ago                  | 2026-11-01       | 2026-11-08
+at 3:47pm                        | 2026-11-17 15:47 | 2026-11-17 15:48
+at 3pm                           | 2026-11-18 15:00 | 2026-11-18 16:00
+at noon                          | 2026-11-18 12:00 | 2026-11-18 13:00
+yesterday at 15:47               | 2026-11-17 15:47 | 2026-11-17 15:48
+at 3 p.m. yesterday              | 2026-11-17 15:00 | 2026-11-17 16:00
+yesterday between 2pm and 4pm    | 2026-11-17 14:00 | 2026-11-17 16:00
+from 9:00 to 11:30 today         | 2026-11-18 09:00 | 2026-11-18 11:30
+last night at 2am                | 2026-11-18 02:00 | 2026-11-18 03:00
+March 10th at 3:47pm             | 2026-03-10 15:47 | 2026-03-10 15:48
+since 9am                        | 2026-11-18 09:00 | -
+after 2pm on Monday              | 2026-11-16 14:00 | -
+until 3pm yesterday              | -                | 2026-11-17 15:00
+Q1 2026                          | 2026-01-01       | 2026-04-01
+what happened in Q3?             | 2026-07-01       | 2026-10-01       | Q3
+2025-Q2                          | 2025-04-01       | 2025-07-01
+Q4 of last year                  | 2025-10-01       | 2026-01-01
 two weeks ago                    | 2026-11-01       | 2026-11-08
 2-3 weeks ago                    | 2026-10-25       | 2026-11-08
 3 months ago                     | 2026-08-03       | 2026-09-03
@@ -99,7 +117,7 @@ may 5                            | 2026-05-05       | 2026-05-06
 on December 24                   | 2025-12-24       | 2025-12-25       | December 24
 March 5th, 2023                  | 2023-03-05       | 2023-03-06
 Monday, May 8, 2023              | 2023-05-08       | 2023-05-09
-1:56 pm on 8 May, 2023           | 2023-05-08       | 2023-05-09       | 8 May, 2023
+1:56 pm on 8 May, 2023           | 2023-05-08 13:56 | 2023-05-08 13:57
 the 5th of March                 | 2026-03-05       | 2026-03-06
 the first of May                 | 2026-05-01       | 2026-05-02
 February 29                      | 2024-02-29       | 2024-03-01
@@ -184,7 +202,11 @@ room 2022
 in 2000 words
 version 2.0
 2.5 years ago
-half an hour ago
+the ratio is 15:47
+the 10:30 train
+Q1 of the form
+between 4pm and 2pm
+at 13pm
 every Monday
 on Mondays
 the sun rose and I sat

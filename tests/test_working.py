@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 import engram
 from engram.embed.hashing import HashingEmbedder
 from engram.engine import AgentHandle, Engram
+from engram.enhanced import EnhancedAgentMemory
 from engram.enhanced import WorkingMemory as OwnWorkingMemory
 from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt, Unsupported
 from engram.memory.working import WorkingMemory
@@ -520,3 +522,27 @@ def test_what_a_tool_said_is_handed_over_even_if_it_is_set_apart(path: Path) -> 
         assert messages(alice) == ["Read the page, please."]
         assert order in [each.memory.text for each in alice.quarantine.list()]
         assert all(order not in memory.text for memory in alice.list())
+
+
+def test_a_hand_over_that_was_killed_shows_no_turn_twice(redis_url: str, path: Path) -> None:  # noqa: F811
+    with EnhancedAgentMemory(persistent=path, working=redis_url, session="x", durable=False) as memory:
+        for number in range(6):
+            memory.add_message("user", f"message {number} about disks")
+        write, written = memory.working._write, list[int]()
+
+        def dying(index: Any, turns: Any = None) -> None:
+            written.append(1)
+            if len(written) == 2:
+                raise Killed
+            write(index, turns)
+
+        memory.working._write = dying  # type: ignore[method-assign]
+        with pytest.raises(Killed):
+            memory.working.hand_over(2)
+    with EnhancedAgentMemory(persistent=path, working=redis_url, session="x", durable=False) as memory:
+        assert memory.get_recent_messages(20).splitlines() == [f"user: message {n} about disks" for n in range(6)]
+        assert [turn.content for turn in memory.working.messages()] == [
+            "message 4 about disks",
+            "message 5 about disks",
+        ]
+        assert len(memory.agent.list(kinds="message")) == 4

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     )
     from engram.model.life import ActionProposal, ActionResult, Agent, AgentCycle
     from engram.model.success import DecisionTemplate, SuccessPattern, Synthesis
+    from engram.model.workflow import ExecutionResult
+    from engram.model.workspace import Workspace, WorkspaceFile
     from engram.wiring import open
 
 __version__ = "0.1.0"
@@ -100,6 +102,9 @@ _HOMES = {
     "AgentCycle": "engram.model.life",
     "ActionProposal": "engram.model.life",
     "ActionResult": "engram.model.life",
+    "ExecutionResult": "engram.model.workflow",
+    "Workspace": "engram.model.workspace",
+    "WorkspaceFile": "engram.model.workspace",
     "open": "engram.wiring",
 }
 
@@ -120,6 +125,7 @@ __all__ = [
     "EngramError",
     "EnhancedAgentMemory",
     "EpisodicMemory",
+    "ExecutionResult",
     "FailurePattern",
     "ForgetReceipt",
     "Hit",
@@ -150,6 +156,8 @@ __all__ = [
     "TaskResult",
     "Verdict",
     "WorkingMemory",
+    "Workspace",
+    "WorkspaceFile",
     "__version__",
     "open",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from pydantic import JsonValue
 
@@ -29,6 +29,8 @@ TOOL_CALL = "tool-call"
 KEPT = 10
 _MOST = 10_000
 _PAGE = 500
+_SAID = {"name": "tool", "tool_name": "tool", "args": "arguments", "input": "arguments", "output": "result"}
+"""Other names for what is known of a tool call."""
 
 Found = tuple[str, str, float]
 """A key, a text, and how well it fits."""
@@ -121,6 +123,45 @@ class LongTermMemory:
         return self._agent.list(tags=[KEY + key], limit=_MOST)
 
 
+class ToolCalls(Sequence[ToolCall]):
+    """Tool calls in their order. What is appended is remembered; nothing is changed or taken out."""
+
+    def __init__(self, fetch: Callable[[], list[ToolCall]], add: Callable[..., str]) -> None:
+        self._fetch, self._add = fetch, add
+        self._calls = fetch()
+
+    def append(self, call: ToolCall | Mapping[str, Any] | str) -> None:
+        """Remember one more: a call, a mapping with `tool` and what else is known of it, or the name of the tool."""
+        known = {"tool": call} if isinstance(call, str) else call.model_dump() if isinstance(call, ToolCall) else call
+        told = {_SAID.get(name, name): value for name, value in dict(known).items()}
+        tool = told.get("tool")
+        if not isinstance(tool, str) or not tool.strip():
+            raise InvalidInput("a tool call needs the name of its tool; append a mapping such as {'tool': 'search'}")
+        fields = {name: told[name] for name in ("arguments", "result", "ok", "error") if told.get(name) is not None}
+        self._add(tool, **fields)
+        self._calls = self._fetch()
+
+    @overload
+    def __getitem__(self, index: int) -> ToolCall: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ToolCall]: ...
+
+    def __getitem__(self, index: int | slice) -> ToolCall | list[ToolCall]:
+        return self._calls[index]
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._calls == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._calls)
+
+
 class EnhancedAgentMemory:
     """Working memory, long-term memory and semantic search behind one object (seed 002).
 
@@ -132,7 +173,7 @@ class EnhancedAgentMemory:
 
     def __init__(
         self,
-        persistent: bool | str | Path = False,
+        persistent: bool | str | Path | None = False,
         vector: bool = True,
         *,
         agent: str = "agent",
@@ -149,7 +190,9 @@ class EnhancedAgentMemory:
         self._keep, self._steps = arguments.count("keep", keep, _MOST, least=0), 0
         if not vector:
             settings["embedder"] = "hashing"
-        where = ":memory:" if persistent is False else None if persistent is True else persistent
+        if isinstance(persistent, int) and not isinstance(persistent, bool):
+            raise InvalidInput(f"persistent is yes, no, a path or the URL of a store, not {persistent!r}")
+        where = None if persistent is True else persistent or ":memory:"
         sources = sources or Sources()
         with ExitStack() as stack:
             self._brain = stack.enter_context(wiring.open(where, sources=sources, working=working, **settings))
@@ -182,6 +225,8 @@ class EnhancedAgentMemory:
         held = self.working.messages(n)
         missing = min(n - len(held), _MOST)
         left = self.agent.list(kinds=MemoryType.MESSAGE, session=self.working.session, limit=missing) if missing else []
+        told = {(turn.at, turn.role, turn.content) for turn in held}  # some may just be leaving
+        left = [memory for memory in left if (memory.happened_at, memory.role, memory.text) not in told]
         older = [f"{memory.role}: {memory.text}" for memory in reversed(left) if memory.role]
         return "\n".join([*older, *map(str, held)])
 
@@ -219,10 +264,9 @@ class EnhancedAgentMemory:
         )
 
     @property
-    def tool_call_history(self) -> tuple[ToolCall, ...]:
-        """The tool calls of this session, oldest first, up to the last 10,000."""
-        found = self.agent.list(kinds=MemoryType.RESULT, tags=[TOOL_CALL], session=self.working.session, limit=_MOST)
-        return tuple(tool_call(memory) for memory in reversed(found))
+    def tool_call_history(self) -> ToolCalls:
+        """The tool calls of this session, oldest first, up to the last 10,000; `append` remembers one more."""
+        return ToolCalls(self._tool_calls, self.add_tool_call)
 
     def forget(self, key: str) -> bool:
         """Remove a memory and all that belongs to it; whether there was one."""
@@ -239,6 +283,10 @@ class EnhancedAgentMemory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _tool_calls(self) -> list[ToolCall]:
+        found = self.agent.list(kinds=MemoryType.RESULT, tags=[TOOL_CALL], session=self.working.session, limit=_MOST)
+        return [tool_call(memory) for memory in reversed(found)]
 
     def _step(self) -> None:
         self._steps += 1

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from engram import arguments
 from engram.engine import AgentHandle, Engram
@@ -25,7 +25,7 @@ from engram.knowledge.signing import PrivateKey, PublicKey
 from engram.knowledge.untrusted import LIMITS, opened
 from engram.learn import happened
 from engram.memory.drafting import merge_key, prepare
-from engram.model import Draft, Memory, Origin
+from engram.model import Draft, Memory, Origin, explain
 from engram.model.bundle import (
     Carried,
     CarriedEvent,
@@ -105,14 +105,17 @@ class Knowledge:
         chosen, wanted = tuple(map(self._brain.clean, domains)), tuple(map(self._brain.clean, tags))
         subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
         counted: Counter[str] = Counter()
-        source = Source(
-            agent=self._agent.name,
-            installation=installation(self._brain),
-            made_at=self._brain.sources.now(),
-            domain=chosen[0] if len(chosen) == 1 else None,
-            tags=(*chosen[1:], *wanted) if len(chosen) != 1 else wanted,
-            program="engram",
-        )
+        try:
+            source = Source(
+                agent=self._agent.name,
+                installation=installation(self._brain),
+                made_at=self._brain.sources.now(),
+                domain=chosen[0] if len(chosen) == 1 else None,
+                tags=wanted if len(chosen) == 1 else (*chosen, *wanted),
+                program="engram",
+            )
+        except ValidationError as error:
+            raise InvalidInput(explain(error)) from None
         own = self._brain.sharing.about(self._scope, subject)
         lenders = [
             lender

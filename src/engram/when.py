@@ -35,7 +35,8 @@ class _Reading:
     at: int
     to: int
     means: Callable[[datetime], _Span | None]
-    floats: str | None  # "week" or "year": it comes round that often, and the words do not say which one
+    floats: str | None  # "day", "week" or "year": it comes round that often, and the words do not say which one
+    instant: bool = False  # a time of the clock: before, after, since and until it all mean when it begins
 
 
 def intervals(text: str, now: datetime) -> list[Interval]:
@@ -45,15 +46,22 @@ def intervals(text: str, now: datetime) -> list[Interval]:
     """
     text = text[:MAX_TEXT]
     whole = [
-        _Reading(m.start(), m.end(), partial(read, m), None if _got(m, "which") or _got(m, "year") else every)
+        _Reading(
+            m.start(), m.end(), partial(read, m), None if _got(m, "which") or _got(m, "year") else every, every == "day"
+        )
         for pattern, read, every in _RULES
         for m in pattern.finditer(text)
     ]
     parts = [
-        _Reading(m.start(), reading.to, partial(_cut, cut, m, reading), reading.floats)
+        _Reading(m.start(), reading.to, partial(_cut, cut, m, reading), reading.floats, cut is _at)
         for reading in whole
         for pattern, cut in _PARTS
         if (m := _before(text, reading.at, pattern))
+    ]
+    parts += [
+        _Reading(reading.at, m.end(), partial(_cut, _at, m, reading), reading.floats, True)
+        for reading in whole
+        if not reading.instant and (m := _CLOCK_AFTER.match(text, reading.to))
     ]
     kept: list[_Reading] = []
     for reading in sorted([*whole, *parts], key=lambda r: (r.at - r.to, r.at)):
@@ -97,6 +105,7 @@ def _related(text: str, readings: list[_Reading], now: datetime) -> list[Interva
         m = _before(text, reading.at, _RELATION, free=found[-1].span[1] if found else 0)
         how = " ".join(m["how"].lower().split()) if m else "from"
         at, to, (start, end) = m.start() if m else reading.at, reading.to, _meant(reading, now) or (now, now)
+        end = start if reading.instant and how not in ("from", "between") else end
         sides = {"since": (start, None), "after": (end, None), "before": (None, start), "prior to": (None, start)}
         first, last = sides.get(how, (None, end))
         if how in ("from", "between"):
@@ -217,6 +226,13 @@ _NUMBERS = """one two three four five six seven eight nine ten eleven twelve thi
     seventeen eighteen nineteen twenty""".split()
 _VAGUE = {"a": (1, 1), "an": (1, 1), "couple": (2, 3), "few": (2, 5), "several": (3, 7), "dozen": (12, 12)}
 _COUNTS = {word: (n, n) for n, word in enumerate(_NUMBERS, 1)} | _VAGUE  # the least and the most
+_NAMED_HOURS = {"noon": 12, "midday": 12, "midnight": 0}
+_ABOUT = {
+    "a quarter of an hour": ("minute", -15),
+    "half an hour": ("minute", -30),
+    "an hour and a half": ("minute", -90),
+    "a fortnight": ("week", -2),
+}
 _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1}
 _THIRDS = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _WHICH = {"last": -1, "previous": -1, "past": -1, "this": 0, "current": 0, "the": 0, "next": 1, "coming": 1}
@@ -239,6 +255,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 _LED = _words(rf"\b(?:(?:{_LEAD})(?: |-)|(?:between|from) (?:\w+ ){{1,2}}(?:and|to|through|until) )$")
 _LED_NAME = _words(rf"\b(?:{_LEAD}|on|at|for|over|and|to|through)(?: the)?(?: |-)$")
 _LED_SEASON = _words(r"\b(?:in|during|over|since|until|early|mid|late)(?: the)?(?: |-)$")
+_LED_CLOCK = _words(r"\b(?:at|around|about|since|until|till|by|before|after)(?: the)? $")
 _EVERY = _words(r"\b(?:every|each|any) $")
 _RELATION = _words(r"\b(?P<how>since|after|until|till|up to|by|before|prior to|between|from)(?: around)?(?: the)? $")
 _TO = _words(r" ?[-–] ?| (?:up )?(?:to|through|thru|until|till)(?: the)? ")
@@ -377,6 +394,61 @@ def _holiday(day: Callable[[int], date], m: _Match, now: datetime) -> _Span | No
     return _yearly(m, now, lambda year: _day(day(year), now)) if clear else None
 
 
+def _clock(words: str) -> tuple[timedelta, timedelta]:
+    """How long after midnight a time of the clock is, and how exactly that is said. Raises `ValueError`."""
+    word = words.lower().replace(".", "").strip()
+    if word in _NAMED_HOURS:
+        return timedelta(hours=_NAMED_HOURS[word]), timedelta(hours=1)
+    hour, _, minute = word.rstrip("apm ").partition(":")
+    number, late = int(hour), word.endswith("pm")
+    if word.endswith("m"):
+        if not 1 <= number <= 12:
+            raise ValueError(f"{words} is no time")
+        number = number % 12 + 12 * late
+    exact = timedelta(minutes=1) if minute else timedelta(hours=1)
+    return timedelta(hours=number, minutes=int(minute or 0)), exact
+
+
+def _at(m: _Match, whole: _Span) -> _Span | None:
+    """A time of the clock, or from one to another, on a day, or in a part of it, such as a night, that has it."""
+    if whole[1] - whole[0] > timedelta(1, hours=1):
+        return None
+    midnight = _day(whole[0], whole[0])[0]
+    start, exact = _clock(m["clock"])
+    end = _clock(m["until"])[0] if m["until"] else start + exact
+    if end <= start:
+        return None
+    if midnight + start < whole[0] and midnight + start + timedelta(1) < whole[1]:
+        midnight += timedelta(1)
+    return midnight + start, midnight + end
+
+
+def _alone(m: _Match, now: datetime) -> _Span | None:
+    """A time of the clock without a day: the latest that has begun."""
+    plain = not re.search(r"[ap]\.?m", m["clock"], re.IGNORECASE)
+    if plain and not m["until"] and m.start() == m.start("clock") and not _after(m, _LED_CLOCK):
+        return None
+    return _occurrence(lambda n: _at(m, _day(now + timedelta(n), now)) or (now, now), 0, None, now)
+
+
+def _quarter(m: _Match, now: datetime) -> _Span | None:
+    """A quarter of a year; "Q1" alone may be a question."""
+    word = m["quarter"].lower()
+    number = int(word) if word.isdecimal() else _ORDINALS[word]
+    clear = m["year"] or _got(m, "which") or _after(m, _LED_NAME)
+
+    def make(year: int) -> _Span:
+        first = _day(date(year, 3 * number - 2, 1), now)[0]
+        return first, _step(first, "quarter", 1)
+
+    return _yearly(m, now, make) if clear else None
+
+
+def _some_time_ago(m: _Match, now: datetime) -> _Span:
+    word = " ".join(m["ago"].lower().split())
+    return _around(now, *_ABOUT[word])
+
+
 def _third(m: _Match, whole: _Span) -> _Span | None:
     """The beginning, middle or end: a third, of months in a year and else of days."""
     start, days, n = whole[0], (whole[1] - whole[0]).days, _THIRDS[m["edge"].lower()]
@@ -430,11 +502,21 @@ _ON = f"(?:(?:(?:last|this|next) )?{_D},? )?(?:the )?"
 _C = "(?P<unit>weekend|week|month|quarter|year)"
 _OTHERS = r"[.,:/]\d|%| (?:words|tokens|items|users|people|rows|lines|files|steps|times|ms)\b"
 
+_T = r"\d{1,2}(?::[0-5]\d)? ?[ap]\.?m\b\.?|(?:[01]?\d|2[0-3]):[0-5]\d(?!:?\d)|noon\b|midday\b|midnight\b"
+_RANGE = rf"(?:(?: ?[-–] ?| and | to | until | till )(?P<until>{_T}))?"
+_CLOCKS = rf"(?:(?:at|around|about|from|between) )?(?P<clock>{_T}){_RANGE}"
+_CLOCK_AFTER = _words(rf"(?:,| on)? {_CLOCKS}")
+
 _READERS: list[tuple[str, _Reader, str | None]] = [
     (f"(?:the )?(?P<day>day before yesterday|yesterday|today|tomorrow|day after tomorrow)(?:,? {_P})?", _near, None),
     (f"(?P<day>last|this) {_P}", _near, None),
     ("to(?P<part>night)", _near, None),
     (rf"(?<!half\s)(?P<low>{_N})(?:(?: ?[-–] ?| or | to )(?P<high>{_N}))? {_U} (?P<way>ago|from now)", _ago, None),
+    (rf"(?P<ago>{'|'.join(_ABOUT)}) ago", _some_time_ago, None),
+    (_CLOCKS, _alone, "day"),
+    (rf"{_W}Q(?P<quarter>[1-4]){_Y}", _quarter, "year"),
+    (rf"(?P<year>{_YYYY})(?:-| )?Q(?P<quarter>[1-4])", _quarter, None),
+    (rf"(?P<quarter>first|second|third|fourth) quarter{_Y}", _quarter, "year"),
     (rf"{_IN}(?P<which>last|past|previous|next|coming) (?:(?P<count>{_N}) )?{_U}(?! (?:of|before)\b)", _rolling, None),
     (rf"(?P<which>last|previous|past|this past|this|current|next|coming|the) {_C}", _this, None),
     (rf"the {_C} (?P<way>before last|after next)", _this, None),
@@ -460,5 +542,6 @@ _PARTS: list[tuple[re.Pattern[str], _Cutter]] = [
         (f"{_NTH} (?:(?P<unit>day|week|month|quarter)|(?P<weekend>weekend)|{_D}) (?:of|in) ", _one_of),
         (rf"(?:(?P<count>{_N}) )?{_U} (?P<side>before|after) ", _beside),
         (f"(?:{_P}|week) of ", _of_day),
+        (rf"{_CLOCKS}(?:,| on)? ", _at),
     )
 ]

@@ -44,7 +44,9 @@ CLUSTER = 5
 COMMON = 0.25
 """What more than this share of all texts has tells nothing about a topic, unless the texts are few."""
 FEW = 50
-MOST_WORDS = 32
+TIED = 0.25
+"""This share of all that have the rarer of two words must have both: in many texts, any two meet by chance."""
+MOST_WORDS = 16
 """So many words of a text, the rarest of those that others have, are looked at."""
 NAMED = 100
 """So many sources a memory can name; events name the others."""
@@ -323,7 +325,11 @@ def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[li
                 having[word].append(number)
             for pair in combinations(sorted(rarest), 2):
                 sharing[pair].append(number)
-    waiting = [(-len(several), pair) for pair, several in sharing.items() if len(several) >= CLUSTER]
+    waiting = [
+        (-len(several), pair)
+        for pair, several in sharing.items()
+        if len(several) >= max(CLUSTER, TIED * min(holders[word] for word in pair))
+    ]
     heapq.heapify(waiting)
     taken, found = set[int](), list[list[int]]()
     while waiting:

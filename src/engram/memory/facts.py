@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
 from engram.knowledge import graph as graphs
@@ -25,6 +25,10 @@ AGENTS = 16
 PAGE = 5_000
 
 
+FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""The end of what has none, where one had been written down before."""
+
+
 def fact_of(memory: Memory) -> Fact | None:
     """The fact that a memory holds, or `None` if it is another kind of knowledge."""
     content = memory.content
@@ -39,7 +43,7 @@ def fact_of(memory: Memory) -> Fact | None:
         negated=content.knowledge_type == DENIAL,
         text=memory.text,
         valid_from=memory.valid_from,
-        valid_until=memory.valid_until,
+        valid_until=None if memory.valid_until == FOREVER else memory.valid_until,
         confidence=memory.confidence,
         evidence=memory.evidence,
         sources=memory.provenance.sources,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from engram.arguments import When, count, moment, several, share
-from engram.errors import InvalidInput
+from engram.errors import InvalidInput, NotFound
 from engram.ids import Sources
 from engram.knowledge import graph as graphs
 from engram.knowledge import timeline
@@ -16,8 +16,8 @@ from engram.knowledge.extract import Extractor, extract, installed, stated
 from engram.knowledge.graph import Direction, Graph
 from engram.knowledge.names import concept_key
 from engram.knowledge.predicates import FUNCTIONAL, canonical, sentence
-from engram.memory.facts import DENIAL, FACT, Book, fact_of
-from engram.model import Draft, Hit, Memory, MemoryType, Recall, Receipt
+from engram.memory.facts import DENIAL, FACT, FOREVER, Book, fact_of
+from engram.model import Draft, ForgetReceipt, Hit, Memory, MemoryType, Recall, Receipt
 from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, Learned, Statement
 from engram.ports import unstorable
 from engram.privacy import SecretRedactor
@@ -29,6 +29,9 @@ EXPANSION = 5
 """How many related concepts a query is widened by."""
 DISCOUNT = 0.8
 """What a hit of the widened query is worth beside one of the query itself."""
+
+UNTIL = "until"
+"""Where the metadata of a fact have the end that was told with it."""
 
 Redact = Callable[[str], str]
 """Takes secrets out of a text."""
@@ -58,6 +61,10 @@ class Remembers(Protocol):
 
     def recall(self, query: str, k: int = 5, *, as_of: When | None = None) -> Recall:
         """The memories that answer a query."""
+        ...
+
+    def forget(self, id: str) -> ForgetReceipt:
+        """Remove a memory."""
         ...
 
 
@@ -155,13 +162,36 @@ class SemanticMemory:
             "at": said,
             "sources": tuple(several("source", source)),
             "confidence": share("confidence", confidence),
-            "metadata": ({"quote": quote} if quote else {}) | ({} if replaces is None else {"replaces": replaces}),
+            "metadata": {
+                **({"quote": quote} if quote else {}),
+                **({} if replaces is None else {"replaces": replaces}),
+                **({} if end is None else {UNTIL: end.isoformat()}),
+            },
         }
         about = self._about(new.subject)
         new = replace(new, subject=about[0].subject if about else new.subject)
         known = [fact for fact in about if fact.predicate == name]
         same = next((fact for fact in timeline.settled(known, self._functional) if new.repeats(fact)), None)
         return self._add(new, known, fields) if same is None else self._confirm(new, same, known, fields)
+
+    def retract(self, id: str) -> list[Fact]:
+        """Forget a fact that was wrong; what it had ended holds again, and is returned. Raises `NotFound`.
+
+        Where others ended those facts too, or their end was told, they end then.
+        """
+        wrong = self._read(id)
+        if wrong is None:
+            raise NotFound(f"there is no fact {id!a}; `history` and `contradictions` show what there is")
+        known = [fact for fact in self._about(wrong.subject) if fact.predicate == wrong.predicate and fact.id != id]
+        again = list[str]()
+        for fact in known if timeline.replaces(wrong, self._functional) else ():
+            if fact.valid_until == wrong.valid_from and timeline.excludes(wrong, fact):
+                end = timeline.earliest(self._told_end(fact.id), timeline.ended_by(fact, known, self._functional))
+                if end != fact.valid_until:
+                    self._agent.annotate(fact.id, valid_until=end or FOREVER)
+                    again.append(fact.id)
+        self._agent.forget(id)
+        return [back for each in again if (back := self._read(each)) is not None]
 
     def relate(self, /, a: str, relation: str, b: str, **fields: Any) -> Learned:
         """Join two concepts; `fields` are those of `learn`."""
@@ -401,6 +431,12 @@ class SemanticMemory:
             if len(page) < PAGE:
                 break
         return sorted(facts, key=lambda fact: fact.order)
+
+    def _told_end(self, id: str) -> datetime | None:
+        """When a fact ends by its own words, whatever ended it since."""
+        memory = self._agent.get(id)
+        until = None if memory is None else memory.metadata.get(UNTIL)
+        return moment(UNTIL, until) if isinstance(until, str) else None
 
     def _read(self, id: str | None) -> Fact | None:
         memory = None if id is None else self._agent.get(id)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
 from types import TracebackType
-from typing import Protocol, Self, TypedDict, TypeVar
+from typing import Protocol, Self, TypedDict, TypeVar, runtime_checkable
 from urllib.parse import quote
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -24,7 +24,7 @@ from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt
 from engram.ids import Sources, micros
 from engram.memory.drafting import MAX_LABEL, MAX_TAGS, MAX_TEXT, handle
 from engram.memory.summaries import Said, summarise
-from engram.model import Draft, MemoryType, Origin, Receipt, explain
+from engram.model import Draft, Memory, MemoryType, Origin, Receipt, explain
 from engram.model.clean import Clean
 from engram.model.episode import Handover, Turn
 from engram.ports import ClearsSessions, ExpiringStore, Redactor, Scope, Volatile, unstorable
@@ -48,6 +48,7 @@ _NOTHING = Clean("")
 _log = logging.getLogger("engram")
 
 T = TypeVar("T")
+Memories = list[Memory]
 
 Summarise = Callable[[Sequence[Turn], str], str]
 """Sums up turns, given the summary of what was before them."""
@@ -58,6 +59,15 @@ class Remembers(Protocol):
 
     def remember(self, text: Sequence[Draft], /) -> list[Receipt]:
         """Remember drafts in one transaction; the receipts come after the commit, in order."""
+        ...
+
+
+@runtime_checkable
+class Lists(Protocol):
+    """The agent, as far as it knows what was handed over before."""
+
+    def list(self, *, limit: int, kinds: str, session: str) -> Memories:
+        """The memories of a kind in a session, newest first."""
         ...
 
 
@@ -163,6 +173,9 @@ class WorkingMemory:
         if n is not None:
             arguments.count("n", n, most=10**9, least=0)
         index = self._read()
+        if index.leaving and self._agent is not None:  # those that leave are remembered already, perhaps
+            with self._lock:
+                index = self._resumed()
         if self._is_over(index):
             return []
         return self._fetched(range(index.first if n is None else max(index.first, index.next - n), index.next))
@@ -179,6 +192,13 @@ class WorkingMemory:
         """What was said in this session, handed over or not, in short; nothing is changed."""
         index = self._read()
         return self._summed_up(self._fetched(range(index.first, index.next)), index.summary)
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The turns that are held as texts by a key each, oldest first (seed 002)."""
+        index = self._read()
+        held = self.messages()
+        return {f"msg_{index.next - len(held) + place}": str(turn) for place, turn in enumerate(held)}
 
     @property
     def tokens(self) -> int:
@@ -357,7 +377,15 @@ class WorkingMemory:
 
     def _read(self) -> _Index:
         (found,) = self._store.fetch(self._scope, [self._index_key])
-        return self._valid(_index, found or {})
+        return self._before() if found is None else self._valid(_index, found)
+
+    def _before(self) -> _Index:
+        """Where a session begins: with the summary of what was handed over in it, if it is an old one."""
+        agent: object = self._agent
+        if not isinstance(agent, Lists):
+            return _Index()
+        last = agent.list(limit=1, kinds=MemoryType.REFLECTION, session=self.session)
+        return _Index(summary=last[0].text, summary_id=last[0].id) if last else _Index()
 
     def _write(self, index: _Index, turns: Mapping[str, JsonValue] | None = None) -> None:
         kept: dict[str, JsonValue] = {self._index_key: asdict(index), **(turns or {})}

@@ -12,6 +12,7 @@ from engram.model.content import Frozen, MemoryType
 from engram.model.grant import Right
 from engram.model.life import Agent
 from engram.model.memory import Hit, Moment, Origin, Receipt, Share
+from engram.model.retention import Action, Went
 
 T = TypeVar("T")
 
@@ -357,6 +358,42 @@ class Merge(Frozen):
     domains: Names = Field(default=(), description="Only of these domains.")
     tags: Names = Field(default=(), description="Only with any of these tags.")
     dry_run: bool = Field(default=False, description="Only say what would come in.")
+
+
+class NewPolicy(Frozen):
+    """Which memories are to go by themselves: those that fulfil everything it says."""
+
+    name: str = Field(min_length=1, max_length=100, description="What it is called; it replaces the one of this name.")
+    action: Action = Field(description="`forget` leaves nothing of them; `archive` moves them to a file.")
+    agent: str | None = Field(
+        default=None, max_length=LONGEST_NAME, description="Whose memories; those of all agents, if left out."
+    )
+    kinds: tuple[MemoryType, ...] = Field(default=(), description="Only memories of one of these kinds.")
+    tags: Names = Field(default=(), description="Only memories that have all of these tags.")
+    older_than_days: float | None = Field(
+        default=None, gt=0, le=100_000, description="Only what was stored longer ago than so many days."
+    )
+    weaker_than: Share | None = Field(default=None, description="Only what has faded below this strength.")
+    outcome: Went | None = Field(default=None, description="Only what went like this.")
+
+
+class NewHold(Frozen):
+    """What may not be forgotten until somebody releases it."""
+
+    reason: str = Field(min_length=1, max_length=LONGEST_QUERY, description="Why it is held.")
+    agent: str | None = Field(
+        default=None, max_length=LONGEST_NAME, description="Whose memories; those of all agents, if left out."
+    )
+    memories: Names = Field(default=(), description="Only these, by id.")
+    tags: Names = Field(default=(), description="Only those with one of these tags.")
+    sessions: Names = Field(default=(), description="Only those of one of these sessions.")
+
+
+class RetentionRun(Frozen):
+    """How to let go of what fulfils a policy."""
+
+    agents: Names | None = Field(default=None, description="Only of these agents; of all, if left out.")
+    dry_run: bool = Field(default=False, description="Only say what would go.")
 
 
 class AuditVerification(Verification):

@@ -35,7 +35,7 @@ _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 EVENTS = "/v1/events"
 KNOWLEDGE = "/v1/knowledge"
 """Files go in and out here, as streams."""
-LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification")
+LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification", "/v1/retention/runs")
 """What may take long, because it is about all that there is."""
 METRICS = "/metrics"
 ANYWHERE = "*"

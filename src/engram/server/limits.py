@@ -34,7 +34,7 @@ class Limits:
     """How long it may take to bring such a file in or out, and to verify the audit trail."""
     running: int = 256
     """Requests at a time, of all callers."""
-    threads: int = 8
+    threads: int = 16
     """Of those, how many are with the database at a time; the others wait in line, which costs less than a crowd."""
     slow_threads: int = 4
     """How many more there may be that take long."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from engram.errors import InvalidInput
 from engram.ids import from_micros, micros
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
 from engram.model.audit import canonical, hashed
-from engram.ports import Changes, Credit, Deed, Entry, Event, Placed, Scope, principal, unstorable
+from engram.ports import Changes, Credit, Deed, Entry, Event, Placed, Scope, Shown, principal, unstorable
 from engram.stores.rows import Row
 
 HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
@@ -36,6 +36,8 @@ class Ledger:
     """What a transaction does; written when everything else is, so that nobody waits for it longer than he must."""
 
     deeds: list[Deed] = field(default_factory=list)
+    shown: Mapping[tuple[str, str], Shown] = field(default_factory=dict)
+    """What was shown to whom under which id and goes to the database together with it."""
     closed: bool = False
 
 

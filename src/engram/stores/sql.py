@@ -251,6 +251,7 @@ class SqlStore(ABC):
         self._pushed: dict[Shelf, set[tuple[str, int]]] = {}
         self._touches: dict[tuple[str, str], tuple[int, int]] = {}
         self._shown: dict[tuple[str, str], Shown] = {}
+        self._showing: dict[tuple[str, str], Shown] = {}  # on its way to the database, and not there yet
         self._pruned: set[str] = set()
         self._touching = threading.Lock()
         self._pid = os.getpid()
@@ -714,7 +715,8 @@ class SqlStore(ABC):
         """What was shown under an id, also if its outcome was told; `None` if it was not, or too long ago."""
         self._guard()
         with self._touching:
-            if (pending := self._shown.get((scope.agent, id))) is not None:
+            key = (scope.agent, id)
+            if (pending := self._shown.get(key) or self._showing.get(key)) is not None:
                 return pending
         if unstorable(id):
             return None
@@ -731,8 +733,10 @@ class SqlStore(ABC):
         """Write what was shown, and drop what was shown long ago to the same agents, once per process."""
         with self._touching:
             pending, self._shown = self._shown, {}
+            self._showing |= pending
         if not pending:
             return
+        conn.get_execution_options()[LEDGER].shown = pending
         self._enter(conn, None)  # it may be anybody's
         rows = [to_shown_row(Scope(agent), shown) for (agent, _), shown in sorted(pending.items())]
         rows = [self._shut(conn, recall_events, row) for row in rows]
@@ -742,6 +746,14 @@ class SqlStore(ABC):
             before = micros(self._sources.now() - SHOWN_FOR)
             conn.execute(_UNSHOW, [{"agent": agent, "before": before, "pending": PENDING} for agent in fresh])
             self._pruned |= set(fresh)
+
+    def _arrived(self, shown: Mapping[tuple[str, str], Shown], *, safely: bool) -> None:
+        """What was on its way is in the database, or has to be written again."""
+        with self._touching:
+            for key in shown:
+                self._showing.pop(key, None)
+            if not safely:
+                self._shown = {**shown, **self._shown}
 
     # What is learned from ----------------------------------------------------------------------------
 
@@ -1764,21 +1776,26 @@ class SqlStore(ABC):
     def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One durable transaction: committed when the block ends, undone when it raises."""
         self._guard()
+        ledger, safely = auditing.Ledger(), False
         try:
             with self._connection() as conn:
-                conn.execution_options(**{WRITE: True, LEDGER: auditing.Ledger()})
+                conn.execution_options(**{WRITE: True, LEDGER: ledger})
                 with conn.begin():
                     self._enter(conn, scope)
                     if self._sealer is not None:
                         self._sealer.begin(conn, self._crypt(conn, writing=True))
                     yield conn
                     self._finish(conn)
+                safely = True
         except sa.exc.DBAPIError as error:
             raise self._translate(error) from error
         except sa.exc.TimeoutError as error:
             raise StoreBusy(
                 f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
             ) from error
+        finally:
+            if ledger.shown:
+                self._arrived(ledger.shown, safely=safely)
         self._after_write()
 
     def _guard(self) -> None:
@@ -1790,7 +1807,7 @@ class SqlStore(ABC):
 
     def _after_fork(self) -> None:
         """Leave the parent's connections, locks and pending counts alone and start with new ones."""
-        self._touching, self._touches, self._shown = threading.Lock(), {}, {}
+        self._touching, self._touches, self._shown, self._showing = threading.Lock(), {}, {}, {}
         self._engine.dispose(close=False)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import pytest
 pytest.register_assert_rewrite(
     "engram.testing.audit",
     "engram.testing.embedders",
+    "engram.testing.erasing",
     "engram.testing.expiring",
     "engram.testing.stores",
     "engram.testing.vectors",

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput, StoreClosed
-from engram.ports import ExpiringStore, Scope
+from engram.ports import ClearsSessions, ExpiringStore, Scope
 
 ALICE, BOB = Scope("alice"), Scope("bob")
 LONG = 3600.0
@@ -56,6 +56,16 @@ class ExpiringStoreContract:
 
     def test_is_an_expiring_store(self, expiring: ExpiringStore) -> None:
         assert isinstance(expiring, ExpiringStore)
+
+    def test_a_scope_is_cleared_and_no_other(self, expiring: ExpiringStore) -> None:
+        if not isinstance(expiring, ClearsSessions):
+            pytest.skip("the store does not have the ability ClearsSessions")
+        odd = Scope("a*[b]?")
+        for scope in (ALICE, BOB, odd, Scope("axb")):
+            expiring.put(scope, {"one": 1, "two/*": 2}, LONG)
+        assert [expiring.clear(ALICE), expiring.clear(odd), expiring.clear(ALICE)] == [2, 2, 0]
+        assert expiring.fetch(ALICE, ["one"]) == [None]
+        assert expiring.fetch(BOB, ["one"]) == expiring.fetch(Scope("axb"), ["one"]) == [1]
 
     @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
     def test_any_json_comes_back_as_it_was(self, expiring: ExpiringStore, value: JsonValue) -> None:

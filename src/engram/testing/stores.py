@@ -29,6 +29,7 @@ from engram.ports import (
     Surveys,
     Versions,
 )
+from engram.testing.erasing import ErasingContract
 from engram.testing.events import EventsContract
 from engram.testing.making import EMBEDDER, START, Maker, passages, placed
 from engram.words import index_terms, normal_form
@@ -83,7 +84,7 @@ SPECIAL_TEXTS = {
 }
 
 
-class MemoryStoreContract(EventsContract):
+class MemoryStoreContract(EventsContract, ErasingContract):
     """What every memory store promises. Give the fixture `store`: a new, empty one for each test.
 
     Abilities beyond the `MemoryStore` protocol are tested if the store has them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -33,6 +34,8 @@ SEE_OTHER = 303
 KEPT = 20.0
 """What took a second to find out is shown for so many seconds before it is found out again."""
 MOST_KEPT = 500
+PATIENCE = 0.4
+"""Seconds that a page waits for what is found out aside."""
 NOTHING = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """The hash of an empty text: plotly puts an empty style into the page, and fills it by script."""
 SAFE = {
@@ -40,7 +43,7 @@ SAFE = {
         f"default-src 'self'; script-src 'self'; style-src 'self' {NOTHING}; img-src 'self' data:; connect-src 'self'; "
         "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -52,8 +55,11 @@ class Kept:
     """What was found out a moment ago, so that looking again costs nothing; the longer it took, the longer it stays."""
 
     clock: Callable[[], float] = time.monotonic
+    patience: float = PATIENCE
     _values: dict[Hashable, tuple[float, Any]] = field(default_factory=dict)
+    _running: dict[Hashable, Future[Any]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _aside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "engram-dashboard"))
 
     def get(self, key: Hashable, find: Callable[[], T]) -> T:
         """The value of a key, found out anew if it is too old."""
@@ -68,6 +74,24 @@ class Kept:
             if len(self._values) >= MOST_KEPT:
                 self._values.clear()
             self._values[key] = (ended + KEPT * (ended - began), found)
+        return found
+
+    def soon(self, *wanted: tuple[Hashable, Callable[[], Any]]) -> list[Any]:
+        """The same of several keys, but nobody waits for long: until one is found out, its older value, or `None`."""
+        until, started = time.monotonic() + self.patience, list[tuple[Future[Any], Any]]()
+        for key, find in wanted:
+            with self._lock:
+                _, old = self._values.get(key, (0.0, None))
+                running = self._running.get(key)
+                if running is None or running.done():
+                    running = self._running[key] = self._aside.submit(self.get, key, find)
+            started.append((running, old))
+        found = list[Any]()
+        for running, old in started:
+            try:
+                found.append(running.result(max(0.0, until - time.monotonic())))
+            except TimeoutError:
+                found.append(old)
         return found
 
 

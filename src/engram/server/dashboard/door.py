@@ -123,17 +123,18 @@ class _Door:
     async def sign_in(self, request: Request) -> Response:
         """Open a session with a key that was posted."""
         form = await _form(request)
-        address = str((request.client or ("",))[0])
+        goal = form.get("next", "")
         if not same(form.get("csrf", ""), request.cookies.get(FORM, "")):
-            return self._sign_in_form(request, "This form is too old; try again.", 403)
+            return self._sign_in_form(request, "This form is too old; try again.", 403, goal)
         opened = await run_in_threadpool(self._board.sessions.sign_in, form.get("key", "").strip())
         if opened is None:
-            late = bool(self._tries.wait(address))
+            late = self._too_often(request)
             said = "Too many tries; wait a little." if late else "This key is not known, has expired or was revoked."
-            return self._sign_in_form(request, said, 429 if late else 401)
+            return self._sign_in_form(request, said, 429 if late else 401, goal)
         if not opened[1].key.may("read"):
-            return self._sign_in_form(request, "This key has no right to read.", 403)
-        return _signed_in(request, opened[0], _next(form.get("next", "")))
+            self._board.sessions.end(opened[0])
+            return self._sign_in_form(request, "This key has no right to read.", 403, goal)
+        return _signed_in(request, opened[0], _next(goal))
 
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
@@ -192,17 +193,20 @@ class _Door:
         )
 
     async def _follow(self, request: Request, invited: str) -> Response:
-        address = str((request.client or ("",))[0])
         opened = await run_in_threadpool(self._board.sessions.follow, invited)
         if opened is None:
-            late = bool(self._tries.wait(address))
-            return self._sign_in_form(request, "This link was used already, or is too old.", 429 if late else 401)
+            status = 429 if self._too_often(request) else 401
+            return self._sign_in_form(request, "This link was used already, or is too old.", status)
         return _signed_in(request, opened[0], f"{HOME}/")
 
-    def _sign_in_form(self, request: Request, said: str = "", status: int = 200) -> Response:
+    def _too_often(self, request: Request) -> bool:
+        return self._tries.wait(str((request.client or ("",))[0])) > 0
+
+    def _sign_in_form(self, request: Request, said: str = "", status: int = 200, goal: str = "") -> Response:
         secret = self._board.sessions.secret()
         page = self._board.pages.get_template("sign_in.html")
-        answer = answered(page.render(csrf=secret, said=said, next=_next(request.query_params.get("next", ""))), status)
+        there = _next(goal or request.query_params.get("next", ""))
+        answer = answered(page.render(csrf=secret, said=said, next=there), status)
         _remember(answer, request, FORM, secret)
         return answer
 

@@ -105,7 +105,7 @@ def decisions(asking: Asking) -> Response:
     """What was tried, how often it went well, and the episodes behind that."""
     agent, action, context = asking.agent, asking.exact("action"), asking.text("context")
     rates, past = queries.rates(agent), queries.history(asking)
-    synthesis = asking.board.kept.get(("synthesis", agent.name), agent.learning.synthesis)
+    (synthesis,) = asking.board.kept.soon((("synthesis", agent.name), agent.learning.synthesis))
     suggestion = queries.suggested(asking, context) if context else None
     behind = [each for each in reversed(past) if normal_form(each.action) == action] if action else []
     ids = [each.id for each in behind[:ROWS]]
@@ -123,7 +123,7 @@ def decisions(asking: Asking) -> Response:
         context=context,
         suggestion=suggestion,
         texts=queries.texts(asking, ids),
-        patterns=synthesis.patterns[:ROWS],
+        patterns=None if synthesis is None else synthesis.patterns[:ROWS],
         newest=agent.list(limit=10, kinds=["decision"]),
     )
 

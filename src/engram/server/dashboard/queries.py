@@ -41,7 +41,7 @@ from engram.retrieve.search import Wanted
 from engram.server import paging
 from engram.server.dashboard.asking import Asking, Board
 
-COUNTED = 50_000
+COUNTED = 20_000
 """So many changes are counted for one page; the rest, for the next ones."""
 PAGE = 2000
 NODES = 300
@@ -63,11 +63,11 @@ class Overview:
     """How an agent's memory is doing."""
 
     memories: int | None
-    stats: LearningStats
+    stats: LearningStats | None
     report: EvaluationReport | None
     days: Mapping[Any, tuple[int, int]]
     counting: bool
-    """Whether there are more changes than were counted for now."""
+    """Whether there is more to find out, for those who look again."""
     newest: Sequence[Memory]
     quarantined: int
     facts: Mapping[str, Any] | None
@@ -78,15 +78,21 @@ def overview(asking: Asking) -> Overview:
     """What the first page shows."""
     agent, board, brain = asking.agent, asking.board, asking.brain
     days, counting = grown(board, asking.scope)
+    whole = partial(_facts, brain) if asking.everywhere else lambda: None
+    report, facts, stats = board.kept.soon(
+        (("report", agent.name), partial(_report, brain, agent.name)),
+        (("facts", asking.everywhere), whole),
+        (("stats", agent.name), agent.learning.stats),
+    )
     return Overview(
         memories=how_many(brain, asking.scope),
-        stats=board.kept.get(("stats", agent.name), agent.learning.stats),
-        report=board.kept.get(("report", agent.name), partial(_report, brain, agent.name)),
+        stats=stats,
+        report=report,
         days=days,
-        counting=counting,
+        counting=counting or stats is None,
         newest=agent.list(limit=6),
         quarantined=len(board.kept.get(("quarantine", agent.name), agent.quarantine.list)),
-        facts=board.kept.get("facts", partial(_facts, brain)) if asking.everywhere else None,
+        facts=facts,
     )
 
 

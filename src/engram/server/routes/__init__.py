@@ -16,6 +16,7 @@ from engram.server.routes import (
     memories,
     quarantine,
     reports,
+    retention,
 )
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -29,5 +30,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     life.router,
     reports.router,
     audit.router,
+    retention.router,
     events.router,
 )

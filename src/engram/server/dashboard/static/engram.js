@@ -61,6 +61,12 @@ async function refresh() {
   document.dispatchEvent(new CustomEvent("engram:fresh"));
   waiting = 0;
   tell();
+  again(fresh);
+}
+
+// A page that is still working something out is asked again.
+function again(part) {
+  if (part?.hasAttribute("data-again") && !timer) timer = setTimeout(refresh, 1500);
 }
 
 function tell() {
@@ -92,6 +98,7 @@ function listen() {
 }
 
 prepare(document);
+again(region);
 if (document.body.dataset.agent && "EventSource" in window) listen();
 status?.addEventListener("click", refresh);
 if (document.getElementById("drawing")) import("./graph.js");
