@@ -48,6 +48,7 @@ def test_agents_are_created_from_a_folder(run: Run, tmp_path: Path) -> None:
     run("agent create --file nowhere", code=3)
     table = run("agent list").stdout.splitlines()
     assert [line.split()[0] for line in table] == ["NAME", "alice", "bob"]
+    assert "agent create --file agents" in run("agent create agents").stderr
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_only_some_time_and_only_one_agent(run: Run, path: Path) -> None:
     live(path)
     found = run("eval report --since 2026-03-09 --until 2026-03-16 --agent alice").stdout
     assert "Drift: unknown before two weeks have something to compare." in found
-    assert run("eval report --agent bob").stdout == "Nothing has been told yet about recalls and decisions.\n"
+    assert "agent list" in run("eval report --agent nobody", code=3).stderr
 
 
 def test_usage_errors_are_said(run: Run, path: Path) -> None:

@@ -77,6 +77,7 @@ def test_limits_and_the_archive_can_be_given(run: Run, path: Path, tmp_path: Pat
     assert f"  Archived in {target}\n" in run(f"upkeep forget --archive {target} --agent bob").stdout
     assert target.exists()
     run(f"upkeep forget --archive {target}", code=5)
+    assert "make it first" in run("upkeep forget --archive nowhere/gone.gz", code=2).stderr
 
 
 @pytest.mark.parametrize("option", ["--older-than soon", "--older-than 5", "--below 2", "--restore nowhere.gz"])

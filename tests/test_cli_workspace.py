@@ -97,7 +97,9 @@ def test_damage_is_told(run: Run, site: Path, path: Path) -> None:
     assert "site: index.html: the object " in found.stdout
     (site / "index.html").unlink()
     assert "Refused: index.html: " in run("restore site", code=1).stdout
+    assert run("verify", code=1).stdout.endswith("To set aside what is damaged: --repair\n")
     assert len(value(run("verify --repair --json", code=1))["problems"]) == 1
+    assert "Repaired: what is damaged was set aside" in run("verify --repair", code=1).stdout
 
 
 def test_objects_can_be_elsewhere_and_must_be_for_a_server(run: Run, site: Path, tmp_path: Path, path: Path) -> None:

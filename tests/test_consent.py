@@ -288,10 +288,84 @@ def test_what_was_derived_is_taken_back_with_a_revocation(alice: AgentHandle, bo
     assert {*revocation.quarantined} == {echo, child, grandchild}
     assert [bob.get(each) is not None for each in (echo, child, grandchild, own)] == [False, False, False, True]
     assert {each.id for each in bob.quarantine.list()} == {echo, child, grandchild}
-    bob.quarantine.release(child)
-    assert bob.get(child) is not None
+    assert {each.memory.text for each in bob.quarantine.list()} == {""}, "what was taken back can no longer be read"
+    with pytest.raises(NotAllowed, match="taken it back"):
+        bob.quarantine.release(child)
     assert bob.quarantine.discard(echo).forgotten
-    assert [each.id for each in bob.quarantine.list()] == [grandchild]
+    assert {each.id for each in bob.quarantine.list()} == {child, grandchild}
+
+
+def test_what_repeats_it_word_for_word_is_taken_back_whoever_recalled_it(alice: AgentHandle, bob: AgentHandle) -> None:
+    id = remembered(alice, SECRET_OF_ALICE)
+    grant = alice.grants.share("bob", memories=[id])
+    copy = remembered(bob, SECRET_OF_ALICE.upper())
+    assert alice.grants.revoke(grant.id).quarantined == (copy,)
+
+
+def test_a_copy_is_worth_what_its_grant_is_at_every_moment(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle, clock: FixedSources
+) -> None:
+    id = remembered(alice, SECRET_OF_ALICE, tags=["db"])
+    alice.grants.share("bob", tags=["db"], rights=["learn"])
+    assert Knowledge(brain, bob).merge("alice").stored == 1
+    assert not sees(bob, id), "the right to learn is not the right to read"
+    alice.grants.share("carol", tags=["db"], expires=HOUR)
+    carol = brain.agent("carol")
+    Knowledge(brain, carol).merge("alice")
+    assert sees(carol, id)
+    alice.annotate(id, tags=["private"])
+    assert not sees(carol, id)
+    alice.annotate(id, tags=["db"])
+    assert sees(carol, id)
+    clock.advance(2 * HOUR)
+    assert not sees(carol, id)
+
+
+def test_a_revocation_reaches_copies_however_far_they_were_shared_on(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle
+) -> None:
+    carol, dave = brain.agent("carol"), brain.agent("dave")
+    id = remembered(alice, SECRET_OF_ALICE, tags=["db"])
+    every = ["read", "learn", "reshare"]
+    root = alice.grants.share("bob", tags=["db"], rights=every)
+    second = bob.grants.share("carol", everything=True, via=root.id, rights=every)
+    carol.grants.share("dave", everything=True, via=second.id, rights=["read", "learn"])
+    for agent in (carol, dave):
+        assert Knowledge(brain, agent).merge("alice").stored == 1
+    cites = remembered(dave, "Dave's plan for staging", sources=[id])
+    assert sees(dave, id)
+    revocation = alice.grants.revoke(root.id)
+    assert (revocation.copies, revocation.quarantined) == (2, (cites,))
+    assert not sees(carol, id)
+    assert not sees(dave, id)
+    again = alice.grants.share("dave", tags=["db"])
+    assert Knowledge(brain, dave).merge("alice").stored == 1
+    assert alice.grants.get(again.id).state == GrantState.GRANTED
+
+
+def test_who_left_a_group_keeps_no_copy(brain: Engram, alice: AgentHandle, bob: AgentHandle) -> None:
+    id = remembered(alice, SECRET_OF_ALICE)
+    brain.sharing.ledger.regroup("team", add=["bob"])
+    grant = alice.grants.share("group:team", memories=[id])
+    Knowledge(brain, bob).merge("alice")
+    bob.recall("which database runs in staging?")
+    cites = remembered(bob, "Bob's plan for staging", sources=[id])
+    brain.sharing.ledger.regroup("team", remove=["bob"])
+    assert not sees(bob, id)
+    assert alice.grants.revoke(grant.id).quarantined == (cites,)
+
+
+def test_trust_is_earned_once_by_each_recall_and_only_from_whom_it_came(alice: AgentHandle, bob: AgentHandle) -> None:
+    id = remembered(alice, SECRET_OF_ALICE)
+    alice.grants.share("bob", memories=[id])
+    hits = bob.recall("which database runs in staging?")
+    forged = [hits[0].model_copy(update={"why": {**hits[0].why, "source": "agent:carol"}})]
+    for _ in range(30):
+        bob.credit(hits, [hits[0]])
+        bob.credit(forged, [forged[0]])
+    (source,) = bob.grants.sources()
+    assert (source.name, source.helped) == ("alice", 1.0)
+    assert bob._brain.sharing.trust(bob._scope, "agent:carol").mean == pytest.approx(0.3)
 
 
 def test_outcomes_raise_and_lower_the_trust_in_a_source(alice: AgentHandle, bob: AgentHandle) -> None:

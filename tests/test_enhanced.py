@@ -269,3 +269,18 @@ def test_nothing_is_kept_unless_it_is_to_be() -> None:
 def test_a_choice_that_cannot_be_meant_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         EnhancedAgentMemory(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_key_that_is_no_text_is_refused(memory: EnhancedAgentMemory) -> None:
+    for wrong in (1, "", None):
+        with pytest.raises(InvalidInput, match="key is a text"):
+            memory.long_term.add(wrong, "x")  # type: ignore[arg-type]
+
+
+def test_recall_can_follow_the_graph_of_facts(memory: EnhancedAgentMemory) -> None:
+    memory.agent.semantic.tell("Dana works on Billing. Billing depends on Ledger. Ledger uses PostgreSQL.")
+    for number in range(20):
+        memory.add_experience(f"Storage rack {number} is full")
+    texts = [text for _, text, _ in memory.recall("which storage does Dana need?", k=10, expand=True)]
+    assert "Ledger uses PostgreSQL" in texts
+    assert any(one.hit.why.get("expanded") for one in memory.agent.life.recall("Dana", expand=True) if one.hit)

@@ -398,3 +398,8 @@ def test_episodes_are_the_same_on_every_store(url: str, sources: FixedSources) -
         assert days(memory.query(outcome="success")) == ["11-14", "11-05", "03-10"]
         assert brain.agent("bob").episodic.query("Python") == []
         assert brain.agent("alice").forget(deploy.id).removed["events"] == 1
+
+
+def test_an_answer_that_is_no_text_is_refused() -> None:
+    with engram.open(":memory:", embedder="hashing") as brain, pytest.raises(InvalidInput, match="output"):
+        brain.agent("alice").episodic.record("a question", None)  # type: ignore[arg-type]

@@ -459,6 +459,20 @@ def test_links_that_lead_out_are_recorded_and_not_restored(own: Workspaces, fold
     done = own.restore("site", into=tmp_path / "new")
     assert {one.path for one in done.refused} == {"out", "up"}
     assert contents(tmp_path / "new") == {"sub": "folder", "sub/in": ("link", "../file")}
+    there = own.restore("site")
+    assert (there.refused, there.unchanged) == ((), 3), "what is there already leads nowhere new"
+    (folder / "out").unlink()
+    (folder / "up").unlink()
+    (folder / "up").symlink_to("elsewhere")
+    assert {one.path for one in own.restore("site", force=True).refused} == {"out", "up"}
+    assert (folder / "up").readlink() == Path("elsewhere")
+
+
+def test_an_empty_folder_is_kept_and_is_no_file(own: Workspaces, folder: Path, tmp_path: Path) -> None:
+    (folder / "empty").mkdir()
+    assert own.snapshot("site").files == 0
+    own.restore("site", into=tmp_path / "new")
+    assert contents(tmp_path / "new") == {"empty": "folder"}
 
 
 def test_names_that_differ_in_case_only_are_refused_where_they_are_one(

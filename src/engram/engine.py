@@ -602,8 +602,11 @@ class AgentHandle:
         event = Credit(id, at, tuple(hit.id for hit in shown), chosen, parts)
         if not shown or not self._store.credit(self._scope, event):
             return False
-        keys = {hit.id: str(hit.why["source"]) for hit in shown if "source" in hit.why}
-        self._brain.sharing.told(self._scope, id, _by_source(keys, event))
+        for recalled in {hit.recall for hit in shown if "source" in hit.why and hit.recall is not None}:
+            noted = self._shown(recalled)
+            keys = None if noted is None else noted.about.get(LENDERS)
+            if isinstance(keys, dict):
+                self._brain.sharing.told(self._scope, recalled, _by_source(keys, event))
         return True
 
     @traced("suggest")

@@ -92,9 +92,13 @@ class LongTermMemory:
         memory = self._find(key)
         return None if memory is None else memory.text
 
-    def search(self, query: str, top_k: int = 5) -> list[Found]:
-        """The texts that answer a query, best first, each with its key, or its id if it has none, and its score."""
-        return [(key_of(hit.memory), hit.memory.text, hit.score) for hit in self._agent.recall(query, top_k)]
+    def search(self, query: str, top_k: int = 5, *, expand: bool = False) -> list[Found]:
+        """The texts that answer a query, best first, each with its key, or its id if it has none, and its score.
+
+        With `expand`, the query is also asked with the concepts that the graph of facts joins to those it names.
+        """
+        hits = (self._agent.semantic if expand else self._agent).recall(query, top_k)
+        return [(key_of(hit.memory), hit.memory.text, hit.score) for hit in hits]
 
     def forget(self, key: str) -> bool:
         """Remove what is under a key, or has this id; whether there was anything."""
@@ -118,6 +122,8 @@ class LongTermMemory:
         return under[0] if under else self._agent.get(key)
 
     def _under(self, key: str) -> list[Memory]:
+        if not isinstance(key, str) or not key.strip():
+            raise InvalidInput(f"a key is a text, not {key!r:.40}")
         if self._redactor.clean([key])[0].found:
             raise InvalidInput("this key holds a secret; choose another one")
         return self._agent.list(tags=[KEY + key], limit=_MOST)
@@ -211,9 +217,9 @@ class EnhancedAgentMemory:
         """Remember something for long; its key. Importance has no upper end: 1 is usual, 9 is rare."""
         return kept(self.agent.remember(text, importance=weight(importance)))
 
-    def recall(self, query: str, k: int = 5) -> list[Found]:
-        """What answers a query, best first: key, text and score in [0, 1]."""
-        return self.long_term.search(query, k)
+    def recall(self, query: str, k: int = 5, *, expand: bool = False) -> list[Found]:
+        """What answers a query, best first: key, text and score in [0, 1]; with `expand`, also by related concepts."""
+        return self.long_term.search(query, k, expand=expand)
 
     def add_message(self, role: str, content: str) -> Turn:
         """Keep one turn of the conversation in mind."""

@@ -13,11 +13,12 @@ from engram.arguments import When
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.ids import Sources
 from engram.knowledge import consent
-from engram.knowledge.quarantine import Quarantine
+from engram.knowledge.quarantine import TAKEN_BACK, Quarantine
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
 from engram.ports import Filter, ListsAgents, MemoryStore, Query, Scope
 from engram.sharing import Sharing, reserved
+from engram.words import normal_form
 
 Names = str | Iterable[str]
 Several = list[Grant]
@@ -26,7 +27,7 @@ Lent = list[Source]
 Ids = list[str]
 BOTH = (Right.READ, Right.LEARN)
 PAGE = 1000
-TAKEN_BACK = "it was derived from knowledge whose grant was revoked"
+MOST_USES = 100_000
 
 
 class Grants:
@@ -137,19 +138,27 @@ class Grants:
         before = ledger.grant(id)
         if not before.concerns(by):
             raise consent.unknown(id)
-        covered = self._sharing.covered([before])
         grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
-        below = [each for each in ledger.grants() if each.via == id and each.state == GrantState.GRANTED]
+        ended = self._resting_on(grant)
         copies, moved = 0, list[str]()
         for name, body in ledger.annexes().items():
-            if body.get("grant") == id and not body.get("quarantined"):
+            if body.get("grant") in {each.id for each in ended} and not body.get("quarantined"):
                 kept: dict[str, JsonValue] = {**body, "quarantined": True}
                 ledger.annex(name, kept)
                 copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
-        for receiver in {name for each in (grant, *below) for name in self._receivers(each)}:
-            if receiver != grant.owner:
-                moved += self._take_back(Scope(receiver), Scope(grant.owner), covered)
+        used = [use for each in ended for use in self._sharing.uses(each.id, MOST_USES)]
+        receivers = {use.agent for use in used} | {name for each in ended for name in self._receivers(each)}
+        for receiver in sorted(receivers - {grant.owner}):
+            seen = {id for use in used if use.agent == receiver for id in use.memories}
+            moved += self._take_back(Scope(receiver), grant, seen)
         return Revocation(grant=grant, quarantined=tuple(moved), copies=copies)
+
+    def _resting_on(self, grant: Grant) -> Several:
+        """A grant and all that were shared on under it, however far."""
+        found, every = [grant], self._ledger.grants()
+        for each in found:
+            found += [other for other in every if other.via == each.id and other not in found]
+        return found
 
     def list(self, state: str | None = None) -> Several:
         """The grants that this agent gives, gets, asked for or was offered, oldest first, as they stand now."""
@@ -176,14 +185,24 @@ class Grants:
         """Those whose knowledge this agent may use, and how far it has reason to trust each."""
         return self._sharing.sources(self._scope)
 
-    def _take_back(self, receiver: Scope, owner: Scope, covered: frozenset[str] | None) -> Ids:
-        """Set apart what an agent derived from what was covered, and what it derived from that."""
-        derived = [memory for memory in self._all(receiver) if memory.provenance.sources]
+    def _take_back(self, receiver: Scope, grant: Grant, seen: set[str]) -> Ids:
+        """Set apart what an agent derived from what the grant covered, or repeats of it, and what it derived from that.
+
+        What another grant still lets it read stays.
+        """
+        owner, mine = Scope(grant.owner), list(self._all(receiver))
+        derived = [memory for memory in mine if memory.provenance.sources]
         cited = {source for memory in derived for source in memory.provenance.sources}
         theirs = {memory.id for memory in self._store.get(receiver, sorted(cited)) if memory is not None}
         foreign = {memory.id for memory in self._store.get(owner, sorted(cited - theirs)) if memory is not None}
-        gone = foreign if covered is None else foreign & covered
-        taken: dict[str, Memory] = {}
+        gone = foreign | (cited & seen)
+        gone -= self._sharing.borrow(receiver, sorted(gone), "revoke").keys()
+        covered = self._sharing.covered([grant])
+        lent = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
+        texts = {normal_form(memory.text) for memory in lent if memory is not None}
+        repeats = [m for m in mine if m.created_at >= grant.made_at and normal_form(m.text) in texts]
+        taken: dict[str, Memory] = {memory.id: memory for memory in repeats}
+        gone |= taken.keys()
         while fresh := [m for m in derived if m.id not in taken and gone & {*m.provenance.sources}]:
             taken |= {memory.id: memory for memory in fresh}
             gone = gone | taken.keys()

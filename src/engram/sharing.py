@@ -34,6 +34,8 @@ LEAST_WEIGHT = 0.6
 MOST = 1_000_000
 NAMED = 20
 LENSES = 64
+UNSIGNED = "unsigned"
+"""Whoever does not sign can call himself anything: all of them have one voice together."""
 TRUST, USED = "source", "use"
 _DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
 
@@ -94,8 +96,17 @@ class Sharing:
         if self._ledger is None:
             return []
         chains, annexes = self._ledger.lent_to(reader.agent, right)
-        by_grant = [self._by_grant(reader, chain) for chain in chains]
-        return by_grant + [self._annex(name, body) for name, body in annexes.items() if not body.get("quarantined")]
+        found = [self._by_grant(reader, chain) for chain in chains]
+        by_id = {chain[0].id: chain for chain in chains}
+        signed_first = sorted(annexes.items(), key=lambda item: (not item[1].get("signer"), item[0]))
+        for name, body in signed_first:
+            if body.get("quarantined"):
+                continue
+            if not (grant := str(body.get("grant") or "")):
+                found.append(self._annex(name, body))
+            elif grant in by_id:  # a copy is worth what the grant is that it was made under, at this moment
+                found.append(self._copied(reader, name, body, by_id[grant]))
+        return found
 
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
         grant, owner = chain[0], Scope(chain[0].owner)
@@ -126,7 +137,15 @@ class Sharing:
     def _annex(self, name: str, body: Mapping[str, JsonValue]) -> Lender:
         scope, source = Scope(name), str(body["source"])
         learning = Learning(self._store, scope, self._experience, self._sources, self._near, self._clean)
+        learning.voice = f"key:{body['signer']}" if body.get("signer") else UNSIGNED
         return Lender(source, f"import:{source}", str(body["id"]), scope, self._store, learning, Origin.IMPORTED)
+
+    def _copied(self, reader: Scope, name: str, body: Mapping[str, JsonValue], chain: tuple[Grant, ...]) -> Lender:
+        scope, owner = Scope(name), chain[0].owner
+        view = lens(self._store, scope, reader, self.covered(chain))
+        learning = Learning(view, scope, Experience(view), self._sources, self._near, self._clean)
+        learning.voice = owner
+        return Lender(owner, f"agent:{owner}", f"{chain[0].id}:copy", scope, view, learning, Origin.SHARED, chain)
 
     # What is covered -----------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from engram.model.transfer import ExportReport, ImportReport
 from engram.ports import Deed, Entry, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope
 from engram.privacy.instructions import is_instruction, suspicions
 from engram.sharing import Lender, annex
-from engram.words import digest
+from engram.words import digest, normal_form
 
 INSTALLATION = "installation"
 """The setting with the name of this database, by which others know it."""
@@ -120,7 +120,7 @@ class Knowledge:
         lenders = [
             lender
             for lender in self._brain.sharing.lenders(self._scope, Right.RESHARE)
-            if lender.grants  # what came by a file came without a permission to pass it on
+            if lender.grants and lender.scope.agent == lender.name  # no copies, and nothing that came by a file
         ]
         lent = {lender.id: self._lent(lender, subject) for lender in lenders}
         total = len(own) if own is not None else len(self._store.search(self._scope, Query(limit=MOST)))
@@ -226,9 +226,10 @@ class Knowledge:
             counted["rates"] += 1
             yield CarriedRate(action=action, context=context, attempts=attempts, quality=round(good, 6))
 
-    def _note(self, action: str, count: int, detail: dict[str, JsonValue]) -> None:
+    def _note(self, action: str, count: int, detail: dict[str, JsonValue], grant: str = "") -> None:
         if isinstance(self._store, KeepsAudit):
-            self._store.note([Deed(action, self._scope.agent, self._scope.agent, count=count, detail=detail)])
+            who = self._scope.agent
+            self._store.note([Deed(action, who, who, grant=grant, count=count, detail=detail)])
 
     # In ------------------------------------------------------------------------------------------------
 
@@ -253,8 +254,14 @@ class Knowledge:
                 raise InvalidInput(
                     f"the signature of {file.name} is not right: {found.verification.reason}; nothing was imported"
                 )
-            name = f"{found.source.agent}@{found.source.installation}"
-            desk = _Desk(self._brain, self._scope, name, receiver, dry_run=dry_run)
+            signer = found.verification.key if found.verification.status == "valid" else None
+            if signer is None and found.source.installation in (trusted or {}):
+                raise InvalidInput(f"files of that source are signed, and {file.name} is not; nothing was imported")
+            clean = self._brain.clean
+            name = f"{clean(found.source.agent)}@{clean(found.source.installation)}"
+            name = name if signer is None else f"{name} signed by {signer}"
+            desk = _Desk(self._brain, self._scope, name, receiver, dry_run=dry_run, teller=found.source.agent)
+            desk.vouched = signer is not None
             total = sum(found.counts.values())
             for done, (record, findings) in enumerate(found.records(), 1):
                 if isinstance(record, CarriedMemory):
@@ -264,7 +271,6 @@ class Knowledge:
                 if progress is not None and done % BATCH == 0:
                     progress(done, total)
             desk.finish()
-            signer = found.verification.key if found.verification.status == "valid" else None
             desk.register(signer=signer)
             if not dry_run:
                 self._note("import", total, {"digest": found.end.digest, "stored": desk.counts["stored"]})
@@ -281,7 +287,9 @@ class Knowledge:
         subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
         sharing = self._brain.sharing
         lenders = [
-            each for each in sharing.lenders(self._scope, Right.LEARN) if each.grants and each.name == from_agent
+            each
+            for each in sharing.lenders(self._scope, Right.LEARN)
+            if each.grants and each.name == each.scope.agent == from_agent  # no copy of a copy
         ]
         if not lenders:
             raise NotAllowed(
@@ -306,6 +314,7 @@ class Knowledge:
             desk.register(signer=None)
             if not dry_run:
                 sharing.used(self._scope, lender, "merge", len(ids), ids)
+                self._note("merge", len(ids), {"stored": desk.counts["stored"]}, lender.id)
             reports.append(desk.report(from_agent))
         return _summed(reports)
 
@@ -344,6 +353,9 @@ class _Desk:
     receiver: Holder
     dry_run: bool = False
     grant: str = ""
+    teller: str = ""
+    """Who says so, if nobody vouches for what it says about others."""
+    vouched: bool = True
     counts: Counter[str] = field(default_factory=Counter)
     reasons: list[str] = field(default_factory=list)
     waiting: list[Entry] = field(default_factory=list)
@@ -363,8 +375,9 @@ class _Desk:
         if ours and self.brain.store.get(self.scope, [begun.id])[0] is not None:
             self.counts["own"] += 1
             return
-        id = begun.id if len(begun.id) <= 64 and arguments.is_id(begun.id) else digest(begun.agent, begun.id)
-        if self._known(id, begun):
+        plain = len(begun.id) <= 64 and arguments.is_id(begun.id) and self.brain.clean(begun.id) == begun.id
+        id = begun.id if plain else digest(begun.agent, begun.id)
+        if self._known(id, begun, record.text):
             self.counts["known"] += 1
             self.ids[record.id] = id
             return
@@ -390,6 +403,7 @@ class _Desk:
         entry, _ = prepare(bundle.draft(record), self.annex, self.brain.redactor, self.brain.sources)
         clean = self.brain.clean
         hands = [clean(hand.agent) for hand in begun.hands]
+        author = begun.agent if self.vouched or not begun.hands else self.teller
         lineage: dict[str, JsonValue] = {
             "agent": clean(begun.agent),
             "installation": clean(begun.installation),
@@ -401,7 +415,7 @@ class _Desk:
                 "id": id,
                 "metadata": {**entry.memory.metadata, LINEAGE: lineage},
                 "provenance": entry.memory.provenance.model_copy(
-                    update={"origin": Origin.IMPORTED, "author": clean(begun.agent)}
+                    update={"origin": Origin.IMPORTED, "author": clean(author)}
                 ),
                 "trust": FIRST_TRUST,
                 "evidence": min(record.evidence, MOST_EVIDENCE),
@@ -410,14 +424,21 @@ class _Desk:
         event = happened.event_of(memory)
         return Entry(memory, merge_key=merge_key(memory), events=() if event is None else (event,))
 
-    def _known(self, id: str, begun: Lineage) -> bool:
+    def _known(self, id: str, begun: Lineage, text: str) -> bool:
         """Whether just this came before, by this or by another way."""
         ledger = self.brain.sharing.ledger
-        for name in {self.annex.agent, *ledger.annexes(self.scope.agent)}:
+        began = tuple(map(self.brain.clean, (begun.installation, begun.agent, begun.id)))
+        usable = [name for name, body in ledger.annexes(self.scope.agent).items() if not body.get("quarantined")]
+        for name in {self.annex.agent, *usable}:
             (there,) = self.brain.store.get(Scope(name), [id])
-            if there is not None and _began(there) == (begun.installation, begun.agent, begun.id):
+            same = there is not None and _began(there) == began
+            if there is not None and same and (name == self.annex.agent or self._says(there, text)):
                 return True
         return any(entry.memory.id == id for entry in self.waiting)
+
+    def _says(self, memory: Memory, text: str) -> bool:
+        """Whether what came by another way says just this; somebody may have pretended that it does."""
+        return normal_form(memory.text) == normal_form(self.brain.clean(text))
 
     def event(self, record: CarriedEvent, begun: Lineage) -> None:
         """Note what was told of a memory that came in; what a decision or failure was, the memory itself says."""

@@ -23,6 +23,7 @@ COMMANDS = (
     "knowledge",
     "grant",
     "quarantine",
+    "retention",
     "audit",
     "crypt",
     "serve",

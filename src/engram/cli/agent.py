@@ -97,6 +97,8 @@ def create(
         if file is None
         else read_definitions(file)
     )
+    if name is not None and Path(name).is_dir():
+        state.notice(f"{name} is a folder, too; `engram agent create --file {name}` defines the agents in it")
     with state.brain(create=True) as brain:
         made = [_defined(brain, definition) for definition in given]
     if state.json:

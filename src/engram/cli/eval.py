@@ -10,6 +10,7 @@ import click
 from engram.cli.options import Group, reader_option, when
 from engram.cli.render import print_json, print_table
 from engram.cli.state import State
+from engram.errors import NotFound
 
 if TYPE_CHECKING:
     from engram.model.upkeep import Drift, EvaluationReport, Measure, Measures, Period
@@ -44,6 +45,8 @@ def report(state: State, since: datetime | None, until: datetime | None, period:
 
     with state.brain() as brain:
         names = [reader.name for reader in state.readers(brain, agent)]
+        if agent is not None and agent not in brain.agents():
+            raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
         found = tending.evaluate(brain, names, since=since, until=until, period=period)
     if state.json:
         print_json(found.model_dump(mode="json"))

@@ -188,6 +188,8 @@ def forget(
         else:
             names = [reader.name for reader in state.readers(brain, agent)]
             target = None if dry_run else archive or archive_beside(state, brain.sources.now())
+            if target is not None and not target.parent.is_dir():
+                raise InvalidInput(f"there is no folder {target.parent} for the archive; make it first")
             found = (
                 tending.fading(brain, names, limits) if target is None else tending.forget(brain, names, target, limits)
             )

@@ -198,6 +198,9 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
         checked = f"{many(sum(one.objects for one in found), 'content')}, {size(sum(one.size for one in found))}"
         click.echo(f"Read {checked}: {many(len(problems), 'problem') if problems else 'all is well'}")
         _print_skipped("Wrong", problems)
+        if problems:
+            anew = "what is damaged was set aside; the next snapshot stores it anew, if the folder still has it"
+            click.echo(f"  Repaired: {anew}" if repair else "  To set aside what is damaged: --repair")
     if problems:
         ctx.exit(1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engram.errors import NotFound
+from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
-from engram.model import ForgetReceipt, Memory
+from engram.model import Clean, ForgetReceipt, Memory, ObservationContent
 from engram.model.quarantine import Quarantined
 from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Scope
 from engram.words import digest
@@ -15,6 +15,8 @@ from engram.words import digest
 WHY = "quarantine"
 """The kind of event that says why a memory was set apart."""
 MOST = 10_000
+TAKEN_BACK = "it was derived from knowledge whose grant was revoked"
+"""Why something was set apart that its agent may not read any more."""
 
 
 def apart(scope: Scope) -> Scope:
@@ -68,8 +70,11 @@ class Quarantine:
         return self._told(memory)
 
     def release(self, id: str) -> Memory:
-        """Give a memory back to the agent, as it was. Raises `NotFound`."""
-        memory = self.get(id).memory
+        """Give a memory back to the agent, as it was. Raises `NotFound`, and `NotAllowed` for what was taken back."""
+        kept = self.get(id)
+        if kept.reason == TAKEN_BACK:
+            raise NotAllowed("its owner has taken it back; discard it, or ask for a new grant and remember it anew")
+        memory = kept.memory
         events = [event for event in self._events(self._apart, id) if event.kind != WHY]
         (there,) = self._store.get(self._scope, [id])
         if there is None:
@@ -85,6 +90,9 @@ class Quarantine:
         why = [event for event in self._events(self._apart, memory.id) if event.kind == WHY]
         reason, at = (str(why[0].body["reason"]), why[0].at) if why else ("", memory.created_at)
         own = memory.model_copy(update={"agent": self._scope.agent})
+        if reason == TAKEN_BACK:  # that it is here may be known, what it says no longer
+            hidden = {"text": Clean(""), "context": Clean(""), "metadata": {}, "tags": ()}
+            own = own.model_copy(update=hidden | {"content": ObservationContent()})
         return Quarantined(id=memory.id, memory=own, reason=reason, at=at)
 
     def _events(self, scope: Scope, id: str) -> Sequence[Event]:

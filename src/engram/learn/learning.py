@@ -80,6 +80,8 @@ class Learning:
         self._clean = clean
         self._store = store
         self._scope = scope
+        self.voice = scope.agent
+        """Who is behind it, when the words of one source are counted together."""
         self._experience = experience
         self._sources = sources
         self._near = near
@@ -141,13 +143,16 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             own = learned.rates.pairs()
         known = {episode.id for episode in episodes}
+        voices = dict[str, str]()
         for other in others:
             with other._experience.of(other._scope) as learned:
                 trust = agreement(own, learned.rates.pairs())
             lent = [episode for episode in other.episodes(context) if episode.id not in known]
             known.update(episode.id for episode in lent)  # by whichever way it came, it counts once
+            voices |= dict.fromkeys((episode.id for episode in lent), other.voice)
             episodes += [replace(episode, trust=trust) for episode in lent]
-        return capped(episodes, own=self._scope.agent)
+        own_voice = self._scope.agent
+        return capped(episodes, own=own_voice, source=lambda episode: voices.get(episode.id, own_voice))
 
     def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)

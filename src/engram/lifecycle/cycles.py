@@ -128,13 +128,14 @@ class Life:
         several = [insights] if isinstance(insights, str | Draft | Mapping) else list(insights)
         return self._agent.remember([self._draft(index, insight, kind, fields) for insight in several])
 
-    def recall(self, query: str, k: int = 5, *, recent: int = RECENT) -> Recollections:
+    def recall(self, query: str, k: int = 5, *, recent: int = RECENT, expand: bool = False) -> Recollections:
         """What comes to mind: memories by meaning and words, each with its cycle, merged with recent results.
 
         Of the last `recent` results, the newest always takes part, the others if they share a word with the query.
+        With `expand`, memories are also asked for what the graph of facts joins to the concepts that the query names.
         """
         count = arguments.count("k", k)
-        hits = self._agent.recall(query, count)
+        hits = (self._agent.semantic if expand else self._agent).recall(query, count)
         sources = {index for hit in hits if (index := _cycle_of(hit)) is not None}
         cycles = {cycle.index: cycle for cycle in self._fetch(sources)}
         found = [Recollection(found="memory", hit=hit, cycle=cycles.get(_cycle_of(hit) or 0)) for hit in hits]

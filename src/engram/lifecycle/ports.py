@@ -172,8 +172,21 @@ class Learned(Protocol):
         ...
 
 
+class Widens(Protocol):
+    """Finds what it remembers, also by what is related."""
+
+    def recall(self, query: str, k: int = 5) -> Recall:
+        """The memories that answer a query, or the query with related concepts."""
+        ...
+
+
 class Lives(Named, Recalls, Protocol):
     """The agent, as far as its cycles need it."""
+
+    @property
+    def semantic(self) -> Widens:
+        """What it knows as facts."""
+        ...
 
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]:
         """Remember several things in one transaction."""

@@ -194,7 +194,7 @@ class Workspaces:
                 parent=parent,
                 label=self._redactor.clean([label])[0].text,
                 at=self._sources.now(),
-                files=len(looked.files),
+                files=sum(file.kind != "folder" for file in looked.files.values()),
                 size=sum(file.size for file in looked.files.values()),
                 skipped=tuple(looked.skipped[:MOST_SKIPPED]),
             )
@@ -683,7 +683,7 @@ class _Restoring:
         """Write files below a folder. A path that could lead elsewhere is refused."""
         safe = list[WorkspaceFile]()
         for path, file in files.items():
-            reason = unsafe(path) or (leaves(path, file.target) if file.kind == "link" else None)
+            reason = unsafe(path)
             if reason is None:
                 safe.append(file)
             else:
@@ -734,6 +734,8 @@ class _Restoring:
             if differs:
                 place.permit(name, file.mode)
             self._did(file.path, differs)
+        elif file.kind == "link" and (reason := leaves(file.path, file.target)):
+            self.refused.append(Skipped(path=file.path, reason=reason))
         elif found is None or self._may_go(place, name, file.path, found):
             if file.kind == "link":
                 place.link(name, file.target)

@@ -154,6 +154,9 @@ class EpisodicMemory:
             if OUTCOME in told:
                 raise InvalidInput("the metadata has an outcome of its own; give it by one name only")
             told[OUTCOME] = quality(outcome)
+        for name, text in (("input", input), ("output", output)):
+            if not isinstance(text, str):
+                raise InvalidInput(f"the {name} of an episode is a text, empty if there is none, not {text!r:.40}")
         answered = bool(output.strip())
         return self._agent.remember(
             Draft(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +18,7 @@ from engram.errors import Conflict, EngramError, NotFound
 from engram.model import Receipt
 from engram.model.wire import Flaw, Problem
 
+_log = logging.getLogger("engram.server")
 MEDIA = "application/problem+json"
 KIND = "urn:engram:problem:"
 SOON = "1"
@@ -129,6 +131,8 @@ def install(app: FastAPI) -> None:
 def _engine(request: Request, error: Exception) -> Response:
     if not isinstance(error, EngramError):
         return _failed(request, error)
+    if status_of(error) >= 500 and not isinstance(error, Refused):
+        _log.error("a request failed: %s: %s", type(error).__name__, error)
     return of_error(error, _id(request))
 
 

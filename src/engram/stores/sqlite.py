@@ -483,7 +483,7 @@ class SqliteStore(SqlStore):
             with self._tracing:
                 went, self._went = self._went, {}
             if went and self._left_of(went):
-                with self._wrapped(), closing(self._connect()) as raw:
+                with self._turn, self._wrapped(), closing(self._connect()) as raw:
                     raw.execute("VACUUM")
                 emptied = self._empty_log(READERS_SECONDS)
         except (StoreFull, StoreBusy) as error:
@@ -511,9 +511,13 @@ class SqliteStore(SqlStore):
             return any(not fetch(conn, _HAS, {"sample": sample})[0][0] for sample in sorted(found))
 
     def _empty_log(self, seconds: float) -> bool:
-        """Carry the whole log over into the file; whether nobody who reads from it held that up."""
+        """Carry the whole log over into the file; whether nobody who reads from it held that up.
+
+        In turn with the writers: SQLite goes on without their lock when it has waited in vain for it, and older ones
+        than `WAL_RESET_FIXED` then lose pages if somebody begins the log anew.
+        """
         try:
-            with self._wrapped(), closing(self._connect()) as conn:
+            with self._turn, self._wrapped(), closing(self._connect()) as conn:
                 conn.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
                 self._full_log = bool(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
         except (StoreBusy, StoreFull):
