@@ -109,3 +109,14 @@ def test_a_signed_file_is_believed_by_those_who_trust_the_key(run: Run, here: Pa
     run("knowledge keys --trust", line)
     report = value(run(f"--json {other} knowledge import --file out.jsonl --require-signature"))
     assert (report["stored"], report["verification"]["status"]) == (6, "valid")
+
+
+def test_a_burst_that_contradicts_raises_an_alarm(run: Run) -> None:
+    told = "memory record --type decision --context deploy --action rolling --agent alice --outcome"
+    for _ in range(15):
+        run(f"{told} success --at 9d")
+    assert run("learning alarms --agent alice").output.startswith("No alarm")
+    for _ in range(8):
+        run(f"{told} failure")
+    assert "rolling in deploy (alice): 8 of 8 outcomes" in run("learning alarms --agent alice").output
+    assert value(run("--json learning alarms --agent alice"))[0]["single_source"] is True

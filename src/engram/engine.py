@@ -36,7 +36,7 @@ from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options, 
 from engram.lifecycle.objects import Objects
 from engram.lifecycle.running import WorkflowEngine
 from engram.lifecycle.workspaces import Workspaces
-from engram.memory.drafting import handle, prepare, refuse_list, rejected, with_source
+from engram.memory.drafting import handle, prepare, readable, refuse_list, rejected, with_source
 from engram.memory.episodic import Archive, EpisodicMemory
 from engram.memory.facts import Books
 from engram.memory.semantic import SemanticMemory
@@ -62,7 +62,7 @@ from engram.model import (
     pieces,
     quality,
 )
-from engram.model.grant import Right
+from engram.model.grant import EVERYONE, Right
 from engram.passages import passages
 from engram.ports import (
     LONG_TERM,
@@ -91,7 +91,7 @@ from engram.ports import (
     is_unit,
     unstorable,
 )
-from engram.privacy.instructions import is_instruction
+from engram.privacy.instructions import any_instruction
 from engram.retrieve.quoting import quoted
 from engram.retrieve.rank import PARTS, Weights
 from engram.retrieve.search import Wanted, packed, recall
@@ -153,6 +153,8 @@ class Engram:
         scope = Scope(name)
         if reserved(name):
             raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
+        if name == EVERYONE or name.startswith("group:"):
+            raise InvalidInput(f"an agent cannot be called {name!a}: in grants this means others; give another name")
         if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         return AgentHandle(self, scope)
@@ -432,7 +434,8 @@ class AgentHandle:
     ) -> FailurePattern:
         """Learn what went wrong, and what was done about it, which is taken to have helped unless `helped` says no.
 
-        The pattern it belongs to comes back after the commit. Raises `InvalidInput` if it cannot be kept.
+        The pattern it belongs to comes back after the commit. Raises `InvalidInput` if it cannot be kept, or is not the
+        agent's own word, reads like an instruction and is set apart for review: nothing is learned from it then.
         """
         whole = happened.error_text(error)
         if not whole.strip():
@@ -457,6 +460,8 @@ class AgentHandle:
         if receipt.id is None:
             kind = Conflict if receipt.code == Conflict.code else InvalidInput
             raise kind(f"the failure was not kept: {receipt.reason}")
+        if receipt.status == "quarantined":
+            raise InvalidInput(f"the failure was set apart for review as {receipt.id}: {receipt.reason}")
         return self.learning.failure(receipt.id) or self.learning.unlearned(receipt.id, signature.text)
 
     def _record(self, what: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
@@ -486,7 +491,7 @@ class AgentHandle:
             entry = replace(entry, memory=with_source(entry.memory, known))
         if entry.memory.provenance.sources:
             entry = replace(entry, memory=self._no_purer(entry.memory))
-        if entry.memory.provenance.origin != Origin.SELF and is_instruction(entry.memory.text):
+        if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
             self.quarantine.put(entry if event is None else replace(entry, events=(event,)), TELLS_WHAT_TO_DO)
             return Receipt(id=entry.memory.id, status="quarantined", reason=TELLS_WHAT_TO_DO, redacted=redacted)
         return (entry if event is None else replace(entry, events=(event,))), redacted

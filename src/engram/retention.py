@@ -18,12 +18,14 @@ from engram import archives, erasure, holds
 from engram.engine import Engram
 from engram.errors import Conflict, InvalidInput
 from engram.holds import Keeping
+from engram.memory.drafting import handle
 from engram.memory.episodic import OUTCOME
 from engram.memory.forgetting import PINNED, Told, strength, told_of
 from engram.model import Memory, MemoryType
 from engram.model.memory import explain
 from engram.model.retention import LegalHold, Retained, RetentionPolicy, RetentionReport
 from engram.ports import Credit, CreditsRecalls, Deed, KeepsAudit, KeepsEvents, KeepsSettings, Scope
+from engram.privacy import refuse_secret
 
 LAST = "forgetting:retention"
 """The setting that says when policies last ran."""
@@ -50,6 +52,7 @@ class Retention:
         """Set a policy, instead of the one of this name; `fields` are those of `RetentionPolicy`."""
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("a policy needs a name")
+        self._refuse_secrets(fields.get("agent"))
         try:
             return self._keeping.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
         except ValidationError as error:
@@ -57,7 +60,7 @@ class Retention:
 
     def remove(self, name: str) -> RetentionPolicy:
         """Give a policy up. Raises `NotFound`."""
-        return self._keeping.remove(name)
+        return self._keeping.remove(self._brain.clean(name.strip()))
 
     def holds(self) -> list[LegalHold]:
         """The holds in force, oldest first."""
@@ -73,7 +76,16 @@ class Retention:
         sessions: Sequence[str] = (),
     ) -> LegalHold:
         """Keep all memories of an agent, or those that are named, whoever wants to forget them."""
-        return self._keeping.hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
+        self._refuse_secrets(agent, memories)
+        named = [handle(self._brain.redactor, session).text for session in sessions]
+        return self._keeping.hold(reason, agent=agent, memories=memories, tags=tags, sessions=named)
+
+    def _refuse_secrets(self, agent: object, memories: Sequence[str] = ()) -> None:
+        """What is looked for as it is cannot be redacted."""
+        if isinstance(agent, str):
+            refuse_secret(self._brain.redactor, agent, "this agent's name")
+        for id in (each for each in memories if isinstance(each, str)):
+            refuse_secret(self._brain.redactor, id, "the id of a memory")
 
     def release(self, id: str) -> LegalHold:
         """End a hold. Raises `NotFound`."""

@@ -230,7 +230,8 @@ def group(state: State, name: str | None, add: tuple[str, ...], remove: tuple[st
     with state.brain() as brain:
         ledger = brain.sharing.ledger
         if name is not None and (add or remove):
-            ledger.regroup(name, add=[brain.agent(each).name for each in add], remove=remove)
+            added = [brain.agent(each).name for each in add]
+            ledger.regroup(name, add=added, remove=remove, redactor=brain.redactor)
         groups = {each: sorted(members) for each, members in sorted(ledger.groups().items()) if name in {None, each}}
     if state.json:
         print_json(groups)

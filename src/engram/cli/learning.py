@@ -185,6 +185,30 @@ def stats(state: State, agent: str | None) -> None:
         _print_stats(found)
 
 
+@command.command("alarms")
+@reader_option
+@click.pass_obj
+def alarms(state: State, agent: str | None) -> None:
+    """Show bursts of outcomes that contradict what was well established, and who is behind each."""
+    from dataclasses import asdict
+
+    with state.brain() as brain:
+        found = [(reader.name, alarm) for reader in state.readers(brain, agent) for alarm in reader.learning.alarms()]
+    if state.json:
+        told = [{"agent": name, **asdict(alarm), "single_source": alarm.single_source} for name, alarm in found]
+        for each in told:
+            each["began"], each["ended"] = each["began"].isoformat(), each["ended"].isoformat()
+        print_json(told)
+    elif not found:
+        click.echo("No alarm: outcomes go on as they did.")
+    for name, alarm in () if state.json else found:
+        click.echo(
+            f"{inline(alarm.action)} in {glance(alarm.context)} ({inline(name)}): {alarm.contradicting} of "
+            f"{alarm.outcomes} outcomes since {moment(alarm.began)} contradict {alarm.rate:.0%} of "
+            f"{many(alarm.attempts, 'attempt')} before; told by {inline(', '.join(who for who, _ in alarm.sources))}"
+        )
+
+
 @command.command("harmful")
 @reader_option
 @click.pass_obj

@@ -18,7 +18,8 @@ from engram.ids import EPOCH, Sources
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
 from engram.model.memory import explain
-from engram.ports import FORGOTTEN, Event, KeepsEvents, Scope
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Redactor, Scope
+from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
 """The reserved scope that keeps the log; no agent can have its name."""
@@ -88,9 +89,14 @@ class Ledger:
             if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
                 return fresh
 
-    def regroup(self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> frozenset[str]:
-        """Change who is in a group; its members after that."""
+    def regroup(
+        self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = (), redactor: Redactor | None = None
+    ) -> frozenset[str]:
+        """Change who is in a group; its members after that. Raises `InvalidInput` for new names with a secret."""
         added, removed = set(add), set(remove)
+        for each in sorted(added):
+            refuse_secret(redactor, name, "the name of this group")
+            refuse_secret(redactor, each, "this agent's name")
         while True:
             with self._lock:
                 self._read()
@@ -211,10 +217,11 @@ def subject_of(
         raise InvalidInput(explain(error)) from None
 
 
-def audience_of(to: str) -> tuple[str, Literal["agent", "group", "everyone"]]:
-    """Who is meant: `everyone`, `group:NAME`, or an agent."""
+def audience_of(to: str, redactor: Redactor | None = None) -> tuple[str, Literal["agent", "group", "everyone"]]:
+    """Who is meant: `everyone`, `group:NAME`, or an agent. Raises `InvalidInput` for a name that holds a secret."""
     if to == EVERYONE:
         return EVERYONE, "everyone"
+    refuse_secret(redactor, to, "the receiver's name")
     kind, separator, name = to.partition(":")
     if separator and kind == "group":
         if not name.strip():

@@ -9,7 +9,8 @@ from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent
 from engram.model.quarantine import Quarantined
-from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Scope
+from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope
+from engram.privacy import shipped
 from engram.words import digest
 
 WHY = "quarantine"
@@ -27,18 +28,22 @@ def apart(scope: Scope) -> Scope:
 class Quarantine:
     """What is set apart from one agent's memories."""
 
-    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources) -> None:
+    def __init__(
+        self, store: MemoryStore, scope: Scope, sources: Sources, redactor: Redactor | None = None
+    ) -> None:
         self._store = store
         self._scope = scope
         self._apart = apart(scope)
         self._sources = sources
+        self._redactor = redactor
 
     def put(self, entry: Entry, reason: str) -> None:
         """Keep an entry here instead of among the memories, once."""
         memory = entry.memory.model_copy(update={"agent": self._apart.agent})
         if self._store.get(self._apart, [memory.id])[0] is not None:
             return
-        why = Event(f"{memory.id}:{WHY}", WHY, self._sources.now(), memory.id, WHY, {"reason": reason})
+        said = (self._redactor or shipped()).clean([reason])[0].text
+        why = Event(f"{memory.id}:{WHY}", WHY, self._sources.now(), memory.id, WHY, {"reason": said})
         self._store.add(self._apart, [Entry(memory, key=entry.key, events=(*entry.events, why))])
 
     def move(self, ids: Sequence[str], reason: str) -> list[str]:

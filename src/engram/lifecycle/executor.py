@@ -17,6 +17,7 @@ from engram.lifecycle.guard import (
     Clock,
     asked,
     blocked,
+    helpful,
     is_async,
     name_of,
     recorded,
@@ -344,7 +345,7 @@ class TaskExecutor:
     def _solutions(self, id: str | None) -> tuple[Solution, ...]:
         """What is known to solve the failure of a decision, the best first."""
         pattern = None if id is None else asked(lambda: self._agent.learning.failure(id), None)
-        return () if pattern is None else pattern.known_solutions
+        return helpful(pattern)
 
     def _learn(self, task: Task, strategy: Strategy, error: Exception, recovery: Recovery, id: str | None) -> None:
         asked(

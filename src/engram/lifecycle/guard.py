@@ -18,7 +18,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from engram.errors import ActionBlocked, EngramError, InvalidInput
 from engram.lifecycle.ports import Checks
-from engram.model import Receipt, Verdict
+from engram.model import FailurePattern, Receipt, Solution, Verdict
 
 LONGEST_VALUE = 80
 MOST_VALUES = 12
@@ -90,6 +90,11 @@ def unknown(action: str, context: str) -> Verdict:
     """What stands for a verdict when the memory cannot be asked."""
     reason = "the memory could not be asked"
     return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
+
+
+def helpful(pattern: FailurePattern | None) -> tuple[Solution, ...]:
+    """What is known to solve a failure, the best first; what never helped is none of it."""
+    return () if pattern is None else tuple(one for one in pattern.known_solutions if one.helped > 0)
 
 
 def lasting(around: Around) -> Around:

@@ -22,7 +22,7 @@ from engram.ids import Sources
 from engram.lifecycle import workflow as workflows
 from engram.lifecycle.crew import Crew
 from engram.lifecycle.executor import Task
-from engram.lifecycle.guard import Clock, asked, recorded, unknown
+from engram.lifecycle.guard import Clock, asked, helpful, recorded, unknown
 from engram.lifecycle.journal import Attempt, Body, Journal, State
 from engram.lifecycle.ports import Works
 from engram.lifecycle.steps import Function, Given, StepContext, called, functions, gist, limited, plain, ran, shortened
@@ -720,11 +720,6 @@ class _Running:
     def _watched(self, stage: Stage, step: Step) -> None:
         if self._hands.watch is not None:
             self._hands.watch(self._state.step(stage.name, step.name))
-
-
-def helpful(pattern: FailurePattern | None) -> tuple[Solution, ...]:
-    """What is known to solve a failure, the best first; what never helped is none of it."""
-    return () if pattern is None else tuple(one for one in pattern.known_solutions if one.helped > 0)
 
 
 def _ready(waiting: Sequence[Step], busy: frozenset[str]) -> Step | None:

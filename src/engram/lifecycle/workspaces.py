@@ -126,9 +126,9 @@ class Workspaces:
         if not whole.is_dir():
             raise NotFound(f"there is no folder {whole}; make it first")
         patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
-        for text in (str(whole), *patterns):
+        for text in (name, str(whole), *patterns):
             if self._redactor.clean([text])[0].secrets or unstorable(text):
-                raise InvalidInput("the folder or a pattern holds a secret or cannot be kept; give it another name")
+                raise InvalidInput("the name, the folder or a pattern holds a secret or cannot be kept; rename it")
         made = Workspace(name=name, folder=str(whole), ignore=patterns, secrets=secrets, created_at=self._sources.now())
         body = made.model_dump(mode="json", exclude={"created_at"})
         id = f"workspace:{name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -33,6 +33,9 @@ MAX_LABEL = 400
 MAX_TAGS = 100
 FIRST_TRUST = {Origin.SELF: 1.0, Origin.TOOL: 0.5, Origin.SHARED: 0.3, Origin.IMPORTED: 0.3}
 """How far a memory is trusted by where it came from, unless the draft says it."""
+
+USUAL_ROLES = frozenset({"user", "assistant", "system", "tool"})
+"""Roles that say nothing but who spoke."""
 
 _content: TypeAdapter[Content] = TypeAdapter(Content)
 _TOLD_APART = re.compile(r"\[(?:secret|personal):[a-z0-9-]+:[0-9a-f]{8}\]")
@@ -98,6 +101,27 @@ def with_source(memory: Memory, source: str) -> Memory:
     """The same memory, derived from another one."""
     sources = tuple(dict.fromkeys((*memory.provenance.sources, source)))
     return memory.model_copy(update={"provenance": memory.provenance.model_copy(update={"sources": sources})})
+
+
+def readable(memory: Memory) -> tuple[str, ...]:
+    """Everything in a memory that somebody else may have worded and a model may be shown, in order."""
+    said, content = memory.provenance, memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)
+    labels = (said.speaker, said.session, None if said.role in USUAL_ROLES else said.role)
+    told_ = (*_texts([*content.values()]), *_texts(dict(memory.metadata)))
+    whole = (memory.text, memory.context, *told_, *memory.tags, *labels, *said.sources)
+    return tuple(dict.fromkeys(text for text in whole if text))
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _texts(item)
 
 
 def merge_key(memory: Memory) -> str | None:

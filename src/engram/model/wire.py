@@ -360,10 +360,12 @@ class Merge(Frozen):
     dry_run: bool = Field(default=False, description="Only say what would come in.")
 
 
-class NewPolicy(Frozen):
-    """Which memories are to go by themselves: those that fulfil everything it says."""
+class Policy(Frozen):
+    """Which memories go by themselves: those that fulfil everything it says."""
 
-    name: str = Field(min_length=1, max_length=100, description="What it is called; it replaces the one of this name.")
+    name: str = Field(
+        min_length=1, max_length=100, description="What it is called; a new one replaces the one of this name."
+    )
     action: Action = Field(description="`forget` leaves nothing of them; `archive` moves them to a file.")
     agent: str | None = Field(
         default=None, max_length=LONGEST_NAME, description="Whose memories; those of all agents, if left out."

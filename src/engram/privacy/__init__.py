@@ -1,9 +1,20 @@
 """Takes secrets and personal data out of text before anything else sees it."""
 
 from engram.privacy.detectors import Detector, Finding
+from engram.privacy.names import refuse_secret, shipped
 from engram.privacy.policy import Policy, policy_of
 from engram.privacy.redactor import SecretRedactor
 from engram.privacy.rules import secrets_among
 from engram.privacy.structured import clean_json
 
-__all__ = ["Detector", "Finding", "Policy", "SecretRedactor", "clean_json", "policy_of", "secrets_among"]
+__all__ = [
+    "Detector",
+    "Finding",
+    "Policy",
+    "SecretRedactor",
+    "clean_json",
+    "policy_of",
+    "refuse_secret",
+    "secrets_among",
+    "shipped",
+]

@@ -13,7 +13,7 @@ import html
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -54,6 +54,15 @@ def suspicions(text: str) -> tuple[Suspicion, ...]:
 def is_instruction(text: str) -> bool:
     """Whether a text holds what looks like an instruction to an agent."""
     return strength(suspicions(text)) >= ENOUGH
+
+
+def any_instruction(texts: Iterable[str]) -> bool:
+    """Whether one of these texts, or what they say one after the other, looks like an instruction to an agent.
+
+    Both are asked: an order may be spread over several texts, and what stands before one may seem to deny it.
+    """
+    said = [text for text in dict.fromkeys(texts) if text.strip()]
+    return any(is_instruction(text) for text in said) or (len(said) > 1 and is_instruction("\n".join(said)))
 
 
 def strength(found: Sequence[Suspicion], stretch: int = STRETCH) -> float:

@@ -15,6 +15,7 @@ from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
 from engram.model.access import EVERYONE
+from engram.server import dashboard
 from engram.server.app import Served, create
 from engram.server.border import ANYWHERE, Address
 from engram.server.limits import Limits
@@ -94,7 +95,14 @@ def serve(
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     with listener:
-        _Server(config, served, lambda: say(f"Engram serves on {scheme}://{name}:{port}")).run([listener])
+        here = f"{scheme}://{name}:{port}"
+
+        def ready() -> None:
+            say(f"Engram serves on {here}")
+            if is_loopback(binding.host):
+                say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
+
+        _Server(config, served, ready).run([listener])
 
 
 def first_key(brain: Engram) -> str | None:

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -182,6 +182,8 @@ class SqliteStore(SqlStore):
         self._held = threading.local()
         fresh = _inspect(path, self._driver)
         self._read_only = not fresh and not _writable(path)
+        if fresh:
+            _make_private(path)
         super().__init__(self._make_engine(), sources, remote, cipher=cipher)
         try:
             self._prepare()
@@ -583,6 +585,7 @@ class SqliteStore(SqlStore):
             raise InvalidInput(f"{target} is a database in use; give the backup a name of its own")
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
+        _make_private(partial)
         try:
             with self._wrapped(), closing(self._connect()) as source, closing(self._driver.connect(partial)) as copy:
                 source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
@@ -707,6 +710,8 @@ def restore(
         raise Conflict(f"{target} is not encrypted like {backup}; move it away, or restore to another file")
     _inspect(target, driver)
     renewed = _beside(target, "-restoring")
+    for path in (renewed, target):
+        _make_private(path)
     try:
         with closing(driver.connect(_reading(backup), uri=True)) as source, closing(driver.connect(renewed)) as new:
             if source.execute("PRAGMA quick_check").fetchone() != ("ok",):
@@ -734,6 +739,7 @@ def restore(
 
 def _replace(new: Any, renewed: Path, target: Path) -> None:
     new.close()
+    renewed.chmod(target.stat().st_mode & 0o777)
     _remove(target)
     renewed.replace(target)
 
@@ -890,6 +896,15 @@ def _refuse_newer(path: Path, version: str | None) -> None:
 
 def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _make_private(path: Path) -> None:
+    """Make a new file its owner's alone, before anything is in it; SQLite gives what it puts beside it the same mode.
+
+    A file that is there stays as it is, and why one cannot be made, SQLite says when it tries.
+    """
+    with suppress(OSError):
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _beside(path: Path, suffix: str) -> Path:

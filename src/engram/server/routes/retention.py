@@ -11,7 +11,7 @@ from engram import arguments
 from engram.errors import InvalidInput
 from engram.memory.drafting import MAX_LABEL
 from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
-from engram.model.wire import NewHold, NewPolicy, Page, RetentionRun
+from engram.model.wire import NewHold, Page, Policy, RetentionRun
 from engram.ports import unstorable
 from engram.retention import Retention
 from engram.server import paging
@@ -24,28 +24,26 @@ Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the hold."
 
 
 @router.get("/policies")
-def list_policies(
-    brain: Brain, key: Keeps, limit: Limit = paging.USUAL, cursor: Cursor = None
-) -> Page[RetentionPolicy]:
+def list_policies(brain: Brain, key: Keeps, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[Policy]:
     """The policies in force, in the order in which they run."""
-    return paging.slice_of(Retention(brain).policies(), limit, cursor, "policies", key.id)
+    return paging.slice_of([*map(_told, Retention(brain).policies())], limit, cursor, "policies", key.id)
 
 
 @router.post("/policies")
-def set_policy(brain: Brain, key: Keeps, policy: NewPolicy) -> RetentionPolicy:
+def set_policy(brain: Brain, key: Keeps, policy: Policy) -> Policy:
     """Set a policy, instead of the one of this name."""
     age = None if policy.older_than_days is None else timedelta(days=policy.older_than_days)
     _refuse(policy.name, *policy.tags)
     agent = None if policy.agent is None else brain.agent(policy.agent).name
     tags = tuple(map(brain.clean, policy.tags))
     fields = policy.model_dump(exclude={"name", "older_than_days", "agent", "tags"})
-    return Retention(brain).set(policy.name, agent=agent, tags=tags, older_than=age, **fields)
+    return _told(Retention(brain).set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
 
 
 @router.delete("/policies/{name}")
-def remove_policy(brain: Brain, key: Keeps, name: Name) -> RetentionPolicy:
+def remove_policy(brain: Brain, key: Keeps, name: Name) -> Policy:
     """Give a policy up."""
-    return Retention(brain).remove(name)
+    return _told(Retention(brain).remove(name))
 
 
 @router.get("/holds")
@@ -73,6 +71,11 @@ async def run_retention(request: Request, brain: Brain, key: Keeps, run: Retenti
     """Let go of what fulfils a policy that forgets; what is pinned or held stays."""
     agents = None if run.agents is None else [brain.agent(name).name for name in run.agents]
     return await slowly(request, lambda: Retention(brain).run(agents=agents, dry_run=run.dry_run))
+
+
+def _told(policy: RetentionPolicy) -> Policy:
+    age = None if policy.older_than is None else policy.older_than / timedelta(days=1)
+    return Policy(**policy.model_dump(exclude={"older_than"}), older_than_days=age)
 
 
 def _refuse(*texts: str) -> None:
