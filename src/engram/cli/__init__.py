@@ -18,6 +18,7 @@ COMMANDS = (
     "memory",
     "learning",
     "prevention",
+    "fact",
     "skill",
     "agent",
     "knowledge",

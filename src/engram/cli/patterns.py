@@ -197,7 +197,8 @@ def _of_failure(pattern: FailurePattern) -> Iterator[str]:
         yield f"Occurs in: {inline(', '.join(places[:SHOWN]))}"
     yield f"Seen: {many(pattern.occurrence_count, 'time')}, last {moment(pattern.last_seen)}"
     for solution in pattern.known_solutions[:SHOWN]:
-        yield f"Solution: {glance(solution.text)} ({rated(solution.success_rate, solution.tried)})"
+        what = "Solution" if solution.helped > 0 else "Did not help"
+        yield f"{what}: {glance(solution.text)} ({rated(solution.success_rate, solution.tried)})"
     for check in pattern.prevention_checks:
         yield f"Prevention check: {glance(check.verify)} ({inline(check.name)}, {check.status})"
         yield f"Success rate after applying prevention: {prevented(check)}"

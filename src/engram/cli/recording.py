@@ -256,6 +256,6 @@ def _recognised(known: FailurePattern) -> None:
     """Say that a failure was seen before, and what helped."""
     if known.occurrence_count > 1:
         click.echo(f"Recognised: {inline(known.name)}, seen {known.occurrence_count} times")
-        for solution in known.known_solutions[:1]:
+        for solution in [each for each in known.known_solutions if each.helped > 0][:1]:
             rate = rated(solution.success_rate, solution.tried)
             click.echo(f"  Solution: {inline(solution.text)} ({rate})")

@@ -28,9 +28,7 @@ def apart(scope: Scope) -> Scope:
 class Quarantine:
     """What is set apart from one agent's memories."""
 
-    def __init__(
-        self, store: MemoryStore, scope: Scope, sources: Sources, redactor: Redactor | None = None
-    ) -> None:
+    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources, redactor: Redactor | None = None) -> None:
         self._store = store
         self._scope = scope
         self._apart = apart(scope)

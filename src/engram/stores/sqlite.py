@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -592,6 +593,8 @@ class SqliteStore(SqlStore):
                 source.execute("SELECT * FROM counter").fetchall()
                 source.backup(copy, pages=1024, progress=_steps(progress))
                 copy.execute("PRAGMA journal_mode = WAL")
+            if target.exists():
+                partial.chmod(stat.S_IMODE(target.stat().st_mode))
             partial.replace(target)
         finally:
             _remove(partial)
@@ -710,8 +713,7 @@ def restore(
         raise Conflict(f"{target} is not encrypted like {backup}; move it away, or restore to another file")
     _inspect(target, driver)
     renewed = _beside(target, "-restoring")
-    for path in (renewed, target):
-        _make_private(path)
+    _make_private(renewed)
     try:
         with closing(driver.connect(_reading(backup), uri=True)) as source, closing(driver.connect(renewed)) as new:
             if source.execute("PRAGMA quick_check").fetchone() != ("ok",):
@@ -723,6 +725,7 @@ def restore(
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
                 chain(new, [auditing.sealing(Deed("restore", target=backup.name), sources.now())])
             new.commit()
+            _make_private(target)
             try:
                 with closing(driver.connect(target, timeout=30)) as copy:
                     new.backup(copy, pages=-1, progress=_steps(progress))
@@ -739,7 +742,7 @@ def restore(
 
 def _replace(new: Any, renewed: Path, target: Path) -> None:
     new.close()
-    renewed.chmod(target.stat().st_mode & 0o777)
+    renewed.chmod(stat.S_IMODE(target.stat().st_mode))
     _remove(target)
     renewed.replace(target)
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,7 +19,7 @@ from starlette.responses import StreamingResponse
 
 from engram.errors import InvalidInput
 from engram.model.transfer import ImportReport
-from engram.model.wire import MOST_NAMED, Merge
+from engram.model.wire import Merge
 from engram.server.auth import Brain, Sharer, Writer
 from engram.server.limits import Limits
 from engram.server.routes.asking import slowly
@@ -38,8 +39,9 @@ _OUT: dict[int | str, dict[str, Any]] = {
     }
 }
 _IN = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": _FILE}}}}
-Some = Annotated[list[str] | None, Query(max_length=MOST_NAMED, description="Only of these domains.")]
-Tagged = Annotated[list[str] | None, Query(max_length=MOST_NAMED, description="Only with any of these tags.")]
+Short = Annotated[str, Field(max_length=100)]
+Some = Annotated[list[Short] | None, Query(max_length=20, description="Only of these domains.")]
+Tagged = Annotated[list[Short] | None, Query(max_length=20, description="Only with any of these tags.")]
 
 
 @router.get("", response_class=StreamingResponse, responses=_OUT)
