@@ -36,6 +36,7 @@ import httpx
 import engram
 from engram.access import Keys
 from engram.client import Client
+from engram.errors import NotFound
 
 AGENTS = ("alice", "bob", "carol", "dave")
 WATCHED_EVERY = 2.0
@@ -156,7 +157,7 @@ class User:
         if self._client.get(id) is not None:
             try:
                 self._client.annotate(id, importance=self._dice.random())
-            except engram.NotFound:
+            except NotFound:
                 return  # another client of this agent was faster
 
     def _list(self) -> None:

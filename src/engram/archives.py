@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engram.errors import InvalidInput
+from engram.errors import InvalidInput, NotAllowed
 from engram.ids import aware
 from engram.model import Memory
-from engram.ports import Event, KeepsSettings, MemoryStore
+from engram.ports import Encrypts, Event, KeepsSettings, MemoryStore
 
 KNOWN = "forgetting:archives"
 """The setting with the archives that were written from this database."""
@@ -26,7 +26,9 @@ _log = logging.getLogger("engram")
 
 
 def note(store: MemoryStore, path: Path) -> None:
-    """Remember where an archive is going to be."""
+    """Remember where an archive is going to be. Raises `NotAllowed` if it would give away what is encrypted."""
+    if isinstance(store, Encrypts) and store.encryption()["mode"] != "none":
+        raise NotAllowed("this database is encrypted, and an archive would not be; forget for good instead")
     if isinstance(store, KeepsSettings):
         store.set_setting(KNOWN, json.dumps(sorted({*map(str, known(store)), str(path.resolve())})))
 
@@ -48,7 +50,7 @@ def line_of(memory: Memory, reason: str, events: Sequence[Event] = ()) -> dict[s
 def write(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Write a new file; it is on disk in full, or not there at all."""
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
             for line in lines:
                 packed.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pydantic import JsonValue
 
-from engram import arguments, erasure, telling
+from engram import arguments, erasure, holds, telling
 from engram.arguments import When
 from engram.errors import Conflict, InvalidInput, ModelError, NotFound, Unsupported
 from engram.grants import Grants
@@ -875,8 +875,21 @@ class AgentHandle:
         if tags is not None:
             refuse_list("tags", arguments.several("tags", tags))
             labels = tuple(dict.fromkeys(self._clean("tag", tag.strip()) for tag in arguments.several("tags", tags)))
+        if labels is not None:
+            self._refuse_unholding(id, labels)
         changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
         return self._store.annotate(self._scope, id, changes, expected_version)
+
+    def _refuse_unholding(self, id: str, tags: tuple[Clean, ...]) -> None:
+        """Raises `NotAllowed` if a memory that is held would be so no longer without one of its tags."""
+        held = holds.held(self._store)
+        (memory,) = self._store.get(self._scope, [id]) if held else [None]
+        if memory is None:
+            return
+        for hold in held:
+            after = memory.model_copy(update={"tags": tags})
+            if holds.covering([hold], self.name, memory) and not holds.covering([hold], self.name, after):
+                raise holds.refusal(hold, f"memory {id}")
 
     @traced("delete_memory", ids=telling.gone)
     def forget(self, id: str) -> ForgetReceipt:

@@ -15,7 +15,7 @@ from engram.cli.options import Group
 from engram.cli.render import print_facts, print_json, progress
 from engram.cli.state import State
 from engram.cli.text import inline, many, masked
-from engram.errors import Conflict, NotFound, Unsupported
+from engram.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from engram.config import Settings
@@ -157,18 +157,21 @@ def destroy(state: State, agent: str, yes: bool) -> None:
 
     Backups that were made before still have the keys, under the master key of that time.
     """
+    from engram import erasure
     from engram.ports import Scope
 
     with _encrypted(state) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
             click.confirm(f"Destroy the keys of {inline(agent)}, and all it remembers?", abort=True, err=True)
-        gone = store.destroy(Scope(agent))
-    if not gone["agent_keys"] and not gone["agents"]:
-        raise NotFound(f"there is no agent {agent} here; `engram agent list` shows who there is")
+        if store.encryption()["mode"] != "fields":
+            store.destroy(Scope(agent))  # which says why it cannot
+        with state.brain() as brain:
+            gone = erasure.erase(brain, brain.agent(agent).name).removed  # copies and what is set apart go, too
+        store.destroy(Scope(agent))
     if state.json:
         print_json({"agent": agent, "removed": dict(gone)})
     else:
-        click.echo(f"Destroyed the keys of {inline(agent)}, and {many(gone['memories'], 'memory')}")
+        click.echo(f"Destroyed the keys of {inline(agent)}, and {many(gone.get('memories', 0), 'memory')}")
 
 
 @contextmanager

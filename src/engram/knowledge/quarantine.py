@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from engram import holds
 from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent
@@ -86,7 +87,11 @@ class Quarantine:
         return memory
 
     def discard(self, id: str) -> ForgetReceipt:
-        """Forget a memory that was set apart."""
+        """Forget a memory that was set apart. Raises `NotAllowed` if it is held."""
+        (memory,) = self._store.get(self._apart, [id])
+        held = None if memory is None else holds.covering(holds.held(self._store), self._scope.agent, memory)
+        if held is not None:
+            raise holds.refusal(held, f"memory {id}")
         return self._store.forget(self._apart, [id])[0]
 
     def _told(self, memory: Memory) -> Quarantined:
