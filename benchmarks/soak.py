@@ -81,7 +81,7 @@ def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
 
     def read() -> None:
         for line in stream:
-            if '"level": "error"' in line or not line.startswith("{"):
+            if '"level": "error"' in line or "Traceback" in line:
                 logged.append(line.strip())
 
     try:

@@ -9,6 +9,7 @@ import pytest
 import engram
 from engram import archives
 from engram.errors import NotAllowed
+from engram.privacy import keys
 from engram.retention import Retention
 
 
@@ -29,8 +30,9 @@ def test_a_hold_cannot_be_got_around() -> None:
 
 
 def test_what_is_encrypted_is_not_archived_in_the_clear(tmp_path: Path) -> None:
-    key = "ab" * 32
-    with engram.open(tmp_path / "vault.db", embedder="hashing", encryption="fields", key=key) as brain:
+    place = str(tmp_path / "vault.key")
+    keys.make(place)
+    with engram.open(tmp_path / "vault.db", embedder="hashing", encryption="fields", key_file=place) as brain:
         brain.agent("alice").remember("a note")
         with pytest.raises(NotAllowed, match="encrypted"):
             archives.note(brain.store, tmp_path / "old.jsonl.gz")
