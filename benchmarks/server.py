@@ -238,6 +238,7 @@ def call_load(target: Target, embedder: str, what: str, clients: int, seconds: f
                         alice.remember(text(number % 4_999))
                 except engram.EngramError as error:
                     errors.append(str(error))
+                    print(f"  {error!r}", file=sys.stderr)
                     return
                 if start >= begin:
                     taken.append(time.perf_counter() - start)
@@ -313,8 +314,8 @@ def run(target: Target, args: argparse.Namespace) -> list[Line]:
             for clients in args.clients:
                 line = measured(target, what, door, clients, args)
                 base = base or line
-                line.of_call, line.x_call = line.per_second / base.per_second, line.p50 / base.p50
-                line.x_cpu = line.cpu / (base.cpu or float("nan"))
+                line.of_call = line.per_second / (base.per_second or float("nan"))
+                line.x_call, line.x_cpu = line.p50 / base.p50, line.cpu / (base.cpu or float("nan"))
                 lines.append(line)
                 show(line)
     return lines

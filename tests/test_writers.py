@@ -10,7 +10,8 @@ import pytest
 from engram.errors import InvalidInput, StoreBusy
 from engram.ids import Sources
 from engram.ports import Scope, Shown
-from engram.stores.sqlite import SqliteStore
+from engram.stores.fts import fetch
+from engram.stores.sqlite import MOST_LEVELS, SqliteStore, merge_words
 from engram.vectors.exact import ExactVectors
 
 ALICE = Scope("alice")
@@ -90,4 +91,13 @@ def test_many_threads_write_without_anybody_being_left_out(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(written) == list(range(12))
+    store.close()
+
+
+def test_the_word_index_can_be_merged_as_often_as_something_is_forgotten(store: SqliteStore) -> None:
+    with store._write(None) as conn:
+        for number in range(MOST_LEVELS * 5):
+            fetch(conn, "INSERT INTO memory_words (scope, words) VALUES ('s', :word)", {"word": f"word{number} all"})
+            merge_words(conn)
+        assert fetch(conn, "SELECT count(*) FROM memory_words WHERE memory_words MATCH 'all'", {}) == [(2500,)]
     store.close()

@@ -48,7 +48,7 @@ from engram.ports import (
     VectorStore,
     unstorable,
 )
-from engram.stores import auditing, sealing, surveys
+from engram.stores import auditing, raw, sealing, surveys
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
 from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
 from engram.stores.rules import ENOUGH, nearest, vector_key
@@ -71,6 +71,9 @@ BLOCK_BYTES = 8 * 1024 * 1024
 MOST_TRACES = 1000
 MOST_SOUGHT = 8
 """Searching the file for more pieces than these takes longer than making it anew."""
+MOST_LEVELS = 500
+"""SQLite 3.40 adds levels to the word index whenever it is merged, and cannot open one with more than 2,000."""
+_STRUCTURE = "SELECT block FROM memory_words_data WHERE id = 10"
 READERS_SECONDS = 2.0
 """So long whoever removes something for good waits for those who still read."""
 CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
@@ -168,6 +171,25 @@ class SqliteStore(SqlStore):
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
         self.path = path
+        raw.claim(path)  # from here on, no handle to it is closed before the store is
+        self._claimed = True
+        try:
+            self._open(vectors, sources, durable, busy_seconds, remote, cipher, encryption)
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(
+        self,
+        vectors: VectorStore,
+        sources: Sources,
+        durable: bool,
+        busy_seconds: float,
+        remote: VectorStore | None,
+        cipher: Cipher | None,
+        encryption: str,
+    ) -> None:
+        path = self.path
         self._driver = driver_for(path, cipher, encryption)
         self._vectors = vectors
         self._words = FtsWords()
@@ -185,7 +207,7 @@ class SqliteStore(SqlStore):
         self._read_only = not fresh and not _writable(path)
         if fresh:
             _make_private(path)
-        super().__init__(self._make_engine(), sources, remote, cipher=cipher)
+        SqlStore.__init__(self, self._make_engine(), sources, remote, cipher=cipher)
         try:
             self._prepare()
             self._unlock(str(path), encryption)
@@ -193,6 +215,18 @@ class SqliteStore(SqlStore):
         except BaseException:
             self._engine.dispose()
             raise
+
+    def close(self) -> None:
+        """Write what is pending and release everything; calling it twice is harmless."""
+        try:
+            super().close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._claimed:
+            self._claimed = False
+            raw.release(self.path)
 
     # Opening -----------------------------------------------------------------------------------------
 
@@ -481,7 +515,7 @@ class SqliteStore(SqlStore):
             return True
         try:
             with self._write(None) as conn:
-                conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('optimize')"))
+                merge_words(conn)
             emptied = self._empty_log(READERS_SECONDS)
             with self._tracing:
                 went, self._went = self._went, {}
@@ -681,12 +715,12 @@ class _Wrapped:
             raise _translate(self._path, cause) from error
 
 
-def chain(raw: Any, entries: Sequence[auditing.Sealing]) -> None:
+def chain(driver: Any, entries: Sequence[auditing.Sealing]) -> None:
     """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
-    last, prev = raw.execute(_HEAD).fetchone() or (0, "")
+    last, prev = driver.execute(_HEAD).fetchone() or (0, "")
     for seq, entry in enumerate(entries, last + 1):
         row = entry.at(seq, prev)
-        raw.execute(_ENTRY, row)
+        driver.execute(_ENTRY, row)
         prev = row["hash"]
 
 
@@ -776,8 +810,7 @@ def _begin(conn: sa.Connection) -> None:
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
     """What can read a file: its beginning tells whether all of it is encrypted; a new one becomes as it is wanted."""
     try:
-        with path.open("rb") as file:
-            header = file.read(len(MAGIC))
+        header = raw.head(path, len(MAGIC))
     except (OSError, ValueError):  # `_inspect` says what is wrong with it
         header = b""
     if cipher is None or header == MAGIC or (not header and encryption != "file"):
@@ -803,14 +836,29 @@ def _samples(text: str, words: str | None, vectors: str | None) -> Iterator[tupl
     yield from ((bytes.fromhex(piece), "") for piece in (vectors or "").split(",")[:2] if piece)
 
 
+def merge_words(conn: sa.Connection) -> None:
+    """Merge the word index, so that it has nothing of what was removed; now and then it is made anew instead."""
+    how = "rebuild" if _levels(fetch(conn, _STRUCTURE, {})[0][0]) >= MOST_LEVELS else "optimize"
+    conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES (:how)"), {"how": how})
+
+
+def _levels(structure: bytes) -> int:
+    """How many levels a word index has: the number that stands behind the first four bytes of its description."""
+    number = 0
+    for byte in structure[4:13]:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    return number
+
+
 def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
     """Which of these a file has, wherever in it."""
     found, before = set[bytes](), b""
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            piece = before + block
-            found |= {sample for sample in samples if sample not in found and sample in piece}
-            before = block[-SAMPLE_BYTES - MAX_TERM :]
+    for block in raw.blocks(path, BLOCK_BYTES):
+        piece = before + block
+        found |= {sample for sample in samples if sample not in found and sample in piece}
+        before = block[-SAMPLE_BYTES - MAX_TERM :]
     return found
 
 
@@ -823,8 +871,7 @@ def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
             raise InvalidInput(f"{path} is a folder; name a file in it, such as {path / 'engram.db'}")
         if not path.parent.is_dir():
             raise InvalidInput(f"the folder {path.parent} does not exist; create it first")
-        with path.open("rb") as file:
-            header = file.read(100)
+        header = raw.head(path, 100)
     except FileNotFoundError:
         return True
     except OSError as error:

@@ -1,0 +1,70 @@
+"""Looking at a database file must not let go of SQLite's locks on it, or another process deletes the log under us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram.stores import raw
+
+LISTS = """
+import sys, engram
+with engram.open(sys.argv[1], embedder="hashing") as brain:
+    print(*sorted(memory.text for memory in brain.agent("alice").list()), sep="\\n")
+"""
+
+
+def others_see(path: Path) -> list[str]:
+    """What another process sees, which then closes the database."""
+    done = subprocess.run([sys.executable, "-c", LISTS, str(path)], check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("how", ["forget", "open again"])
+def test_what_is_written_after_a_look_at_the_file_is_seen_by_others(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "team.db"
+    with engram.open(path, embedder="hashing") as brain:
+        alice = brain.agent("alice")
+        alice.remember("one stays here")
+        going = alice.remember("two goes away for good").id
+        if how == "forget":
+            assert going is not None
+            assert alice.forget(going).forgotten
+        else:
+            engram.open(path, embedder="hashing").close()
+        assert "one stays here" in others_see(path)
+        alice.remember("three was acknowledged")
+        assert "three was acknowledged" in others_see(path)
+        alice.remember("four was acknowledged")
+    assert {"one stays here", "three was acknowledged", "four was acknowledged"} <= {*others_see(path)}
+    if Path("/proc/self/fd").exists():
+        assert not [link for link in Path("/proc/self/fd").iterdir() if str(path) in _target(link)], "handles are left"
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
+def test_a_handle_is_kept_while_a_store_is_open_and_closed_with_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "some file"
+    path.write_bytes(b"0123456789")
+    raw.claim(path)
+    raw.claim(path)
+    with raw.peek(path) as first, raw.peek(path) as second:
+        assert first == second
+    assert os.pread(first, 3, 2) == b"234"
+    raw.release(path)
+    assert os.pread(first, 3, 2) == b"234"
+    raw.release(path)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pread(first, 1, 0)
+    assert raw.head(path, 4) == b"0123"
+    assert b"".join(raw.blocks(path, 3)) == b"0123456789"
