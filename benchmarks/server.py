@@ -93,6 +93,14 @@ def fill(url: str, memories: int, embedder: str) -> str:
         return Keys(brain.store, brain.redactor, brain.sources).create("benchmark", agents=[AGENT])[1]
 
 
+def settle(url: str) -> None:
+    """What autovacuum does within a minute, now: without statistics PostgreSQL plans badly."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("ANALYZE")
+
+
 @contextmanager
 def serving(target: Target, embedder: str, grpc: bool) -> Iterator[subprocess.Popen[str]]:
     """`engram serve` in a process of its own, stopped at the end; the target learns where it is."""
@@ -358,6 +366,8 @@ def main() -> None:
     with stores(args.stores) as every:
         for name, url in every:
             target = Target(name, url, fill(url, args.memories, args.embedder))
+            if name == "postgres":
+                settle(url)
             with serving(target, args.embedder, "grpc" in args.doors):
                 lines += run(target, args)
     if args.json:

@@ -300,7 +300,7 @@ class AgentHandle:
     @property
     def quarantine(self) -> Quarantine:
         """What was set apart for review, and is in no search, list or pattern."""
-        return Quarantine(self._store, self._scope, self._brain.sources)
+        return Quarantine(self._store, self._scope, self._brain.sources, self._brain.redactor)
 
     @property
     def episodic(self) -> EpisodicMemory:

@@ -17,6 +17,7 @@ from engram.knowledge.quarantine import TAKEN_BACK, Quarantine
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
 from engram.ports import Filter, ListsAgents, MemoryStore, Query, Scope
+from engram.privacy import refuse_secret
 from engram.sharing import Sharing, reserved
 from engram.words import normal_form
 
@@ -255,6 +256,9 @@ class Grants:
         for name in (owner.agent, receiver):
             if reserved(name):
                 raise InvalidInput("this name is reserved; give the name of an agent")
+            refuse_secret(None, name, "the name of an agent")
+        for id in subject.memories:
+            refuse_secret(None, id, "the id of a memory")
         return Grant(
             id=self._sources.new_id(),
             owner=owner.agent,
