@@ -179,7 +179,7 @@ class ConsentMachine(RuleBasedStateMachine):
     @rule(who=st.sampled_from(AGENTS), joins=st.booleans())
     def regroup(self, who: str, joins: bool) -> None:
         ledger = self.brain.sharing.ledger
-        ledger.regroup("team", **{"add" if joins else "remove": [who]})
+        ledger.regroup("team", add=[who] if joins else [], remove=[] if joins else [who])
         (self.group.add if joins else self.group.discard)(who)
 
     @rule(hours=st.sampled_from([1, 3]))
