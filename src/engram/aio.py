@@ -80,6 +80,12 @@ class AsyncWorking:
         """`WorkingMemory.tokens`, in a thread: `await working.tokens`."""
         return await asyncio.to_thread(lambda: self._sync.tokens)
 
+    @property
+    async def data(self) -> dict[str, str]:
+        """`WorkingMemory.data`, in a thread: `await working.data`."""
+        return await asyncio.to_thread(lambda: self._sync.data)
+
+    unsay = _in_thread(WorkingMemory.unsay)
     set = _in_thread(WorkingMemory.set)
     get = _in_thread(WorkingMemory.get)
     delete = _in_thread(WorkingMemory.delete)
@@ -122,6 +128,7 @@ class AsyncSemantic:
     learn = _in_thread(SemanticMemory.learn)
     relate = _in_thread(SemanticMemory.relate)
     tell = _in_thread(SemanticMemory.tell)
+    retract = _in_thread(SemanticMemory.retract)
     facts = _in_thread(SemanticMemory.facts)
     ask = _in_thread(SemanticMemory.ask)
     history = _in_thread(SemanticMemory.history)
