@@ -31,7 +31,10 @@ DO $$ DECLARE index_name text; BEGIN
   PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid();
   TRUNCATE settings, agents, memories, memory_tags, memory_keys, memory_evidence, memory_stats, memory_index,
-    memory_words, tombstones, recall_events, events;
+    memory_words, tombstones, recall_events, events, audit, audit_checkpoints, agent_keys, api_keys;
+  INSERT INTO audit VALUES (1, 0, '', '', 'genesis', '', '', '', 0, '{}', '',
+    encode(sha256('{"action":"genesis","actor":"","agent":"","at":0,"count":0,"detail":{},"grant":"","prev":"",'
+                  '"principal":"","seq":1,"target":""}'), 'hex'));
   FOR index_name IN SELECT indexname FROM pg_indexes WHERE indexname ^@ 'near_' LOOP
     EXECUTE format('DROP INDEX %I', index_name);
   END LOOP;

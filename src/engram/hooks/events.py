@@ -14,6 +14,7 @@ from typing import Any
 from engram import wiring
 from engram.config import Settings
 from engram.engine import AgentHandle, Engram
+from engram.errors import InvalidInput
 from engram.hooks.fast import ASKED, SHELLS, cut, error_of, parsed, tool_name
 from engram.hooks.transcript import Turn, turns
 from engram.learn.happened import Circumstances
@@ -151,7 +152,10 @@ def learned(brain: Engram, agent: AgentHandle, event: _Event) -> None:
     key = event.text("tool_use_id", "tool_call_id")
     where["key"] = f"{event.client}:{key[:200]}" if key else None
     if error := error_of(event.name, event.payload):
-        agent.learn_from_failure(error, action=event.action, **where)
+        try:
+            agent.learn_from_failure(error, action=event.action, **where)
+        except InvalidInput:  # it was set apart for review, or cannot be kept: the session goes on
+            return
     elif event.name == "PostToolUse":
         project, tool = brain.clean(event.project), brain.clean(event.tool)
         known = agent.learning.verdict(
