@@ -13,8 +13,8 @@ from engram import AgentHandle, Engram, audit
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Origin, Verdict
 from engram.model.grant import Grant, GrantState, Right
-from engram.ports import KeepsAudit
-from engram.sharing import annex, reserved
+from engram.ports import KeepsAudit, reserved
+from engram.sharing import annex
 from engram.testing.making import FixedSources
 from engram.transfer import Knowledge
 

@@ -17,15 +17,13 @@ from engram import arguments
 from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, TooMany, Unsupported
 from engram.ids import Sources
 from engram.model.access import EVERYONE, RIGHTS, ApiKey, Right
-from engram.ports import KeepsKeys, MemoryStore, Redactor, Scope
+from engram.ports import KeepsKeys, MemoryStore, Redactor, Scope, reserved
 
 PREFIX = "eng"
 SECRET_BYTES = 32
 ID_BYTES = 9
 NOTED_EVERY = timedelta(minutes=1)
 """How far `last_used` may lag behind, so that reading does not mean writing."""
-RESERVED = "\x1f"
-"""Names that begin with it belong to Engram itself, and to no caller."""
 MOST_AGENTS = 1000
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -114,7 +112,7 @@ class Keys:
         if len(names) > MOST_AGENTS:
             raise InvalidInput(f"a key is for {MOST_AGENTS} agents at most; make it for all with {EVERYONE!r}")
         for name in names:
-            if Scope(name).agent.startswith(RESERVED) or self._redactor.clean([name])[0].secrets:
+            if reserved(Scope(name).agent) or self._redactor.clean([name])[0].secrets:
                 raise InvalidInput("one of the agents has a name that no agent may have")
         return (EVERYONE,) if EVERYONE in names else names
 

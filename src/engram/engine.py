@@ -89,13 +89,14 @@ from engram.ports import (
     Shown,
     Surveys,
     is_unit,
+    reserved,
     unstorable,
 )
 from engram.privacy.instructions import any_instruction
 from engram.retrieve.quoting import quoted
 from engram.retrieve.rank import PARTS, Weights
 from engram.retrieve.search import Wanted, packed, recall
-from engram.sharing import Lender, Sharing, reserved
+from engram.sharing import Lender, Sharing
 from engram.telemetry import span, traced
 from engram.words import digest, normal_form
 

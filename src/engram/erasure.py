@@ -54,8 +54,9 @@ from engram.ports import (
     Scrubs,
     Shown,
     Vacates,
+    reserved,
 )
-from engram.sharing import TRUST, USES, Sharing, reserved
+from engram.sharing import TRUST, USES, Sharing
 from engram.words import digest, normal_form, query_terms
 
 LINEAGE = "lineage"

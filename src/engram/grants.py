@@ -16,9 +16,9 @@ from engram.knowledge import consent
 from engram.knowledge.quarantine import TAKEN_BACK, Quarantine
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
-from engram.ports import Filter, ListsAgents, MemoryStore, Query, Scope
+from engram.ports import Filter, ListsAgents, MemoryStore, Query, Scope, reserved
 from engram.privacy import refuse_secret
-from engram.sharing import Sharing, reserved
+from engram.sharing import Sharing
 from engram.words import normal_form
 
 Names = str | Iterable[str]

@@ -58,6 +58,15 @@ class Scope:
             raise InvalidInput(f"an agent's name must be plain text: {reason}")
 
 
+RESERVED = "\x1f"
+"""How the names of scopes begin that no agent can have: annexes, quarantines, the ledger of grants."""
+
+
+def reserved(agent: str) -> bool:
+    """Whether a scope's name is one that no agent can have."""
+    return agent.startswith(RESERVED)
+
+
 def unstorable(text: str) -> str | None:
     """Why no store can keep this text unchanged, or `None` if all can."""
     if "\x00" in text:

@@ -327,11 +327,6 @@ class Sharing:
             self._met.add((reader.agent, key))
 
 
-def reserved(agent: str) -> bool:
-    """Whether a scope's name is one that no agent can have."""
-    return agent.startswith("\x1f")
-
-
 def annex(receiver: Scope, source: str) -> Scope:
     """The reserved scope that keeps what an agent imported from a source."""
     return Scope(f"\x1fannex:{digest(receiver.agent, source)}")
@@ -351,4 +346,4 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-__all__ = ["LEDGER", "LENT", "USES", "Lender", "Sharing", "annex", "reserved"]
+__all__ = ["LEDGER", "LENT", "USES", "Lender", "Sharing", "annex"]

@@ -267,7 +267,7 @@ class Knowledge:
                 if isinstance(record, CarriedMemory):
                     desk.memory(record, bundle.lineage(found.source, record), findings)
                 elif isinstance(record, CarriedEvent):
-                    desk.event(record, bundle.lineage(found.source, record))
+                    desk.event(record)
                 if progress is not None and done % BATCH == 0:
                     progress(done, total)
             desk.finish()
@@ -308,8 +308,7 @@ class Knowledge:
             if isinstance(lender.store, KeepsEvents):
                 for event in lender.store.events_of(lender.scope, ids):
                     if event.kind in CARRIED:
-                        begun = Lineage(agent=from_agent, installation=receiver.installation, id=event.id)
-                        desk.event(bundle.carried_event(event), begun)
+                        desk.event(bundle.carried_event(event))
             desk.finish()
             desk.register(signer=None)
             if not dry_run:
@@ -362,7 +361,6 @@ class _Desk:
     ids: dict[str, str] = field(default_factory=dict)
     """The id here of each memory that is kept, by its id in the file."""
     outcomes: dict[str, list[CarriedEvent]] = field(default_factory=dict)
-    solutions: list[tuple[str, CarriedEvent]] = field(default_factory=list)
 
     @property
     def annex(self) -> Scope:
@@ -440,7 +438,7 @@ class _Desk:
         """Whether what came by another way says just this; somebody may have pretended that it does."""
         return normal_form(memory.text) == normal_form(self.brain.clean(text))
 
-    def event(self, record: CarriedEvent, begun: Lineage) -> None:
+    def event(self, record: CarriedEvent) -> None:
         """Note what was told of a memory that came in; what a decision or failure was, the memory itself says."""
         if record.subject not in self.ids:
             return

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -15,7 +13,7 @@ from starlette.types import ASGIApp
 
 from engram.access import Keys
 from engram.engine import AgentHandle, Engram
-from engram.errors import ConfigError, NotAllowed, Unauthenticated
+from engram.errors import NotAllowed, Unauthenticated
 from engram.mcp.server import create
 from engram.mcp.tools import Request, Whose
 from engram.model.access import ApiKey, Right
@@ -23,11 +21,10 @@ from engram.server.auth import chosen, missing
 from engram.server.border import Address, Border, Gate
 from engram.server.limits import Limits
 from engram.server.metrics import Metrics
-from engram.server.run import Binding, first_key
+from engram.server.run import GRACE, Announced, Binding, listen, tell_first_key, where
 
 PATH = "/v1/mcp"
 PORT = 8751
-GRACE = 30
 
 
 def by_key(brain: Engram, only: str | None = None) -> Whose:
@@ -69,9 +66,8 @@ def application(
 def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None], only: str | None = None) -> None:
     """Serve until a signal comes; then running requests end first."""
     app = application(brain, only=only, address=binding.address(), limits=limits)
-    listener = _listen(binding)
-    if (token := first_key(brain)) is not None:
-        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    listener = listen(binding)
+    tell_first_key(brain, say)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
         app,
@@ -83,36 +79,5 @@ def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], 
         ssl_certfile=binding.certfile,
         ssl_keyfile=binding.keyfile,
     )
-    host, port = listener.getsockname()[:2]
-    scheme = "http" if binding.certfile is None else "https"
-    where = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
     with listener:
-        _Server(config, lambda: say(f"Engram serves MCP on {where}")).run([listener])
-
-
-class _Server(uvicorn.Server):
-    """Says when it listens, and exits cleanly when it is told to."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop taking requests; whoever says so twice does not wait for those that run."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-def _listen(binding: Binding) -> socket.socket:
-    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
-    try:
-        return socket.create_server((binding.host.strip("[]"), binding.port), family=family)
-    except OSError as error:
-        where = f"{binding.host}:{binding.port}"
-        raise ConfigError(f"{where} cannot be listened on: {error.strerror or error}; choose another one") from error
+        Announced(config, lambda: say(f"Engram serves MCP on {where(binding, listener)}{PATH}")).run([listener])

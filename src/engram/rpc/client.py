@@ -48,12 +48,23 @@ from engram.model import (
 from engram.model.grant import Grant, GrantUse, Revocation, Source
 from engram.model.quarantine import Quarantined
 from engram.model.transfer import ExportReport, ImportReport
-from engram.model.wire import AgentView, GroupView, LiveEvent, NewMemories, NewMemory, Noted, Page, Recalled, Receipts
+from engram.model.wire import (
+    AgentView,
+    ContextText,
+    GroupView,
+    LiveEvent,
+    NewMemories,
+    NewMemory,
+    Noted,
+    Page,
+    Recalled,
+    Receipts,
+)
 from engram.rpc.convert import read, written
 from engram.rpc.door import MESSAGE
 from engram.rpc.operations import OPERATIONS, AuditEntries
 from engram.rpc.problems import AFTER, CODE, PROBLEM
-from engram.rpc.requests import ContextText, EventQuery, ExportQuery, ImportOptions
+from engram.rpc.requests import EventQuery, ExportQuery, ImportOptions
 from engram.rpc.service import DESCRIPTOR
 from engram.rpc.v1 import service_pb2, service_pb2_grpc
 from engram.server.loopback import is_loopback

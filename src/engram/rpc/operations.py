@@ -11,7 +11,6 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 
 from engram import arguments, tending
-from engram.access import RESERVED
 from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
@@ -48,6 +47,7 @@ from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
     CheckQuery,
+    ContextText,
     CycleError,
     GrantOffer,
     GrantRequest,
@@ -70,12 +70,11 @@ from engram.model.wire import (
     SuggestionQuery,
     Terms,
 )
-from engram.ports import unstorable
+from engram.ports import reserved, unstorable
 from engram.rpc.problems import Refused
 from engram.rpc.requests import (
     AnnotationOf,
     AuditListing,
-    ContextText,
     CycleIndex,
     DecisionListing,
     DiffQuery,
@@ -129,7 +128,7 @@ class Call:
             name = unquote(self.named, errors="strict")
         except UnicodeDecodeError:
             raise no_agent() from None
-        if name.startswith(RESERVED) or not self.key.reaches(name):
+        if reserved(name) or not self.key.reaches(name):
             raise no_agent()
         return name
 

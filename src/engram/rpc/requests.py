@@ -63,12 +63,6 @@ class AnnotationOf(Frozen):
     expected_version: int | None = Field(default=None, description="Only if the memory has this version.")
 
 
-class ContextText(Frozen):
-    """What is remembered about a question, as a text for a model."""
-
-    text: str = Field(description="The memories, quoted as data, each with its origin and trust; empty without any.")
-
-
 class DecisionListing(Listing):
     """Which decisions are wanted."""
 

@@ -14,7 +14,6 @@ from typing import IO, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from engram.access import RESERVED
 from engram.engine import AgentHandle
 from engram.errors import InvalidInput, StoreClosed, TooMany, Unauthenticated
 from engram.knowledge.untrusted import CHUNK
@@ -23,7 +22,7 @@ from engram.model import Draft, Receipt
 from engram.model.access import EVERYONE, Right
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
-from engram.ports import Scope
+from engram.ports import Scope, reserved
 from engram.rpc.convert import written
 from engram.rpc.door import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.rpc.operations import Call, draft_of
@@ -198,7 +197,7 @@ async def listen(door: Door, visit: Visit, request: bytes) -> None:
 
         def scopes() -> list[Scope]:
             names = [named] if named is not None else call.agents() if everyone else call.key.agents
-            return [Scope(name) for name in names if not name.startswith(RESERVED)]
+            return [Scope(name) for name in names if not reserved(name)]
 
         start = query.after
         if start is None:

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 from fastapi import Depends, Header, Request
 from fastapi.routing import APIRoute
 
-from engram.access import RESERVED
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model.access import EVERYONE, ApiKey, Right
+from engram.ports import reserved
 
 Named = Annotated[
     str | None,
@@ -46,7 +46,7 @@ def chosen(key: ApiKey, named: str | None) -> str:
         name = unquote(named, errors="strict")
     except UnicodeDecodeError:
         raise missing() from None
-    if name.startswith(RESERVED) or not key.reaches(name):
+    if reserved(name) or not key.reaches(name):
         raise missing()
     return name
 

@@ -16,7 +16,7 @@ from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
 from engram.model.access import EVERYONE
 from engram.server import dashboard
-from engram.server.app import Served, create
+from engram.server.app import create
 from engram.server.border import ANYWHERE, Address
 from engram.server.limits import Limits
 from engram.server.logs import LogFormat, log_to
@@ -74,9 +74,8 @@ def serve(
 ) -> None:
     """Serve until a signal comes; then running requests end, and what was acknowledged is in the database."""
     served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
-    listener = _listen(binding)
-    if (token := first_key(brain)) is not None:
-        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    listener = listen(binding)
+    tell_first_key(brain, say)
     log_to(sys.stderr.write, brain.sources, log_format)
     config = uvicorn.Config(
         served.asgi,
@@ -91,18 +90,29 @@ def serve(
         ssl_certfile=binding.certfile,
         ssl_keyfile=binding.keyfile,
     )
-    scheme = "http" if binding.certfile is None else "https"
-    host, port = listener.getsockname()[:2]
-    name = f"[{host}]" if ":" in host else host
     with listener:
-        here = f"{scheme}://{name}:{port}"
+        here = where(binding, listener)
 
         def ready() -> None:
             say(f"Engram serves on {here}")
             if is_loopback(binding.host):
                 say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
 
-        _Server(config, served, ready).run([listener])
+        # The streams of events end first, so that nobody waits for them.
+        Announced(config, ready, served.stopping.set).run([listener])
+
+
+def where(binding: Binding, listener: socket.socket) -> str:
+    """How the server is called from outside."""
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if binding.certfile is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def tell_first_key(brain: Engram, say: Callable[[str], None]) -> None:
+    """Make a key that may do everything and show it, if there is none yet."""
+    if (token := first_key(brain)) is not None:
+        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
 
 
 def first_key(brain: Engram) -> str | None:
@@ -113,13 +123,15 @@ def first_key(brain: Engram) -> str | None:
     return keys.create("made when the server first ran", agents=EVERYONE, rights=["admin"])[1]
 
 
-class _Server(uvicorn.Server):
-    """Ends the streams of events when it is told to stop, so that nobody waits for them, and then exits cleanly."""
+class Announced(uvicorn.Server):
+    """Says when it listens and when it is told to stop, and then exits cleanly."""
 
-    def __init__(self, config: uvicorn.Config, served: Served, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(config)
-        self._served = served
         self._ready = ready
+        self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
@@ -131,10 +143,11 @@ class _Server(uvicorn.Server):
         """Stop taking requests; whoever says so twice does not wait for those that run."""
         self.force_exit = self.should_exit
         self.should_exit = True
-        self._served.stopping.set()
+        self._stopping()
 
 
-def _listen(binding: Binding) -> socket.socket:
+def listen(binding: Binding) -> socket.socket:
+    """A socket at the address. Raises `ConfigError`."""
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

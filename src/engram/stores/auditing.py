@@ -19,7 +19,7 @@ from engram.errors import InvalidInput
 from engram.ids import from_micros, micros
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
 from engram.model.audit import canonical, hashed
-from engram.ports import Changes, Credit, Deed, Entry, Event, Placed, Scope, Shown, principal, unstorable
+from engram.ports import Changes, Credit, Deed, Entry, Event, Placed, Scope, Shown, principal, reserved, unstorable
 from engram.stores.rows import Row
 
 HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
@@ -27,8 +27,6 @@ HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
 PRUNING = "audit_pruning"
 """The setting that tells the triggers up to where entries may go; it lives within one transaction."""
 MOST_IDS = 20
-RESERVED = "\x1f"
-"""How the names of scopes begin that no agent can have."""
 
 
 @dataclass(slots=True)
@@ -153,7 +151,7 @@ def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> De
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
-    if scope.agent.startswith(RESERVED) and len(events) == 1 and fresh[0] and events[0].kind in {"grant", "use"}:
+    if reserved(scope.agent) and len(events) == 1 and fresh[0] and events[0].kind in {"grant", "use"}:
         return _consented(events[0])
     return Deed("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
 

@@ -18,11 +18,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from engram import __version__, arguments
-from engram.access import RESERVED
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model.access import EVERYONE, Right
-from engram.ports import Scope
+from engram.ports import Scope, reserved
 from engram.server.auth import missing
 from engram.server.dashboard import charts
 from engram.server.dashboard.sessions import Session, Sessions
@@ -158,7 +157,7 @@ class Asking:
     def agent(self) -> AgentHandle:
         """The agent that is looked at: the one that is named, or the first. Raises `NotFound`."""
         name = self.exact("agent") or next(iter(self.names), "")
-        if name not in self.names or name.startswith(RESERVED):
+        if name not in self.names or reserved(name):
             raise missing()
         return self.brain.agent(name)
 

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from engram.access import RESERVED
 from engram.engine import Engram
 from engram.model.access import ApiKey
 from engram.model.wire import AgentView, Page
-from engram.ports import MAX_NAME
+from engram.ports import MAX_NAME, reserved
 from engram.server import paging
 from engram.server.auth import Brain, Reads, missing
 from engram.server.routes.asking import Cursor, Limit
@@ -38,4 +37,4 @@ def get_agent(
 
 def visible(brain: Engram, key: ApiKey) -> list[str]:
     """The names of the agents that are there and that a key is for."""
-    return [name for name in brain.agents() if key.reaches(name) and not name.startswith(RESERVED)]
+    return [name for name in brain.agents() if key.reaches(name) and not reserved(name)]

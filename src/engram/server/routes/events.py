@@ -9,9 +9,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from engram.access import RESERVED
 from engram.model.access import EVERYONE
-from engram.ports import Scope
+from engram.ports import Scope, reserved
 from engram.server import events, live
 from engram.server.auth import Brain, Named, Reads, chosen
 from engram.server.routes.agents import visible
@@ -61,7 +60,7 @@ async def listen(
 
     def scopes() -> list[Scope]:
         names = [named] if named is not None else visible(brain, key) if everyone else list(key.agents)
-        return [Scope(name) for name in names if not name.startswith(RESERVED)]
+        return [Scope(name) for name in names if not reserved(name)]
 
     if last_event_id is not None:
         start = int(last_event_id)
