@@ -125,6 +125,19 @@ print(sorted(n for n in sys.modules if n.partition(".")[0] not in sys.stdlib_mod
     assert done.stdout.strip() == "['__main__']", done.stderr
 
 
+def test_the_process_that_called_a_hook_lives_on_after_the_time_of_the_hook() -> None:
+    code = """
+import io, sys, time
+sys.stdin = io.TextIOWrapper(io.BytesIO(b'{"prompt": "thanks"}'))
+from engram.hooks import main
+main(["UserPromptSubmit", "--seconds=0.2"])
+time.sleep(0.5)
+print("alive")
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "alive", done.stderr
+
+
 def test_without_a_database_and_when_switched_off_nothing_happens(hook: Hook, path: Path, alice: Any) -> None:
     told = {"prompt": "which database does staging run?"}
     assert run("UserPromptSubmit", told, ENGRAM_DB=str(path) + ".none") == (0, "", "")

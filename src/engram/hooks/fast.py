@@ -10,13 +10,13 @@ import os
 import re
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 EVENTS = {
     "sessionstart": "SessionStart",
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one event of a client; the exit code is 0, whatever happens."""
     try:
         asked = options(list(sys.argv[1:] if arguments is None else arguments))
-        _watch(BACKGROUND_SECONDS if asked.background else asked.seconds)
-        answer = respond(asked, sys.stdin.buffer.read(MOST_INPUT + 1))
+        with _ended_after(BACKGROUND_SECONDS if asked.background else asked.seconds):
+            answer = respond(asked, sys.stdin.buffer.read(MOST_INPUT + 1))
         if answer:
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
@@ -297,11 +297,16 @@ def cut(text: str, most: int) -> str:
     return f"{text[: most // 2]}\n…\n{text[-(most // 2) :]}"
 
 
-def _watch(seconds: float) -> None:
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
     """End the process when the time is up, whatever it is doing: nothing was printed yet, so that nothing is said."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _say(message: str) -> None:
