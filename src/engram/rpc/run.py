@@ -138,7 +138,7 @@ def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], 
     try:
         with start(brain, binding, limits) as running:
             say(f"Engram serves gRPC on {running.address}")
-            while not told.wait(3600):
+            while not told.wait(1):  # a signal that another thread received does not wake this one
                 pass
     finally:
         for sign, handler in before.items():
