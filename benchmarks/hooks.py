@@ -3,7 +3,9 @@
     python benchmarks/hooks.py [--runs 10] [--memories 1000] [--embedder hashing] [--json FILE]
 
 `wall` is the median time from start to exit, `cpu` the median processor time of the process; `x bare` is how many
-times the processor time of a Python that does nothing that is. Each lane is run once before it is measured.
+times the processor time of a Python that does nothing that is. Each lane is run once before it is measured. Lanes that
+are answered nearby ask a process that has the memory open already, as `engram mcp` has; their processor time is that of
+both processes.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import engram
+from engram.hooks.offering import offered
 
 FAST = ["-P", "-m", "engram.hooks"]
 
@@ -35,6 +38,7 @@ class Lane:
     payload: dict[str, Any]
     environment: dict[str, str]
     answers: bool
+    nearby: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Cost:
     name: str
     wall: float
     cpu: float
+
+
+NEAR = ", answered nearby"
 
 
 def lanes(db: str, none: str) -> list[Lane]:
@@ -63,17 +70,20 @@ def lanes(db: str, none: str) -> list[Lane]:
         Lane("a failure, told to the background", after, {**known, "error": "boom", "tool_use_id": "t"}, there, False),
         Lane("a check of what is not known", before, other, there, False),
         Lane("a check of what is known", before, known, there, True),
+        Lane("a check of what is known" + NEAR, before, known, there, True, nearby=True),
         Lane("a recall", prompt, asks, there, True),
+        Lane("a recall" + NEAR, prompt, asks, there, True, nearby=True),
     ]
 
 
-def measured(lane: Lane, runs: int) -> Cost:
+def measured(lane: Lane, runs: int, agent: engram.AgentHandle) -> Cost:
     """The median cost of a lane. Raises `AssertionError` if it does not do what it should."""
     environment = {**os.environ, **lane.environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     walls, processors = [], []
     for run in range(runs + 1):
-        used, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        fail(agent)  # what was refused too often would be let through for once
+        used, began = spent(nearby=lane.nearby), time.perf_counter()
         done = subprocess.run(
             [sys.executable, *lane.words],
             input=json.dumps(lane.payload).encode(),
@@ -81,26 +91,23 @@ def measured(lane: Lane, runs: int) -> Cost:
             env=environment,
             check=True,
         )
-        wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall, after = time.perf_counter() - began, spent(nearby=lane.nearby)
         assert bool(done.stdout) == lane.answers, (lane.name, done)
         if run:
             walls.append(wall)
-            processors.append(after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime)
+            processors.append(after - used)
     return Cost(lane.name, 1000 * statistics.median(walls), 1000 * statistics.median(processors))
 
 
-def fill(path: Path, memories: int, embedder: str) -> None:
-    with engram.open(path, embedder=embedder, durable=False) as brain:
-        agent = brain.agent("default")
-        agent.remember([f"Service number {n} runs on host {n % 17} in room {n % 5}" for n in range(memories)])
-        agent.remember("Staging runs PostgreSQL 15")
-        for n in range(3):
-            agent.learn_from_failure(
-                f"npm ERR! network timeout at: https://npm.example/{n}",
-                action="npm install",
-                environment="shop",
-                tool="shell",
-            )
+def spent(*, nearby: bool) -> float:
+    """Processor seconds so far of all hooks and, with `nearby`, of this process, which answers them."""
+    several = [resource.RUSAGE_CHILDREN, *([resource.RUSAGE_SELF] if nearby else [])]
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, several))
+
+
+def fail(agent: engram.AgentHandle) -> None:
+    error = "npm ERR! network timeout at: https://npm.example/"
+    agent.learn_from_failure(error, action="npm install", environment="shop", tool="shell")
 
 
 def main() -> None:
@@ -110,17 +117,32 @@ def main() -> None:
     parser.add_argument("--embedder", default="hashing")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="engram-") as folder:
+        os.environ["XDG_DATA_HOME"] = folder
         path = Path(folder) / "team.db"
-        fill(path, asked.memories, asked.embedder)
-        costs = [measured(lane, asked.runs) for lane in lanes(str(path), str(Path(folder) / "none.db"))]
+        ways = lanes(str(path), str(Path(folder) / "none.db"))
+        with engram.open(path, embedder=asked.embedder, durable=False) as brain:
+            agent = brain.agent("default")
+            agent.remember([f"Service number {n} runs on host {n % 17} in room {n % 5}" for n in range(asked.memories)])
+            agent.remember("Staging runs PostgreSQL 15")
+            costs = [measured(lane, asked.runs, agent) for lane in ways if not lane.nearby]
+            with offered(brain, str(path), "default") as place:
+                assert place is not None, "no process can be asked here"
+                costs += [measured(lane, asked.runs, agent) for lane in ways if lane.nearby]
         time.sleep(5)  # what was told to the background ends before its database goes
-    bare = costs[0].cpu
-    print(f"{'':<36}{'wall ms':>9}{'cpu ms':>9}{'x bare':>9}")
-    for cost in costs:
-        print(f"{cost.name:<36}{cost.wall:>9.0f}{cost.cpu:>9.0f}{cost.cpu / bare:>9.1f}")
+    report(costs)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=2), encoding="utf-8")
+
+
+def report(costs: list[Cost]) -> None:
+    """Print what each lane costs, and what it saves to be answered nearby."""
+    known = {cost.name: cost for cost in costs}
+    print(f"{'':<42}{'wall ms':>9}{'cpu ms':>9}{'x bare':>9}")
+    for cost in costs:
+        print(f"{cost.name:<42}{cost.wall:>9.0f}{cost.cpu:>9.0f}{cost.cpu / costs[0].cpu:>9.1f}")
+    for name in (name for name in known if name + NEAR in known):
+        print(f"{name}: {known[name].cpu / known[name + NEAR].cpu:.1f} times the processor time if it is alone")
 
 
 if __name__ == "__main__":

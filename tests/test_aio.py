@@ -62,6 +62,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "suggest",
         "predict",
         "episodes",
+        "testimony",
         "outcome",
         "outcomes",
         "unlearned",

@@ -349,3 +349,12 @@ def test_what_was_learned_is_learned_again(run: Run) -> None:
 def test_without_a_database_nothing_is_learned_and_none_is_made(run: Run, path: Path, line: str) -> None:
     assert "there is no database" in run(f"learning {line}", code=3).stderr
     assert not path.exists()
+
+
+def test_a_prediction_rests_on_what_others_shared_as_a_suggestion_does(run: Run) -> None:
+    for _ in range(4):
+        decide(run, "deploy the api", "rolling update")
+    asked = "--json learning predict --agent bob --context 'deploy the api' --action 'rolling update'"
+    assert value(run(asked))["attempts"] == 0
+    run("memory share --from alice --to bob --everything")
+    assert value(run(asked))["attempts"] == 4

@@ -36,6 +36,25 @@ def test_seed_001_shares_a_pattern(run: Run) -> None:
     run("memory share --from nobody --to bob --everything", code=3)
 
 
+def test_a_pattern_can_be_named_by_what_it_is_about(run: Run) -> None:
+    for _ in range(6):
+        run(
+            "memory record --agent alice --type decision --context auth-failure --action retry-with-backoff "
+            "--outcome success"
+        )
+    run("memory share --from alice --to bob --pattern db-pattern", code=3)
+    told = run("memory share --from alice --to bob --pattern auth-pattern").output
+    assert "granted" in told
+    (grant,) = value(run("--json grant list --agent bob"))
+    assert grant["subject"]["patterns"] == ["retry-with-backoff"]
+    assert len(value(run("--json memory list --agent bob --shared"))) == 6
+    run("memory record --agent alice --type failure --error 'TimeoutError: auth' --solution 'retry with backoff'")
+    unclear = run("memory share --from alice --to carol --pattern auth-pattern", code=2).output
+    assert "retry-with-backoff" in unclear
+    assert "timeout" in unclear
+    run("memory share --from alice --to carol --pattern retry-with-backoff")
+
+
 def test_a_grant_from_the_request_to_its_end(run: Run) -> None:
     taught(run)
     grant = value(run("--json grant request --agent bob --from alice --tag deploy --purpose 'to deploy' --expires 30d"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from engram.client.clients import TRIES, Events
 from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, StoreAway, Unauthenticated
 from engram.model import Draft, Memory, Recall
 from engram.model.wire import Problem
+from engram.server.app import document
 from served import URL, House, house
 
 
@@ -192,7 +194,7 @@ def test_what_is_not_safe_to_repeat_is_not_repeated_and_patience_ends(home: Hous
     way = Flaky(home.transport, "after")
     with Client(URL, home.key("alice"), http=httpx.Client(transport=way), sleep=lambda s: None) as flaky:
         with pytest.raises(StoreAway):
-            flaky.propose(tool="shell")
+            flaky.tried("none", "retry")
         assert len(way.requests) == 1
     way = Flaky(home.transport, *["before"] * 10)
     with Client(URL, home.key("alice"), http=httpx.Client(transport=way), sleep=lambda s: None) as flaky:
@@ -242,6 +244,164 @@ def test_it_has_the_names_of_an_agent() -> None:
     assert wanted <= names
     for name in wanted:
         assert callable(getattr(Client, name))
+
+
+ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "remember": (("one",), {}),
+    "get": (("1",), {}),
+    "annotate": (("1",), {"tags": ["x"]}),
+    "forget": (("1",), {}),
+    "recall": (("one",), {}),
+    "context": (("one",), {}),
+    "record_decision": ((), {"context": "c", "action": "a"}),
+    "outcome": (("1", "success"), {}),
+    "outcomes": (("1",), {}),
+    "decisions": (("c",), {}),
+    "suggest": ((), {"context": "c"}),
+    "predict": ((), {"context": "c", "action": "a"}),
+    "check": ((), {"action": "a"}),
+    "learn_from_failure": (("ValueError: no",), {}),
+    "failure": (("1",), {}),
+    "tried": (("1", "retry"), {}),
+    "generate": (("1",), {}),
+    "agent": (("alice",), {}),
+    "result": ((1,), {}),
+    "resolve": ((1, "abandon"), {}),
+    "cycle": ((1,), {}),
+    "snapshots": (("site",), {}),
+    "diff": (("site", "1"), {}),
+    "run": (("1",), {}),
+    "request_grant": (("bob",), {"purpose": "to learn", "tags": "x"}),
+    "offer_grant": (("bob",), {"purpose": "to teach", "tags": "x"}),
+    "share": (("bob",), {"tags": "x"}),
+    "approve_grant": (("1",), {}),
+    "deny_grant": (("1",), {}),
+    "revoke_grant": (("1",), {}),
+    "grant": (("1",), {}),
+    "grant_uses": (("1",), {}),
+    "change_group": (("team",), {"add": "alice"}),
+    "quarantined_memory": (("1",), {}),
+    "release": (("1",), {}),
+    "discard": (("1",), {}),
+    "import_knowledge": ((b"{}",), {}),
+    "merge_knowledge": (("bob",), {}),
+    "set_policy": (("old", "forget"), {"tags": "scratch"}),
+    "remove_policy": (("old",), {}),
+    "hold": (("a case",), {"agent": "bob"}),
+    "release_hold": (("1",), {}),
+}
+"""What the methods are called with that need something."""
+OF_THE_CLIENT = {"close", "pause", "request", "send"}
+
+
+class Heard(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Hears every request, and answers none."""
+
+    def __init__(self) -> None:
+        self.requests: set[tuple[str, str]] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.add((request.method, request.url.path))
+        return httpx.Response(418)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
+
+
+def asked(heard: Heard) -> set[str]:
+    """The operations that somebody asked for, by their ids."""
+    found = set()
+    for path, item in document()["paths"].items():
+        shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", path))
+        found |= {
+            operation["operationId"]
+            for method, operation in item.items()
+            if any(sent == method.upper() and shape.fullmatch(where) for sent, where in heard.requests)
+        }
+    return found
+
+
+OPERATIONS = {operation["operationId"] for item in document()["paths"].values() for operation in item.values()}
+
+
+def test_every_operation_of_the_server_has_a_method() -> None:
+    heard = Heard()
+    with Client(URL, "eng_x", http=httpx.Client(transport=heard)) as client:
+        for name in public_names(Client):
+            args, named = ARGUMENTS.get(name, ((), {}))
+            with pytest.raises(EngramError):
+                list(getattr(client, name)(*args, **named))
+        with pytest.raises(EngramError):
+            client.remember(["one", "two"])
+    assert asked(heard) == OPERATIONS
+
+
+def test_every_operation_of_the_server_has_a_method_with_await(home: House) -> None:
+    heard = Heard()
+
+    async def talk() -> None:
+        async with AsyncClient(URL, "eng_x", http=httpx.AsyncClient(transport=heard)) as client:
+            for name in public_names(AsyncClient):
+                args, named = ARGUMENTS.get(name, ((), {}))
+                begun = getattr(client, name)(*args, **named)
+                with pytest.raises(EngramError):
+                    await (anext(begun) if name == "events" else begun)
+            with pytest.raises(EngramError):
+                await client.remember(["one", "two"])
+
+    home.portal.call(talk)
+    assert asked(heard) == OPERATIONS
+
+
+def public_names(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_") and name not in OF_THE_CLIENT]
+
+
+def test_retention_goes_over_the_wire(home: House) -> None:
+    with client(home, home.key("*", rights=("admin",)), "alice") as admin:
+        memory = admin.remember("scratch", tags=["scratch"]).id or ""
+        policy = admin.set_policy("old", "forget", tags="scratch")
+        assert admin.policies() == [policy]
+        assert admin.run_retention(dry_run=True).dry_run
+        held = admin.hold("a case", agent="alice", memories=memory)
+        assert [each.id for each in admin.holds()] == [held.id]
+        with pytest.raises(NotAllowed):
+            admin.forget(memory)
+        assert admin.release_hold(held.id).released_at is not None
+        admin.run_retention(agents="alice")
+        assert admin.get(memory) is None
+        assert admin.remove_policy("old").name == "old"
+        with pytest.raises(NotFound):
+            admin.remove_policy("old")
+
+
+def test_a_memory_is_forgotten_only_if_it_has_the_version_that_is_expected(alice: Client) -> None:
+    id = alice.remember("one").id or ""
+    with pytest.raises(Conflict):
+        alice.forget(id, expected_version=2)
+    assert alice.forget(id, expected_version=1).forgotten
+
+
+def test_the_server_says_how_it_is(home: House, alice: Client) -> None:
+    assert alice.healthy()
+    assert alice.ready()
+    assert "engram_operations_total" in alice.metrics()
+    alice.remember("one")
+    seen = alice.agent("alice")
+    assert seen is not None
+    assert seen.name == "alice"
+    assert alice.agent("bob") is None
+    assert alice.cycle(1) is None
+    home.brain.close()
+    assert not alice.ready()
+
+
+def test_a_grant_whose_answer_got_lost_is_made_once(home: House) -> None:
+    way = Flaky(home.transport, "after")
+    token = home.key("alice", rights=("share",))
+    with Client(URL, token, http=httpx.Client(transport=way), sleep=lambda s: None) as flaky:
+        made = flaky.share("bob", tags="x")
+        assert [grant.id for grant in flaky.grants()] == [made.id]
 
 
 def test_with_await_it_does_the_same(home: House) -> None:

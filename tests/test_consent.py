@@ -435,9 +435,9 @@ def test_grants_uses_exports_and_imports_are_on_record(
     Knowledge(brain, alice).export(tmp_path / "out.json")
     told = [(entry.action, entry.actor, entry.agent, entry.target) for entry in brain.store.trail(grant=grant.id)]
     assert told == [
-        ("grant granted", "alice", "alice", "bob"),
+        ("grant.share", "alice", "alice", "bob"),
         ("use", "bob", "alice", "get"),
-        ("grant revoked", "alice", "alice", "bob"),
+        ("grant.revoke", "alice", "alice", "bob"),
     ]
     assert brain.store.trail(newest=True, limit=1)[0].action == "export"
     assert audit.verify(brain.store).ok

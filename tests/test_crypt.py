@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -650,6 +652,27 @@ def test_a_file_that_somebody_uses_is_not_recoded(path: Path, key: str, open_it:
     with open_it() as brain:
         assert len(brain.agent("alice").list()) == 2
     assert sorted(file.name for file in path.parent.iterdir()) == ["engram.db", "engram.db-reserve"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such rights")
+@pytest.mark.parametrize("rights", [0o600, 0o640])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_encrypted_file_is_open_to_no_more_than_the_plain_one_was(
+    path: Path, tmp_path: Path, key: str, open_it: Callable[..., Engram], mode: str, rights: int
+) -> None:
+    with open_it() as brain:
+        brain.agent("alice").remember("hello")
+    path.chmod(rights)
+    before, settings = os.umask(0o022), Settings(db=str(path), key_file=key, durable=False)
+    try:
+        wiring.encrypt(settings, mode)
+        assert stat.S_IMODE(path.stat().st_mode) == rights
+        if mode == "file":
+            keys.make(str(tmp_path / "other.key"))
+            wiring.recode(settings, replace(settings, key_file=str(tmp_path / "other.key")))
+            assert stat.S_IMODE(path.stat().st_mode) == rights
+    finally:
+        os.umask(before)
 
 
 def test_a_damaged_whole_file_is_found(path: Path, key: str, open_it: Callable[..., Engram]) -> None:

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from dashboard_seed import EVIL, fill, fill_with_evil
-from engram.ids import Sources
+from engram.ids import EPOCH, Sources
 from engram.ports import Scope
 from engram.server import dashboard
+from engram.server.border import Address
 from engram.server.dashboard import charts, queries
 from engram.server.dashboard.asking import Kept
 from engram.server.dashboard.pages import DEEDS, LOOKS
@@ -123,6 +124,22 @@ def test_the_cookie_is_for_nobody_else(home: House) -> None:
         answer = client.post("/dashboard/sign-in", data={"csrf": csrf, "key": home.key("alice")})
         cookie = next(c for c in answer.headers.get_list("set-cookie") if c.startswith("engram_session="))
         assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+
+
+def test_signing_in_is_required_and_the_cookie_goes_over_tls_wherever_others_could_listen() -> None:
+    with house(address=Address(("engram.example",))) as home, home.http(host="engram.example") as client:
+        home.brain.agent("alice").remember("a secret")
+        assert client.get("/dashboard/timeline").headers["location"].startswith("/dashboard/sign-in")
+        answer = client.get("/dashboard/sign-in")
+        data = {"csrf": csrf_of(answer.text), "key": home.key("alice")}
+        kept = {"cookie": answer.headers["set-cookie"].partition(";")[0]}
+        answer = client.post("/dashboard/sign-in", data=data, headers=kept)
+        assert answer.status_code == 303
+        cookies = [each for each in answer.headers.get_list("set-cookie") if each.startswith("engram_session=")]
+        assert all("Secure" in cookie.split("; ") for cookie in cookies)
+        kept = {"cookie": cookies[0].partition(";")[0]}
+        assert "a secret" in client.get("/dashboard/timeline", headers=kept).text
+        assert client.get("/dashboard/timeline", headers=kept | {"host": "127.0.0.1"}).status_code == 421
 
 
 def test_a_wrong_key_and_a_form_of_somebody_else_open_nothing(home: House) -> None:
@@ -261,6 +278,15 @@ def test_the_timeline_is_filtered_and_goes_on(home: House, admin: httpx.Client) 
     shown(admin, "timeline?agent=pager&cursor=nonsense", 422)
 
 
+def test_the_slider_reaches_back_to_what_happened_first(home: House, admin: httpx.Client) -> None:
+    agent, now = home.brain.agent("old"), home.brain.sources.now()
+    agent.remember(["long ago", "later"], at=now - timedelta(days=3650))
+    agent.remember("today")
+    since = re.search(r'data-from="([^"]+)"', shown(admin, "timeline?agent=old"))
+    assert since is not None
+    assert datetime.fromisoformat(since[1]) == now - timedelta(days=3650)
+
+
 def test_a_memory_says_where_it_comes_from_and_who_saw_it(home: House, admin: httpx.Client) -> None:
     alice, bob = home.brain.agent("alice"), home.brain.agent("bob")
     first = alice.remember("The vault code is kept by Mina", tags=["vault"], session="desk", speaker="Mina")
@@ -277,10 +303,30 @@ def test_a_memory_says_where_it_comes_from_and_who_saw_it(home: House, admin: ht
     shown(admin, f"memory?agent=bob&id={first.id}", 404)
 
 
+def test_a_memory_shows_its_versions_and_what_was_true_when(
+    home: House, admin: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "LOOKED_AT", 10)
+    alice, now = home.brain.agent("versions"), home.brain.sources.now()
+    learned = [
+        alice.semantic.learn("shop", "runs on", host, valid_from=now - timedelta(days=days), replaces=True)
+        for host, days in (("one", 30), ("two", 20), ("three", 10))
+    ]
+    facts = [each.fact for each in learned if each.fact is not None]
+    for number in range(12):
+        alice.remember(f"Something else, {number}")
+    page = shown(admin, f"memory?agent=versions&id={facts[1].id}")
+    assert "This is version 2" in page
+    assert page.index("shop runs on one") < page.index("this one") < page.index("shop runs on three")
+    assert "valid until" in page
+    assert "What was true when" not in shown(admin, f"memory?agent=versions&id={alice.list(limit=1)[0].id}")
+
+
 def test_the_debugger_shows_candidates_reasons_and_two_rankings(admin: httpx.Client) -> None:
     page = shown(admin, "debugger?agent=alice&q=which+database+is+in+staging&k=1")
     assert "kept" in page
-    assert "beyond the number wanted" in page
+    assert "below the top 1" in page
+    assert "Left out: " in page
     assert "The two rankings" not in page
     page = shown(admin, "debugger?agent=alice&q=which+database+is+in+staging&recency=9&similar=0")
     assert "The two rankings" in page
@@ -296,6 +342,15 @@ def test_looking_leaves_no_trace_in_what_is_looked_at(home: House, admin: httpx.
     for path in PAGES:
         shown(admin, path)
     assert [memory.access_count for memory in alice.list(limit=500)] == before
+
+
+def test_what_was_done_in_similar_contexts_is_named(home: House, admin: httpx.Client) -> None:
+    agent = home.brain.agent("similar")
+    for _ in range(4):
+        agent.record_decision(context="the deploy of the shop to staging", action="go slowly", outcome="success")
+    page = shown(admin, "decisions?agent=similar&context=the+deploy+of+the+shop+to+production")
+    assert re.search(r'data-label="Similar"><ul class="plain"><li><a href="/dashboard/memory\?[^>]+>go slowly', page)
+    assert "in the deploy of the shop to staging" in page
 
 
 def test_decisions_lead_to_the_episodes_behind_them(admin: httpx.Client) -> None:
@@ -315,17 +370,61 @@ def test_a_failure_shows_when_it_happened_and_what_helps(admin: httpx.Client) ->
     shown(admin, "failure?agent=alice&name=nothing", 404)
 
 
+def test_every_occurrence_of_a_failure_is_counted(home: House, admin: httpx.Client) -> None:
+    agent, now = home.brain.agent("unlucky"), home.brain.sources.now()
+    for number in range(30):
+        agent.learn_from_failure("TimeoutError: the pool was empty", at=now - timedelta(days=10 * number))
+    page = shown(admin, "failures?agent=unlucky")
+    told = re.search(r'data-chart="([^"]*)"', page)
+    assert told is not None
+    assert sum(json.loads(html.unescape(told[1]))["lines"][0]["y"]) == 30
+    assert "in each of the last 12 weeks: 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1" in page
+    page = shown(admin, f"failure?agent=unlucky&name={agent.learning.failures()[0].pattern_id}")
+    assert "the newest 20 of 30" in page
+
+
+def test_days_without_a_failure_are_drawn_too() -> None:
+    noon = EPOCH + timedelta(hours=12)
+    chart = charts.occurrences([noon, noon + timedelta(days=3), noon])
+    assert chart is not None
+    assert list(chart.x) == ["1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"]
+    assert list(chart.lines[0].y) == [2, 0, 0, 1]
+    assert charts.occurrences([]) is None
+    long = charts.occurrences([noon, noon + timedelta(days=365)])
+    assert long is not None
+    assert len(long.x) == 53
+    old = charts.occurrences([noon, noon + timedelta(days=36500)])
+    assert old is not None
+    assert len(old.x) == 1
+    assert charts.weekly([noon, noon + timedelta(days=8)], noon + timedelta(days=9))[-2:] == (1, 1)
+
+
+def test_a_check_that_has_not_spoken_up_has_no_effect_yet(home: House, admin: httpx.Client) -> None:
+    agent = home.brain.agent("unchecked")
+    for _ in range(3):
+        agent.learn_from_failure("TimeoutError: the pool was empty", "fill it", action="deploy", context="friday")
+    agent.learning.generate(agent.learning.failures()[0].pattern_id)
+    assert "not seen yet" in shown(admin, "failures?agent=unchecked")
+
+
 def test_the_graph_is_limited_and_can_be_asked_for_around_a_concept(home: House, admin: httpx.Client) -> None:
     semantic = home.brain.agent("graph").semantic
-    for number in range(queries.NODES + 20):
-        semantic.learn("hub", "leads to", f"spoke {number}")
+    for number in range(70):
+        semantic.learn(f"service {number}", "leads to", f"service {number * 3 % 70}")
+    semantic.learn("hub", "leads to", "spoke 7")
     drawn = admin.get("/dashboard/graph.json?agent=graph").json()
-    assert len(drawn["nodes"]) == queries.NODES
-    assert drawn["left_out"] == 21
+    assert len(drawn["nodes"]) == 72
+    assert drawn["left_out"] == 0
+    few = queries.drawn(semantic.graph(), "", 2, 50)
+    assert len(few["nodes"]) == 50
+    assert few["left_out"] == 22
     near = admin.get("/dashboard/graph.json?agent=graph&around=spoke 7&depth=1").json()
     assert [node["name"] for node in near["nodes"]] == ["spoke 7", "hub"]
     assert near["edges"][0]["name"] == "leads to"
     shown(admin, "graph?agent=graph&around=nowhere", 404)
+    assert shown(admin, "graph?agent=graph").count("data-node=") == 60
+    assert shown(admin, "graph?agent=graph&most=150").count("data-node=") == 72
+    shown(admin, "graph?agent=graph&most=1000", 422)
 
 
 def test_the_chain_of_the_audit_trail_is_verified(home: House, admin: httpx.Client) -> None:
@@ -405,6 +504,9 @@ def test_the_script_for_charts_comes_from_the_package(admin: httpx.Client) -> No
     answer = admin.get("/dashboard/static/plotly.js?1", headers={"Accept-Encoding": "identity"})
     assert answer.status_code == 200
     assert "Plotly" in answer.text
+    page = shown(admin, "?agent=alice")
+    for id in charts.plotly_styles():  # what is in the page, the script does not put there
+        assert page.index(f'<template id="{id}">') < page.index("plotly.js")
 
 
 def test_without_plotly_there_are_tables(home: House, admin: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +574,7 @@ def test_somebody_without_an_agent_is_welcome(tmp_path: Path) -> None:
 OURS = set(
     """a abbr article blockquote body br button circle code datalist dd details div dl dt figcaption figure footer form
     h1 h2 h3 head header html img input label li line link main meta nav noscript ol option p pre rect script section
-    select small span strong summary svg table tbody td th thead time title tr ul""".split()
+    select small span strong summary svg table tbody td template th thead time title tr ul""".split()
 )
 
 
@@ -562,6 +664,20 @@ def test_nobody_waits_for_what_takes_long() -> None:
         kept.soon(("c", lambda: int("no")))
 
 
+def test_what_is_wanted_soon_is_begun_once() -> None:
+    kept, go_on = Kept(), threading.Event()
+    calls = list[int]()
+
+    def find() -> int:
+        calls.append(1)
+        go_on.wait(10)
+        return len(calls)
+
+    first, second = kept.start("a", find)[0], kept.start("a", find)[0]
+    go_on.set()
+    assert first.result(10) == second.result(10) == 1
+
+
 def test_growth_is_counted_once_and_goes_on(home: House) -> None:
     board, agent = home.served.api.state.dashboard, home.brain.agent("grower")
     scope = Scope("grower")
@@ -576,4 +692,5 @@ def test_growth_is_counted_once_and_goes_on(home: House) -> None:
     assert sum(came - went for came, went in days.values()) == 2
     chart = charts.growth(days)
     assert chart is not None
+    assert chart.lines[0].y[0] == 0
     assert chart.lines[0].y[-1] == 2

@@ -168,6 +168,17 @@ def test_similar_contexts_lend_evidence_as_far_as_they_are_alike() -> None:
     assert "in similar contexts" in close.reason
 
 
+def test_the_far_echo_of_a_success_does_not_stand_before_what_was_tried_here() -> None:
+    here = [episode("retry", float(number % 5 > 0)) for number in range(20)]
+    far = [episode("look", 1.0, 0.75), episode("look", 1.0, 0.7)]
+    groups = everything([*here, *far], {"*": {"look": Tally(2, 2)}})
+    suggestion = weigh([*here, *far], groups=groups)
+    assert suggestion.recommended == "retry"
+    assert [record.action for record in suggestion.actions] == ["retry", "look"]
+    assert 0 < suggestion.actions[1].weight < 1
+    assert suggestion.actions[1].success_rate > suggestion.actions[0].success_rate
+
+
 def test_a_handful_of_attempts_here_outweigh_many_elsewhere() -> None:
     near = [episode("retry", 1.0, 0.9) for _ in range(60)] + [episode("wait", 0.5, 0.5) for _ in range(60)]
     here = [episode("retry", 0.0) for _ in range(5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 
 import engram
+from engram.embed.hashing import HashingEmbedder
 from engram.engine import Engram
 from engram.errors import Conflict, InvalidInput, ModelError, NotFound, StoreClosed
 from engram.ids import Sources
+from engram.learn import happened
 from engram.model import Clean
-from engram.ports import Matrix, Purpose, Query, Scope
+from engram.ports import Event, Matrix, Purpose, Query, Scope
 from engram.privacy import SecretRedactor
 from engram.stores.memory import InMemoryStore
 from engram.upkeep import reembed
@@ -438,3 +441,49 @@ def test_the_actions_that_are_asked_about_are_redacted_too(brain: Engram) -> Non
     suggestion = alice.suggest(context="login", actions=[f"use {secret}"])
     assert suggestion.actions[0].attempts == 1
     assert secret not in suggestion.model_dump_json()
+
+
+class Counting(HashingEmbedder):
+    """Counts what it is asked to embed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+        self.asked += texts
+        return super().embed(texts, purpose)
+
+
+class Watched(InMemoryStore):
+    """Counts whose decisions are looked up."""
+
+    looked: Counter[str]
+
+    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+        if topic == happened.topic(Clean("deploy the api")):
+            self.looked[scope.agent] += 1
+        return super().about(scope, topic, limit)
+
+
+@pytest.mark.parametrize("ask", ["suggest", "predict"])
+def test_a_context_is_embedded_once_and_each_lender_is_asked_once(ask: str) -> None:
+    embedder, store = Counting(), Watched(ExactVectors(), Sources())
+    store.looked = Counter()
+    with Engram(
+        store, embedder=lambda: embedder, redactor=SecretRedactor(), sources=Sources(), say=lambda _: None
+    ) as brain:
+        for name in ("alice", "carol", "dave"):
+            for _ in range(3):
+                brain.agent(name).record_decision(context="deploy the api", action="rolling", outcome="success")
+            brain.agent(name).grants.share("bob", everything=True)
+        bob = brain.agent("bob")
+        bob.record_decision(context="deploy the api", action="rolling", outcome="success")
+        embedder.asked.clear()
+        store.looked.clear()
+        if ask == "suggest":
+            assert {len(record.episodes_for) for record in bob.suggest(context="deploy the api").actions} == {10}
+        else:
+            assert bob.predict(context="deploy the api", action="rolling").attempts > 1
+        assert embedder.asked == ["deploy the api"]
+        assert store.looked == {"alice": 1, "bob": 1, "carol": 1, "dave": 1}

@@ -14,7 +14,7 @@ from engram.engine import Engram
 from engram.ports import Copies
 from engram.retention import Retention
 from redis_server import redis_url
-from test_erasure import WAYS, Clock, by_archiving, by_sharing
+from test_erasure import NAME, WAYS, Clock, by_archiving, by_sharing, met
 
 pytest_plugins = ["postgres_server"]
 __all__ = ["redis_url"]
@@ -53,7 +53,7 @@ def test_no_row_has_what_was_forgotten(shared: Engram, number: int) -> None:
 
 
 def test_no_row_has_anything_of_an_agent_that_was_erased(shared: Engram) -> None:
-    dice, canary = random.Random(1), "zqcanary"
+    dice, canary = random.Random(1), "zq1canary"
     for way in HERE:
         way(shared, dice, canary)
     shared.agent("alice").working("open").set("note", canary)
@@ -63,6 +63,12 @@ def test_no_row_has_anything_of_an_agent_that_was_erased(shared: Engram) -> None
     assert shared.agents() == ["bob"]
     assert shared.agent("alice").remember("I am new here").ok
     assert by_sharing(shared, dice, "another")
+
+
+def test_the_name_of_an_erased_agent_is_left_in_the_audit_trail_alone(shared: Engram, tmp_path: Path) -> None:
+    met(shared, tmp_path)
+    erasure.erase(shared, NAME)
+    assert {*rows_with(shared, NAME)} <= {"audit"}
 
 
 def test_policies_and_holds(shared: Engram) -> None:

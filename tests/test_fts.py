@@ -11,7 +11,7 @@ import pytest
 from engram.ids import Sources
 from engram.model import Clean
 from engram.ports import Filter, Query, Scope
-from engram.stores import fts
+from engram.stores import fts, rules
 from engram.stores.fts import counter_of, scope_term
 from engram.stores.memory import InMemoryStore
 from engram.stores.sqlite import SqliteStore
@@ -27,7 +27,7 @@ QUERY = Query(words=Clean("deploy the zebra"), limit=10)
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even a handful of rows is too many to be scored."""
-    monkeypatch.setattr(fts, "MOST_SCORED", 5)
+    monkeypatch.setattr(rules, "MOST_SCORED", 5)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_both_paths_find_the_same(
 ) -> None:
     specification = InMemoryStore(ExactVectors())
     monkeypatch.setattr(fts, "MAJORITY", share)
-    monkeypatch.setattr(fts, "MOST_SCORED", most)
+    monkeypatch.setattr(rules, "MOST_SCORED", most)
     store = SqliteStore(tmp_path / "engram.db", ExactVectors(), Sources(), durable=False)
     sizes = {"agent0": 50, "agent1": 45, "agent2": 5}
     fill(store, sizes)

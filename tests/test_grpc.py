@@ -497,6 +497,30 @@ def test_what_is_busy_is_asked_again_with_the_same_key(home: Exchange, monkeypat
     assert len(home.brain.agent("alice").list()) == 1
 
 
+def test_a_key_cannot_listen_without_end(path: Path) -> None:
+    with exchange(path, Limits(rate=0, streams=3, streams_each=2)) as home:
+
+        def listening(key: str) -> Any:
+            call = home.stub.Listen(pb.EventQuery(seconds=60), metadata=[("authorization", f"Bearer {key}")])
+            call.initial_metadata()
+            return call
+
+        mine, other = home.key("alice"), home.key("alice")
+        first = [listening(mine), listening(mine)]
+        refused = home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), mine)
+        assert (refused.status, refused.code) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many")
+        first.append(listening(other))
+        crowded = home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), other)
+        assert (crowded.status, crowded.code) == (grpc.StatusCode.UNAVAILABLE, "busy")
+        for call in first:
+            call.cancel()
+        for _ in range(200):
+            if home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), mine).status is grpc.StatusCode.OK:
+                return
+            time.sleep(0.05)
+        pytest.fail("those who left are still counted")
+
+
 # The server ----------------------------------------------------------------------------------------------
 
 

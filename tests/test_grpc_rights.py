@@ -27,7 +27,8 @@ from engram.rpc.v1 import service_pb2 as pb
 
 LONG = bool(os.environ.get("ENGRAM_LONG"))
 ALL = ("read", "write", "share", "admin")
-ABOUT_ALL = {"VerifyAudit", "ListGroups", "ChangeGroup"}
+RETENTION = {"ListPolicies", "SetPolicy", "RemovePolicy", "ListHolds", "Hold", "ReleaseHold", "RunRetention"}
+ABOUT_ALL = {"VerifyAudit", "ListGroups", "ChangeGroup", *RETENTION}
 """Methods that need a key for all agents."""
 WITHOUT_AGENT = {"ListAgents", "GetAgent"}
 CANARY = "canary-of-bob"
@@ -93,6 +94,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "Discard": {"id": "{apart}"},
     "ListAudit": {},
     "VerifyAudit": {},
+    "ListPolicies": {},
+    "SetPolicy": {"name": "old", "action": "RETENTION_ACTION_FORGET", "older_than_days": 1000.0},
+    "RemovePolicy": {"name": "{name}"},
+    "ListHolds": {},
+    "Hold": {"reason": "a lawsuit", "memories": ["{id}"]},
+    "ReleaseHold": {"id": "{hold}"},
+    "RunRetention": {"dry_run": True},
     "Listen": {"after": 0, "seconds": 0.0},
 }
 NEW = {
@@ -164,7 +172,9 @@ def test_a_key_is_needed_that_is_good_and_has_the_right(home: Exchange, method: 
     if method != "MergeKnowledge":  # which takes a grant, too
         assert (answer.status is grpc.StatusCode.PERMISSION_DENIED) == (method in ABOUT_ALL), answer
     if method in ABOUT_ALL:
-        assert ask(home, method, {}, home.key("*", rights=("admin",))).status is grpc.StatusCode.OK
+        status = ask(home, method, {}, home.key("*", rights=("admin",))).status
+        absent = method in {"RemovePolicy", "ReleaseHold"}
+        assert status is (grpc.StatusCode.NOT_FOUND if absent else grpc.StatusCode.OK)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - ABOUT_ALL - WITHOUT_AGENT))

@@ -127,11 +127,27 @@ print(sorted(n for n in sys.modules if n.partition(".")[0] not in sys.stdlib_mod
 
 def test_the_process_that_called_a_hook_lives_on_after_the_time_of_the_hook() -> None:
     code = """
-import io, sys, time
-sys.stdin = io.TextIOWrapper(io.BytesIO(b'{"prompt": "thanks"}'))
+import time
 from engram.hooks import main
 main(["UserPromptSubmit", "--seconds=0.2"])
 time.sleep(0.5)
+print("alive")
+"""
+    words = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(words, input='{"prompt": "thanks"}', capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "alive", done.stderr
+
+
+def test_a_process_that_does_more_than_a_hook_does_not_end_with_the_time_of_the_hook() -> None:
+    code = """
+import io, sys, time
+class Slow(io.BytesIO):
+    def read(self, size=-1):
+        time.sleep(0.5)
+        return super().read(size)
+sys.stdin = io.TextIOWrapper(Slow(b'{"prompt": "thanks"}'))
+from engram.hooks import main
+main(["UserPromptSubmit", "--seconds=0.1"])
 print("alive")
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
@@ -145,6 +161,18 @@ def test_without_a_database_and_when_switched_off_nothing_happens(hook: Hook, pa
     alice.remember("Staging runs PostgreSQL 15")
     assert "PostgreSQL" in run("UserPromptSubmit", told, "--seconds=60", ENGRAM_DB=str(path))[1]
     assert run("UserPromptSubmit", told, "--seconds=60", ENGRAM_DB=str(path), ENGRAM_HOOKS="off") == (0, "", "")
+
+
+def test_a_memory_that_is_empty_is_not_opened(hook: Hook, alice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: Any) -> dict[str, Any]:
+        return {"opened": True}
+
+    monkeypatch.setattr(events, "answer", opened)
+    for event in ("UserPromptSubmit", "SessionStart"):
+        assert hook(event, prompt="which database does staging run?") is None
+    alice.remember("Staging runs PostgreSQL 15")
+    for event in ("UserPromptSubmit", "SessionStart"):
+        assert hook(event, prompt="which database does staging run?") == {"opened": True}
 
 
 def test_a_failure_is_learned_as_the_word_of_the_tool_and_warned_of_before_it_is_repeated(
@@ -416,4 +444,4 @@ def test_the_command_is_the_same_hook(path: Path, alice: engram.AgentHandle) -> 
 
 
 def test_the_agent_is_the_one_that_commands_act_for() -> None:
-    assert events.DEFAULT_AGENT == state.DEFAULT_AGENT
+    assert fast.DEFAULT_AGENT == state.DEFAULT_AGENT

@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +80,61 @@ for line in sys.stdin:
     signal.alarm(0)
     took = time.process_time() - start
     print(json.dumps([name, *said, took, (status("VmHWM") - before) / 1000]), flush=True)
+"""
+
+
+TAKING = """
+import json, re, resource, shutil, signal, sys, time
+from pathlib import Path
+import engram
+from engram.errors import InvalidInput
+from engram.knowledge.signing import PrivateKey
+from engram.transfer import Knowledge
+
+def status(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+def opened(path):
+    return engram.open(path, embedder="hashing", durable=False)
+
+FORMATS = {"read": None, "reading": None, "detect": None, "any": None}
+first, trusted = Path(sys.argv[1]), {"lab": PrivateKey(b"t" * 32).public}
+empty, fresh = first.with_name("empty.db"), first.with_name("fresh.db")
+with opened(empty) as brain:  # what is imported late is there before memory is measured
+    brain.store.set_setting("installation", "office")
+    Knowledge(brain, brain.agent("other")).take_in(first)
+limit = status("VmSize") * 1024 + int(sys.argv[2]) * 1_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for line in sys.stdin:
+    name, reader, path = json.loads(line)
+    for end in ("", "-wal", "-shm"):
+        Path(f"{fresh}{end}").unlink(missing_ok=True)
+    shutil.copy(empty, fresh)
+    said, most, reports = [], [0.0, 0.0], []
+    with opened(fresh) as brain:
+        for dry_run in (True, False):
+            Path("/proc/self/clear_refs").write_text("5")
+            before, start = status("VmHWM"), time.process_time()
+            signal.alarm(60)
+            try:
+                taken = Knowledge(brain, brain.agent("bob")).take_in(
+                    Path(path), format=FORMATS.get(reader, reader), trusted=trusted, dry_run=dry_run
+                )
+                reports.append(taken.model_copy(update={"dry_run": False}))
+                said = ["loaded", sorted({one.code for one in taken.findings})]
+            except InvalidInput as error:
+                reports.append(str(error))
+                said = ["refused", str(error)]
+            except BaseException as error:
+                said = ["broken", f"{type(error).__name__}: {error}"]
+                break
+            finally:
+                signal.alarm(0)
+                took = time.process_time() - start
+                most = [max(most[0], took), max(most[1], (status("VmHWM") - before) / 1000)]
+    if said[0] != "broken" and reports[0] != reports[1]:
+        said = ["broken", f"the dry run says {reports[0]}, the import {reports[1]}"]
+    print(json.dumps([name, *said, *most]), flush=True)
 """
 
 
@@ -519,18 +574,85 @@ GROUPS: dict[str, Group] = {
 }
 
 
-def outcomes(folder: Path, cases: list[Case]) -> Iterator[tuple[Case, list[Any]]]:
+def lines(corpus: Corpus, name: str, memories: list[Any], events: Sequence[Any] = (), expected: str = "loaded") -> None:
+    """A file with these memories and events; what they do not say is as usual."""
+    records = [{"memory": {**MEMORY, "id": f"m{n}"} | own} for n, own in enumerate(memories)]
+    records += [{"event": {**EVENT, "id": f"e{n}"} | own} for n, own in enumerate(events)]
+    whole = [{"engram_knowledge": 1, "source": SOURCE}, *records, {"end": {}}]
+    text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in whole)
+    corpus.add(name, text, expected, "reading")
+
+
+def long_texts(corpus: Corpus) -> None:
+    """Texts that are as they should be, and made to take long."""
+    rng = random.Random(9)
+    signs = {
+        "digits": "0123456789 -",
+        "base64": "ABCDEFGHabcdefgh0123456789+/",
+        "brackets": "[]{}()<>",
+        "Cyrillic": "аеорсух ",
+        "unseen": "a\u200b\u2060",
+    }
+    for name, own in signs.items():
+        length = 290_000 if own.isascii() else 95_000
+        lines(corpus, f"one memory of {name}", [{"text": "x" + "".join(rng.choices(own, k=length))}])
+    for name in ("digits", "base64"):
+        few = [{"text": "x" + "".join(rng.choices(signs[name], k=100))} for _ in range(800)]
+        lines(corpus, f"memories of {name}", few)
+    for name, part in {
+        "addresses": "a@b.example ",
+        "keys": "api_key=abcdEFGH12345678XYZ ",
+        "links": "https://a:b@c.example/ ",
+        "beginnings": "ignore all previous ",
+    }.items():
+        lines(corpus, f"one memory of {name}", [{"text": part * (290_000 // len(part))}])
+
+
+def long_lists(corpus: Corpus) -> None:
+    """Many records, each as it should be."""
+    facts = [{"text": f"Fact {n}"} for n in range(20_000)]
+    lines(corpus, "memories", facts[:950])
+    lines(corpus, "many memories", facts, expected="refused")
+    lines(corpus, "the same again and again", [{}] * 950)
+    lines(corpus, "tags", [each | {"tags": [f"t{m}" for m in range(100)]} for each in facts[:300]])
+    lines(corpus, "metadata", [each | {"metadata": {f"k{m}": [m] for m in range(50)}} for each in facts[:350]])
+    decision = {"kind": "decision", "content": {"decision_context": "deploy", "chosen_action": "go"}}
+    decisions = [decision | each for each in facts[:450]]
+    told = {"kind": "outcome", "subject": "m0", "body": {"quality": 1, "error": INJECTION}}
+    lines(corpus, "outcomes of one decision", [decision], [told] * 900)
+    lines(corpus, "outcomes", decisions, [told | {"subject": f"m{n}"} for n in range(450)])
+    lines(corpus, "instructions", [{"text": f"{INJECTION} {n}"} for n in range(800)], expected="instructions")
+    hand = {"agent": "alice", "installation": "home", "at": NOON}
+    begun = [{"agent": f"a{n}", "installation": "far", "id": "1", "hands": [hand]} for n in range(600)]
+    lines(corpus, "one id", [{"text": f"Fact {n}", "lineage": own} for n, own in enumerate(begun)])
+    lines(corpus, "one origin", [each | {"lineage": begun[0]} for each in facts[:600]])
+    forged = {**begun[0], "agent": "bob", "hands": []}
+    lines(corpus, "forged", [each | {"lineage": forged} for each in facts[:600]], expected="forged-origin")
+
+
+def long_lists_of_others(corpus: Corpus) -> None:
+    for name, items in {
+        "plain": [{"id": str(n), "memory": f"Fact {n}", "categories": ["pinned"]} for n in range(950)],
+        "with one id": [{"id": "1", "memory": f"Fact {n}"} for n in range(950)],
+        "with one text": [{"id": str(n), "memory": "Fact"} for n in range(950)],
+        "with instructions": [{"id": str(n), "memory": f"{INJECTION} {n}"} for n in range(800)],
+    }.items():
+        corpus.add(f"mem0 {name}", json.dumps(items), "loaded", "mem0")
+    corpus.add("mem0 without end", json.dumps([{"memory": f"Fact {n}"} for n in range(100_000)]), "refused", "mem0")
+
+
+def outcomes(folder: Path, cases: list[Case], runner: str = RUNNER) -> Iterator[tuple[Case, list[Any]]]:
     """What became of each file, all read by one process that may take so much memory and no more."""
     (folder / "first.md").write_text("- a")
     given = "".join(json.dumps([case.name, case.reader, case.path]) + "\n" for case in cases)
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER, str(folder / "first.md"), str(MEGABYTES)],
+        [sys.executable, "-c", runner, str(folder / "first.md"), str(MEGABYTES)],
         input=given,
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
-        timeout=300,
+        timeout=580,
     )
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(said) == len(cases), (cases[len(said)].name if len(said) < len(cases) else "", done.stderr[-2000:])
@@ -551,6 +673,36 @@ def test_hostile_files_do_no_harm(tmp_path: Path, group: Group) -> None:
         refused = outcome == "refused" == case.expected and 10 < len(detail) < 1_500
         if not (fine or refused) or seconds > SECONDS or megabytes > MEGABYTES:
             wrong.append((case.name, case.reader, case.expected, outcome, str(detail)[:200], seconds, megabytes))
+    assert wrong == [], "\n".join(map(str, wrong))
+    assert not Path("/tmp/engram-was-here").exists()
+
+
+LARGE = ("markdown: stairs", "markdown: a long name", "markdown: a fence")
+"""What the readers take, and an import only if somebody says that it is large."""
+IMPORTED: dict[str, Group] = {
+    **GROUPS,
+    "long texts": (long_texts,),
+    "long lists": (long_lists,),
+    "long lists of others": (long_lists_of_others,),
+}
+AT_ONCE = [pytest.param(group, marks=[] if name == "values" else pytest.mark.slow) for name, group in IMPORTED.items()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured through /proc")
+@pytest.mark.parametrize("group", AT_ONCE, ids=IMPORTED)
+def test_importing_them_does_no_harm_and_does_what_the_dry_run_says(tmp_path: Path, group: Group) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    corpus = Corpus(folder)
+    for kind in group:
+        kind(corpus)
+    wrong = []
+    for case, (_, outcome, detail, seconds, megabytes) in outcomes(tmp_path, corpus.cases, TAKING):
+        refused = case.expected == "refused" or case.name.endswith(LARGE) or "the signature" in case.name
+        fine = outcome == "loaded" and case.expected in {"loaded", *detail}
+        fine = outcome == "refused" and 10 < len(detail) < 1_500 if refused else fine
+        if not fine or seconds > SECONDS or megabytes > MEGABYTES:
+            wrong.append((case.name, case.reader, case.expected, outcome, str(detail)[:300], seconds, megabytes))
     assert wrong == [], "\n".join(map(str, wrong))
     assert not Path("/tmp/engram-was-here").exists()
 

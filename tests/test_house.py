@@ -37,10 +37,11 @@ def test_every_sql_statement_on_memories_names_the_scope() -> None:
     """What reads across agents does so on purpose, and is listed here."""
     across = {"unembedded", "count_unembedded", "discard_vectors", "agents", "check", "_check_rows", "rebuild", "info"}
     across |= {"page", "begin_copy", "take", "end_copy", "sync"}
-    for file in ("sql.py", "sqlite.py", "postgres.py"):
-        tree = ast.parse((SOURCE / "stores" / file).read_text(encoding="utf-8"))
+    stores = SOURCE / "stores"
+    for file in (*sorted((stores / "sql").glob("*.py")), stores / "sqlite.py", stores / "postgres.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
             body = ast.unparse(function)
             touches = re.search(r"(HYDRATE|select\(|\.delete\(\)|\.update\(\)\.where)", body)
             if touches and function.name not in across and "memories" in body:
-                assert "agent" in body or "conditions(scope" in body, f"{file}: {function.name}"
+                assert "agent" in body or "conditions(scope" in body, f"{file.name}: {function.name}"

@@ -232,7 +232,7 @@ def test_any_configuration_is_put_back_byte_for_byte(
 
 
 def test_the_commands_print_and_write_and_undo(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "home", lambda: wish.home)
+    monkeypatch.setenv("HOME", str(wish.home))
     monkeypatch.chdir(wish.folder)
 
     def run(command: Any, *arguments: str) -> str:
@@ -245,8 +245,44 @@ def test_the_commands_print_and_write_and_undo(wish: Wish, monkeypatch: pytest.M
     assert '"--agent"' in shown
     assert tree(wish.home) == {}
     assert len(json.loads(run(install_command, "codex", "--print", "--json"))) == 2
-    assert run(install_command, "claude").count("Wrote ") == 2
+    assert run(install_command, "claude").count(f"Wrote {wish.home}") == 2
     assert "already" in run(install_command, "claude")
     assert run(uninstall_command, "claude").count("Restored ") == 2
     assert "nothing" in run(uninstall_command, "claude")
     assert tree(wish.home) == {}
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "files"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", {".claude.json", "settings.json"}),
+        ("codex", "CODEX_HOME", {"config.toml", "hooks.json"}),
+    ],
+)
+def test_a_client_that_keeps_its_folder_elsewhere_is_configured_there(
+    wish: Wish, client: str, variable: str, files: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(wish.home))
+    monkeypatch.chdir(wish.folder)
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine").write_text("stays", encoding="utf-8")
+    before = tree(tmp_path / "elsewhere")
+
+    def run(command: Any, *arguments: str) -> None:
+        assert CliRunner().invoke(command, [client, *arguments], obj=State(), catch_exceptions=False).exit_code == 0
+
+    run(install_command)
+    assert set(tree(tmp_path / "elsewhere")) == files | {"mine"}
+    assert tree(wish.home) == {}
+    run(install_command, "--scope", "project")
+    assert set(tree(tmp_path / "elsewhere")) == files | {"mine"}
+    assert f".{client}" in tree(wish.folder)
+    run(uninstall_command)
+    assert tree(tmp_path / "elsewhere") == before
+    run(uninstall_command, "--scope", "project")
+    assert tree(wish.folder) == {}
+    monkeypatch.setenv(variable, "")
+    run(install_command)
+    assert tree(wish.home)
+    assert tree(tmp_path / "elsewhere") == before

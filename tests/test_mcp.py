@@ -9,9 +9,11 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -22,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 import engram
 from engram.access import Keys
-from engram.mcp import http
+from engram.mcp import http, tools
 from engram.mcp.server import create, of_agent
 from engram.retrieve.quoting import PREAMBLE
 
@@ -292,22 +294,20 @@ anything = st.recursive(
 texts = st.text(min_size=1, max_size=40) | st.sampled_from(
     ["\x00", "\ud800", "a" * 5000, "' OR 1=1 --", '"*" NEAR/2', "𝕏"]
 )
-NAMES = (
-    "query text id task context action outcome error solution limit max_tokens kinds tags since until as_of session "
-    "source key used actions correct helped kind importance at alternatives informed_by agent_id"
-).split()
+NAMES = sorted({name for function, _, _ in tools.TOOLS for name in signature(function).parameters} | {"agent_id"})
 
 
 @settings(max_examples=MANY)
 @given(
     calls=st.lists(
-        st.tuples(st.sampled_from(TOOLS), st.dictionaries(st.sampled_from(NAMES), texts | anything, max_size=6)),
+        st.tuples(st.sampled_from(TOOLS), st.dictionaries(st.sampled_from(NAMES), texts | anything, max_size=8)),
         min_size=5,
         max_size=20,
-    )
+    ),
+    said=texts,
 )
 def test_whatever_a_tool_is_asked_it_answers_or_says_what_is_wrong(
-    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, dict[str, Any]]]
+    calls: list[tuple[str, dict[str, Any]]], said: str
 ) -> None:
     need = {
         "memory_search": {"query": "x"},
@@ -332,6 +332,10 @@ def test_whatever_a_tool_is_asked_it_answers_or_says_what_is_wrong(
                 text = result.content[0].text  # type: ignore[union-attr]
                 assert text.strip() != f"Error executing tool {tool}", (tool, given)
                 assert "Traceback" not in text
+        with suppress(MCPError, UnicodeEncodeError):  # what is no text cannot be sent
+            await client.read_resource(f"engram://memory/{quote(said)}")
+        with suppress(MCPError, UnicodeEncodeError):
+            await client.get_prompt("recall", {"task": said})
 
     with engram.open(":memory:") as brain:
         asked(brain, work)

@@ -138,6 +138,9 @@ def drive(home: Path, project: Path, url: str, prompt: str) -> str:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "ENABLE_TOOL_SEARCH": "false",
         "MCP_TIMEOUT": "60000",
+        "MCP_CONNECT_TIMEOUT_MS": "60000",
+        "MCP_CONNECTION_NONBLOCKING": "0",
+        "CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "60000",
         "ENGRAM_EMBEDDER": "hashing",
         **{name: value for name, value in os.environ.items() if name in {"PYTHONPATH", "XDG_DATA_HOME"}},
     }

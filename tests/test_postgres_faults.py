@@ -275,6 +275,20 @@ def hang_up(server: PostgresServer, condition: str = "true") -> int:
         return len(found.fetchall())
 
 
+def test_a_snapshot_whose_connection_is_lost_is_read_to_the_end(server: PostgresServer, open_store: Open) -> None:
+    store, make = open_store(), Maker("alice")
+    store.add(ALICE, [make.event("deploy one")])
+    for hung_up in (1, 0, 1):
+        with store.snapshot(ALICE):
+            assert len(store.search(ALICE, Query())) == 1
+            assert not hung_up or hang_up(server)
+            assert len(store.search(ALICE, Query(words=Clean("deploy")))) == 1
+            assert store.spread(ALICE, ["deploy"]).rows == 1
+    hang_up(server)
+    with store.snapshot(ALICE):
+        assert len(store.search(ALICE, Query())) == 1
+
+
 @contextmanager
 def locked(server: PostgresServer, statement: str) -> Iterator[None]:
     """Somebody else has a lock, as a slow transaction would."""

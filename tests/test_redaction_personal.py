@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.bench import sensitive
-from engram.privacy import SecretRedactor, clean_json, secrets_among
+from engram.privacy import SecretRedactor, clean_json
 from engram.privacy.checks import CHECKS, luhn
 from engram.privacy.rules import rule_set
 
@@ -195,9 +195,9 @@ def test_json_keys_tell_and_numbers_are_looked_at() -> None:
 
 def test_secrets_can_be_told_from_personal_data() -> None:
     key = sensitive.PROVIDERS["github"](random.Random(1))
-    found = REDACTOR.clean([f"{key} of bob@acme.io"])[0].found
-    assert found == ("github-token", "personal:email")
-    assert secrets_among(found) == ("github-token",)
+    cleaned = REDACTOR.clean([f"{key} of bob@acme.io"])[0]
+    assert cleaned.found == ("github-token", "personal:email")
+    assert cleaned.secrets == ("github-token",)
 
 
 def test_the_folder_of_rules_is_all_that_is_read() -> None:

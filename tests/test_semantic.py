@@ -245,6 +245,31 @@ def test_recall_is_widened_by_what_is_related_and_says_so(alice: AgentHandle, kn
     assert all("expanded" not in hit.why for hit in known.recall("what about lunch?"))
 
 
+def test_every_recall_can_be_widened_and_what_that_finds_can_be_credited(
+    alice: AgentHandle, known: SemanticMemory
+) -> None:
+    known.tell("Alice works on Billing. Billing uses PostgreSQL 15.")
+    alice.remember([f"Meeting {n} of the team was moved to room {n}" for n in range(20)])
+    query = "which storage does Alice need?"
+    assert all("expanded" not in hit.why for hit in alice.recall(query, 3))
+    hits = alice.recall(query, 3, expand=True, tags=["fact"])
+    (found,) = [hit for hit in hits if hit.memory.text == "Billing uses PostgreSQL 15"]
+    assert found.why["expanded"] == "Billing, PostgreSQL 15"
+    assert alice.outcome(hits.id, "success", used=[found])
+    assert len(alice.recall(query, 1, expand=True)) == 1
+    assert alice.recall(query, 3, expand=True, min_score=0.99) == []
+    assert "Billing uses PostgreSQL 15" in alice.context(query, 3, expand=True)
+
+
+def test_a_recall_as_of_a_time_is_widened_by_what_was_so_then(alice: AgentHandle, known: SemanticMemory) -> None:
+    known.learn("Alice", "works at", "Globex", valid_from=day(0))
+    known.learn("Alice", "works at", "Initech", valid_from=day(2))
+    assert known.expand("what about Alice?") == ["Initech"]
+    assert known.expand("what about Alice?", as_of=day(1)) == ["Globex"]
+    then = alice.recall("what about Alice?", as_of=day(1), expand=True)
+    assert {hit.why.get("expanded") for hit in then} <= {None, "Globex"}
+
+
 def test_forgetting_a_fact_forgets_it_everywhere(alice: AgentHandle, known: SemanticMemory) -> None:
     learned = known.learn("Alice", "uses", "Go")
     assert learned.fact is not None

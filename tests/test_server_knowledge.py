@@ -208,7 +208,9 @@ def test_a_file_above_the_usual_limit_of_a_body_is_taken_in(alice: Client) -> No
     rows = [{"id": str(n), "memory": f"thing number {n} " + "x" * 2000} for n in range(600)]
     file = json.dumps(rows).encode()
     assert len(file) > Limits().body
-    assert alice.import_knowledge(file).stored == 600
+    with pytest.raises(InvalidInput, match="`large=true`"):
+        alice.import_knowledge(file)
+    assert alice.import_knowledge(file, large=True).stored == 600
 
 
 def test_what_another_agent_lends_is_merged_only_with_its_consent(alice: Client, bob: Client) -> None:

@@ -24,7 +24,11 @@ from engram.cli import serve
 from engram.cli.state import State
 from engram.client import Client
 from engram.errors import ConfigError
+from engram.knowledge.signing import create_key, save_trusted
+from engram.rpc.client import Client as Dialled
 from engram.server.app import document
+from engram.transfer import Knowledge, installation
+from engram.wiring import TRUSTED, keyring_folder
 
 SERVE = "import sys; from engram.cli import serve, state; serve.command(sys.argv[1:], obj=state.State())"
 
@@ -147,6 +151,22 @@ def test_an_open_stream_of_events_does_not_keep_it_from_stopping_and_a_second_st
     with running(path) as server, Client(server.url, token, "alice") as client:
         assert server.token == ""
         assert [memory.text for memory in client.list()] == ["news"]
+        assert not _links(server)
+
+
+def test_a_link_to_the_dashboard_is_told_with_the_first_key_or_if_it_is_asked_for(path: Path) -> None:
+    with running(path) as server:
+        assert server.token
+        assert server.stop() == 0
+    assert len(_links(server)) == 1
+    with running(path, "--link") as server:
+        assert server.token == ""
+        assert server.stop() == 0
+    assert len(_links(server)) == 1
+
+
+def _links(server: Running) -> list[str]:
+    return [line for line in server.lines if "token=" in line]
 
 
 def test_it_says_when_the_port_is_taken_or_the_address_is_not_safe(path: Path) -> None:
@@ -209,3 +229,20 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return certificate, secret
+
+
+def test_files_that_somebody_trusted_signed_are_known_to_be_theirs_by_every_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    key, file = create_key(tmp_path / "signing.key"), tmp_path / "signed.json"
+    with engram.open(tmp_path / "there.db", embedder="hashing") as brain:
+        brain.agent("alice").remember("The api is deployed from main")
+        Knowledge(brain, brain.agent("alice")).export(file, sign=key)
+        save_trusted(keyring_folder() / TRUSTED, {installation(brain): key.public})
+    with running(tmp_path / "here.db", "--grpc", "0") as server:
+        with Client(server.url, server.token, "bob") as client:
+            assert client.import_knowledge(file.read_bytes()).verification.status == "valid"
+        dialled = next(line.split()[-1] for line in server.lines if line.startswith("Engram serves gRPC"))
+        with Dialled(dialled, server.token, "carol") as far:
+            assert far.take_in(file, dry_run=True).verification.status == "valid"

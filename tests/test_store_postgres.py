@@ -21,13 +21,13 @@ from engram.errors import Conflict, StoreBusy
 from engram.ids import Sources
 from engram.model import Clean, MemoryType
 from engram.ports import LONG_TERM, Filter, Match, Placed, Query, Scope
-from engram.stores import postgres
+from engram.stores import postgres, rules
 from engram.stores.memory import InMemoryStore
 from engram.stores.postgres import PostgresStore
 from engram.stores.schema import agents
 from engram.stores.sql import LATER
-from engram.testing import DurableStoreContract, Maker, MemoryStoreContract
-from engram.testing.making import START, passages, unit
+from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
+from engram.testing.making import START, passages, placed, unit
 from engram.vectors.exact import ExactVectors
 from postgres_server import beside, command, empty
 from test_store_machine import LONG, StoreMachine
@@ -276,7 +276,7 @@ def test_one_memory_and_one_recall_wait_for_the_server_only_so_often(postgres_ur
         alice.remember("Production runs PostgreSQL 16", tags=["ops"])
         assert len(asked) == 4, asked
         assert len(alice.recall("PostgreSQL")) == 2
-    assert len(asked) == 4 + 16 + 3, asked  # a recall also looks at the grants; closing writes the access counts
+    assert len(asked) == 4 + 11 + 3, asked  # a recall also looks at the grants; closing writes the access counts
 
 
 def test_what_was_put_off_is_sent_before_the_commit(postgres_url: str) -> None:
@@ -303,3 +303,104 @@ def test_an_old_driver_that_cannot_put_off_works_too(postgres_url: str, monkeypa
         assert [hit.id for hit in alice.recall("staging", tags="ops")] == [note.id]
         assert alice.forget(note.id or "").forgotten
         assert brain.agent("bob").recall("staging") == []
+
+
+# Words of many memories ----------------------------------------------------------------------------------
+
+ZEBRA = Query(words=Clean("deploy the zebra"), limit=10)
+
+
+@pytest.fixture
+def crowd(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PostgresStore, list[str]]]:
+    """A scope that is too large to count everything in it each time: all deploy something, every seventh a zebra."""
+    for name, value in {"FEW": 20, "COMMON": 15, "MOST_SCORED": 10}.items():
+        monkeypatch.setattr(postgres, name, value)
+    monkeypatch.setattr(rules, "MOST_SCORED", 10)
+    make = Maker("alice")
+    entries = [
+        make.event(
+            f"deploy number {100 + n}" + (" of the zebra" if n % 7 == 3 else ""), tags=["tenth"] if n % 10 == 0 else []
+        )
+        for n in range(70)
+    ]
+    with closing(PostgresStore(postgres_url, Sources(), durable=False)) as store:
+        store.add(Scope("alice"), entries)
+        yield store, [entry.memory.id for entry in entries]
+
+
+def found(store: PostgresStore, query: Query) -> list[str]:
+    return [match.id for match in store.search(Scope("alice"), query)]
+
+
+def test_common_words_are_counted_once_and_rare_ones_choose(crowd: tuple[PostgresStore, list[str]]) -> None:
+    store, ids = crowd
+    first = found(store, ZEBRA)
+    zebras = [id for n, id in enumerate(ids) if n % 7 == 3]
+    assert sorted(first) == zebras
+    known = store._known[Scope("alice")]
+    assert (known.rows, known.holders) == (70, {"deploy": 70})
+    assert found(store, ZEBRA) == first
+    assert found(store, replace(ZEBRA, limit=15)) == [*first, *(ids[n] for n in (69, 68, 67, 65, 64))]
+    assert found(store, Query(words=Clean("deploy"), limit=4)) == [ids[n] for n in (69, 68, 67, 65)]  # short ones first
+    assert store.spread(Scope("alice"), ["deploy", "zebra", "none"]).holders == {"deploy": 70, "zebra": 10, "none": 0}
+
+
+def test_a_filter_that_lets_few_through_finds_them_all(crowd: tuple[PostgresStore, list[str]]) -> None:
+    store, ids = crowd
+    tenth = replace(ZEBRA, where=Filter(tags=frozenset({"tenth"})), limit=5)
+    wanted = [ids[10], *(ids[n] for n in (60, 50, 40, 30))]
+    assert [found(store, tenth) for _ in range(2)] == [wanted, wanted]
+    assert found(store, replace(tenth, limit=2, offset=1)) == wanted[1:3]
+
+
+def test_nothing_is_found_by_words_that_nothing_holds(crowd: tuple[PostgresStore, list[str]]) -> None:
+    store, _ = crowd
+    assert [found(store, Query(words=Clean("giraffe"))) for _ in range(2)] == [[], []]
+    assert store.search(Scope("bob"), ZEBRA) == []
+
+
+def test_after_many_writes_words_are_counted_anew(crowd: tuple[PostgresStore, list[str]]) -> None:
+    store, _ = crowd
+    found(store, ZEBRA)
+    make = Maker("alice", FixedSources(START + timedelta(days=1)))
+    store.add(Scope("alice"), [make.event(f"another zebra {n}") for n in range(10)])
+    found(store, ZEBRA)
+    assert store._known[Scope("alice")].rows == 80
+    assert store._known[Scope("alice")].holders == {"deploy": 70, "zebra": 20}
+
+
+def test_only_so_many_scopes_are_known(crowd: tuple[PostgresStore, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = crowd
+    monkeypatch.setattr(postgres, "MOST_SCOPES", 1)
+    for make in (Maker("bob"), Maker("carol")):
+        store.add(Scope(make.agent), [make.event(f"deploy {n}") for n in range(30)])
+        store.search(Scope(make.agent), ZEBRA)
+    assert list(store._known) == [Scope("carol")]
+
+
+# One moment ----------------------------------------------------------------------------------------------
+
+
+def test_within_a_snapshot_all_is_of_one_moment(postgres_url: str) -> None:
+    alice, make = Scope("alice"), Maker("alice")
+    one, two = (PostgresStore(postgres_url, Sources()) for _ in range(2))
+    with closing(one) as store, closing(two):
+        two.add(alice, [make.event("deploy one")])
+        with store.snapshot(alice):
+            assert len(store.search(alice, ZEBRA)) == 1
+            two.add(alice, [make.event("deploy two")])
+            assert len(store.search(alice, ZEBRA)) == len(store.search(alice, Query())) == 1
+            assert store.spread(alice, ["deploy"]).rows == 1
+            assert len(store.search(Scope("bob"), ZEBRA)) == 0
+        assert len(store.search(alice, ZEBRA)) == 2
+        assert store.spread(alice, ["deploy"]).rows == 2
+
+
+def test_an_exact_search_leaves_the_indexes_to_what_follows(postgres_url: str) -> None:
+    alice, make = Scope("alice"), Maker("alice")
+    entry = replace(make.event("deploy one"), vectors=(placed(1, 0, 0),))
+    with closing(PostgresStore(postgres_url, Sources())) as store:
+        store.add(alice, [entry])
+        with store.snapshot(alice):
+            assert store.search(alice, Query(near=placed(1, 0, 0)))
+            assert store._look(alice, lambda conn: conn.scalar(sa.text("SHOW enable_indexscan"))) == "on"

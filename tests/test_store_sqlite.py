@@ -763,6 +763,60 @@ def test_the_log_does_not_grow_without_bound(path: Path, open_at: Open) -> None:
     assert largest < 8_000_000
 
 
+def test_the_log_is_not_carried_over_while_another_process_writes(path: Path, open_at: Open) -> None:
+    store, log = open_at(), path.with_name(path.name + "-wal")
+    store.add(ALICE, events(5))
+    before = path.read_bytes()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert not store._empty_log(0.05)
+        assert path.read_bytes() == before
+        other.execute("ROLLBACK")
+    assert store._empty_log(0.05)
+    assert b"deploy" in path.read_bytes()
+    assert b"deploy" not in log.read_bytes()
+    assert len(store.search(ALICE, DEPLOY)) == 5
+
+
+def test_whoever_reads_for_a_moment_holds_the_log_up_for_a_moment(path: Path, open_at: Open) -> None:
+    store, log, make = open_at(), path.with_name(path.name + "-wal"), Maker("alice")
+    store.add(ALICE, events(5, make))
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM memories").fetchall()
+        store.add(ALICE, [make.event("another deploy")])
+        assert not store._empty_log(0.02)
+        waiting = threading.Timer(0.1, other.execute, ["ROLLBACK"])
+        waiting.start()
+        assert store._empty_log(20.0)
+        waiting.join()
+    assert b"deploy" not in log.read_bytes()
+
+
+def test_scrubs_that_are_asked_for_meanwhile_are_done_together(
+    path: Path, open_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, begun, go, done = open_at(), threading.Event(), threading.Event(), list[bool]()
+
+    def slowly() -> bool:
+        done.append(begun.is_set())
+        begun.set()
+        return go.wait(30)
+
+    monkeypatch.setattr(store, "_scrub_all", slowly)
+    threads = [threading.Thread(target=store.scrub) for _ in range(5)]
+    threads[0].start()
+    assert begun.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while store._scrubs_asked < len(threads):
+        threading.Event().wait(0.01)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert done == [False, True]
+
+
 def test_after_closing_there_is_one_file_with_everything_in_it(path: Path, tmp_path: Path, open_at: Open) -> None:
     store = open_at()
     store.add(ALICE, events(5))

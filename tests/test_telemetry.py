@@ -33,7 +33,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 def measured(monkeypatch: pytest.MonkeyPatch) -> InMemoryMetricReader:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
     return reader
 
 
@@ -45,6 +45,21 @@ def alice() -> Iterator[AgentHandle]:
 
 def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
     return [span for span in spans.get_finished_spans() if span.name == name]
+
+
+def test_what_measures_is_made_once(alice: AgentHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, made = MeterProvider(), list[str]()
+    get_meter = provider.get_meter
+
+    def get_one(name: str) -> metrics.Meter:
+        made.append(name)
+        return get_meter(name)
+
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
+    monkeypatch.setattr(provider, "get_meter", get_one)
+    for _ in range(3):
+        alice.recall("which database is in staging?")
+    assert made == ["engram"]
 
 
 def test_calls_are_spans_by_the_conventions(alice: AgentHandle, spans: InMemorySpanExporter) -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import engram
 from engram import Engram
 from engram.errors import InvalidInput, NotAllowed
+from engram.knowledge.quarantine import apart
 from engram.knowledge.signing import create_key
-from engram.model import Origin
+from engram.knowledge.untrusted import LIMITS
+from engram.model import Memory, Origin
+from engram.ports import ListsAgents, Query, Scope
+from engram.retention import Retention
+from engram.sharing import annex
 from engram.transfer import Knowledge, installation
 
 CONTEXT = "deploy the api to production"
@@ -188,6 +198,17 @@ def test_merging_needs_a_grant_and_ends_with_it(opened: Open) -> None:
     assert one.agent("bob").recall("deploy the api", k=20) == []
 
 
+def test_a_dry_run_of_a_merge_under_several_grants_says_the_same(opened: Open) -> None:
+    one = opened("one")
+    ids = taught(one, times=2)
+    alice, bob = one.agent("alice"), Knowledge(one, one.agent("bob"))
+    alice.grants.share("bob", domains=["deploy"])
+    alice.grants.share("bob", memories=ids[:2])
+    planned = bob.merge("alice", dry_run=True)
+    assert planned.stored == 4
+    assert planned.model_copy(update={"dry_run": False}) == bob.merge("alice")
+
+
 def test_own_evidence_is_never_overwritten(opened: Open, tmp_path: Path) -> None:
     one, two = opened("one"), opened("two")
     taught(one)
@@ -287,3 +308,245 @@ def test_many_names_without_a_signature_are_one_voice(opened: Open, tmp_path: Pa
             mallory.record_decision(context=CONTEXT, action="rolling update", outcome="failure")
         Knowledge(two, bob).take_in(exported(evil, f"m{number}", tmp_path / f"{number}.json"))
     assert recommended(two, "bob") == "rolling update"
+
+
+# What a file can say -------------------------------------------------------------------------------------
+
+NOON = "2026-01-31T12:00:00Z"
+TIMES = {"created_at": NOON, "happened_at": NOON, "valid_from": NOON}
+HAND = {"agent": "eve", "installation": "far", "at": NOON}
+
+
+def forged(path: Path, *memories: dict[str, Any], events: tuple[dict[str, Any], ...] = (), agent: str = "eve") -> Path:
+    """A file that somebody wrote by hand."""
+    records = [
+        {"id": f"m{n}", "kind": "knowledge", "text": f"Fact {n}", **TIMES, **each} for n, each in enumerate(memories)
+    ]
+    told = [{"id": f"e{n}", "kind": "outcome", "at": NOON, **each} for n, each in enumerate(events)]
+    source = {"agent": agent, "installation": "far", "made_at": NOON}
+    path.write_text(json.dumps({"engram_knowledge": 1, "source": source, "memories": records, "events": told}))
+    return path
+
+
+def everything(brain: Engram) -> dict[str, list[Memory | None]]:
+    """All that a database keeps, of whomever."""
+    assert isinstance(brain.store, ListsAgents)
+    found = {}
+    for name in brain.store.agents():
+        ids = [match.id for match in brain.store.search(Scope(name), Query(limit=10_000))]
+        found[name] = brain.store.get(Scope(name), sorted(ids))
+    return {name: memories for name, memories in found.items() if memories}
+
+
+def imported(brain: Engram, path: Path, agent: str = "eve") -> list[Memory]:
+    """What bob has from a file of somebody in another place."""
+    Knowledge(brain, brain.agent("bob")).take_in(path)
+    scope = annex(Scope("bob"), f"{agent}@far\x1f")
+    ids = [match.id for match in brain.store.search(scope, Query(limit=100))]
+    return [memory for memory in brain.store.get(scope, ids) if memory is not None]
+
+
+WANTING = {
+    "tags": ["db", "pinned", " PINNED ", "fact", "key:password", "lawsuit"],
+    "importance": 1.0,
+    "trust": 1.0,
+    "evidence": 1_000_000,
+    "session": "negotiation",
+}
+
+
+def test_nothing_that_is_imported_gives_itself_rights(opened: Open, tmp_path: Path) -> None:
+    brain = opened("two")
+    id = str(brain.agent("bob").remember("Keep this").id)
+    holding = Retention(brain)
+    holding.hold("court", tags=["lawsuit"], sessions=["negotiation"])
+    holding.hold("court", memories=[id])
+    (memory, other) = sorted(imported(brain, forged(tmp_path / "f.json", WANTING, {"id": id})), key=lambda m: m.text)
+    assert memory.tags == ("db",)
+    assert (memory.importance, memory.trust, memory.session) == (0.5, 0.3, None)
+    assert memory.evidence <= 5
+    assert other.id != id, "what is held by its id is somebody else's"
+
+
+def test_what_other_programs_keep_gives_itself_no_rights(opened: Open, tmp_path: Path) -> None:
+    brain, bob = opened("two"), opened("two").agent("bob")
+    own = str(bob.remember("Staging runs PostgreSQL 15", kind="knowledge").id)
+    told = [
+        {"id": "1", "memory": "Staging runs PostgreSQL 15", "categories": ["pinned"]},
+        {"id": "2", "memory": "Staging is slow", "categories": ["pinned", "key:x", "ops"], "run_id": "main"},
+        {"id": "3", "memory": "Staging is old", "metadata": {"lineage": {"agent": "bob", "id": own}}},
+    ]
+    (tmp_path / "mem0.json").write_text(json.dumps(told))
+    report = Knowledge(brain, bob).take_in(tmp_path / "mem0.json")
+    assert (report.stored, report.merged) == (2, 1)
+    kept = {str(memory.text): memory for memory in bob.list()}
+    assert kept["Staging is slow"].tags == ("ops",)
+    assert kept["Staging is slow"].session == "mem0:main", "it is no part of a session of bob's own"
+    assert "lineage" not in kept["Staging is old"].metadata
+    first = kept["Staging runs PostgreSQL 15"]
+    assert (first.tags, first.evidence, first.version) == ((), 1, 1), "what bob knew himself stays as it was"
+
+
+def test_what_one_source_says_often_it_says_once(opened: Open, tmp_path: Path) -> None:
+    brain = opened("two")
+    again = [{"text": "The api is fast", "evidence": 3}] * 50
+    (memory,) = imported(brain, forged(tmp_path / "a.json", *again))
+    assert memory.evidence == 3
+    (memory,) = imported(brain, forged(tmp_path / "b.json", *({"id": f"n{n}", **each} for n, each in enumerate(again))))
+    assert (memory.evidence, memory.version) == (3, 1)
+
+
+def test_two_that_have_one_id_can_both_stay(opened: Open, tmp_path: Path) -> None:
+    brain = opened("two")
+    begun = [{"agent": name, "installation": "far", "id": "1", "hands": [HAND]} for name in ("ann", "ben", "ann")]
+    file = forged(tmp_path / "f.json", *({"lineage": each} for each in begun))
+    assert sorted(memory.text for memory in imported(brain, file)) == ["Fact 0", "Fact 1"]
+    report = Knowledge(brain, brain.agent("bob")).take_in(file)
+    assert (report.stored, report.known) == (0, 3)
+
+
+def test_an_instruction_in_an_outcome_goes_no_further(opened: Open, tmp_path: Path) -> None:
+    brain = opened("two")
+    decision = {"kind": "decision", "content": {"decision_context": CONTEXT, "chosen_action": "go"}}
+    told = {"subject": "m0", "body": {"quality": 0.5, "error": ATTACK}}
+    file = forged(tmp_path / "f.json", decision, events=(told, {"subject": "m0", "body": {"quality": 7}}))
+    report = Knowledge(brain, brain.agent("bob")).take_in(file)
+    assert (report.stored, report.outcomes, len(report.reasons)) == (1, 1, 2)
+    assert ATTACK.encode() not in b"".join(each.read_bytes() for each in tmp_path.glob("two.db*"))
+
+
+def test_the_outcome_of_one_decision_is_told_so_often_and_no_more(opened: Open, tmp_path: Path) -> None:
+    brain = opened("two")
+    decision = {"kind": "decision", "content": {"decision_context": CONTEXT, "chosen_action": "go"}}
+    told = tuple({"subject": "m0", "body": {"quality": 0.5}} for _ in range(150))
+    knowledge, file = Knowledge(brain, brain.agent("bob")), forged(tmp_path / "f.json", decision, events=told)
+    planned, done = knowledge.take_in(file, dry_run=True), knowledge.take_in(file)
+    assert planned.outcomes == done.outcomes == 100
+    assert knowledge.take_in(file).outcomes == 0
+
+
+def test_what_takes_long_needs_consent(opened: Open, tmp_path: Path) -> None:
+    brain, bob = opened("two"), opened("two").agent("bob")
+    many = LIMITS.usual_records + 1
+    ours = forged(tmp_path / "f.json", *({"text": f"Fact {n}"} for n in range(many)))
+    (tmp_path / "mem0.json").write_text(json.dumps([{"memory": f"Fact {n}"} for n in range(many)]))
+    (tmp_path / "long.md").write_text("\n\n".join(f"{n} " + "word " * 1000 for n in range(110)))
+    for file in (ours, tmp_path / "mem0.json", tmp_path / "long.md"):
+        for dry_run in (True, False):
+            with pytest.raises(InvalidInput, match="--large"):
+                Knowledge(brain, bob).take_in(file, dry_run=dry_run)
+    assert everything(brain) == {}
+    assert Knowledge(brain, bob).take_in(tmp_path / "long.md", large=True).stored == 110
+
+
+def test_a_file_that_goes_wrong_in_the_middle_leaves_nothing(opened: Open, tmp_path: Path) -> None:
+    brain, bob = opened("two"), opened("two").agent("bob")
+    told: list[Any] = [{"memory": f"Fact {n}"} for n in range(600)]
+    (tmp_path / "mem0.json").write_text(json.dumps([*told, {"memory": 7}]))
+    with pytest.raises(InvalidInput):
+        Knowledge(brain, bob).take_in(tmp_path / "mem0.json")
+    assert bob.list() == []
+
+
+def test_an_export_says_what_it_left_out(opened: Open, tmp_path: Path) -> None:
+    one = opened("one")
+    taught(one, times=2)
+    ids = [memory.id for memory in one.agent("alice").list()]
+    one.agent("alice").grants.share("carol", memories=ids[:3])
+    one.agent("alice").grants.share("carol", memories=ids[2:4], rights=["read", "reshare"])
+    carol = Knowledge(one, one.agent("carol"))
+    one.agent("carol").remember("My own")
+    one.agent("carol").remember(ATTACK, role="tool")
+    carol.take_in(forged(tmp_path / "f.json", {}, {"tags": ["deploy"]}))
+    report = carol.export(tmp_path / "out.json")
+    assert (report.memories, report.lent) == (3, 2)
+    assert report.left_out == {
+        "it came in by an import or a merge": 2,
+        "it is set apart for review": 1,
+        "others lent it without the right to share it on": 2,
+    }
+    narrow = carol.export(tmp_path / "narrow.json", tags=["deploy"])
+    assert narrow.left_out == {
+        "it came in by an import or a merge": 1,
+        "others lent it without the right to share it on": 2,
+    }
+    assert Knowledge(one, one.agent("alice")).export(tmp_path / "all.json").left_out == {}
+
+
+# A dry run -----------------------------------------------------------------------------------------------
+
+SAID = st.sampled_from(
+    ["The api is fast", "the api is fast.", "The api is slow", ATTACK, " ", "key AKIAIOSFODNN7EXAMPLE"]
+)
+LINEAGES = st.builds(
+    lambda agent, place, id, hands: {"agent": agent, "installation": place, "id": id, "hands": hands},
+    st.sampled_from(["eve", "ann", "bob"]),
+    st.sampled_from(["far", "here"]),
+    st.sampled_from(["1", "2", "m0", "a b"]),
+    st.sampled_from([[], [HAND], [{**HAND, "agent": "zoe"}]]),
+)
+RECORDS = st.fixed_dictionaries(
+    {"text": SAID.filter(str.strip), "kind": st.sampled_from(["knowledge", "observation", "decision"])},
+    optional={
+        "lineage": LINEAGES,
+        "tags": st.lists(st.sampled_from(["db", "pinned", "fact"]), max_size=2),
+        "valid_until": st.sampled_from(["2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"]),
+        "importance": st.sampled_from([0.1, 1.0]),
+    },
+)
+OUTCOMES = st.fixed_dictionaries(
+    {
+        "subject": st.sampled_from(["m0", "m1", "m2"]),
+        "body": st.fixed_dictionaries(
+            {"quality": st.sampled_from([0, 0.5, 1, 7])}, optional={"error": st.sampled_from(["late", ATTACK])}
+        ),
+    }
+)
+OURS = st.tuples(st.lists(RECORDS, max_size=5), st.lists(OUTCOMES, max_size=4))
+THEIRS = st.lists(
+    st.fixed_dictionaries(
+        {"memory": SAID.filter(str.strip)},
+        optional={"id": st.sampled_from(["1", "2", "3"]), "categories": st.sampled_from([["pinned"], ["db"]])},
+    ),
+    min_size=1,
+    max_size=6,
+)
+FILES = st.lists(st.one_of(OURS, THEIRS), min_size=1, max_size=3)
+_numbers = count()
+
+
+def written(folder: Path, told: Any) -> Path:
+    path = folder / f"{next(_numbers)}.json"
+    if isinstance(told, list):
+        path.write_text(json.dumps(told))
+        return path
+    records, events = told
+    decided = {"content": {"decision_context": CONTEXT, "chosen_action": "go"}}
+    return forged(
+        path, *(each | (decided if each["kind"] == "decision" else {}) for each in records), events=tuple(events)
+    )
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_a_dry_run_says_what_the_import_does(place: str, tmp_path: Path) -> None:
+    @settings(max_examples=60 if place == "memory" else 15)
+    @given(FILES)
+    def check(files: list[Any]) -> None:
+        with TemporaryDirectory(dir=tmp_path) as folder:
+            url = ":memory:" if place == "memory" else str(Path(folder) / "x.db")
+            with engram.open(url, embedder="hashing", durable=False) as brain:
+                knowledge = Knowledge(brain, brain.agent("bob"))
+                brain.agent("bob").remember("The api is slow", kind="knowledge")
+                for path in [written(Path(folder), told) for told in files]:
+                    before = everything(brain)
+                    planned = knowledge.take_in(path, dry_run=True)
+                    assert everything(brain) == before
+                    done = knowledge.take_in(path)
+                    assert planned.model_copy(update={"dry_run": False}) == done
+                    after = everything(brain)
+                    again = knowledge.take_in(path)
+                    assert (again.stored, again.outcomes) == (0, 0)
+                    assert everything(brain) == after
+                    assert bool(done.quarantined) <= (apart(Scope("bob")).agent in after)
+
+    check()

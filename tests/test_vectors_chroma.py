@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -103,18 +104,26 @@ class TestAChromaServerKeepsTheContract(RemoteVectorsContract):
 
         return open_one
 
-    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the client forgets its socket
-    def test_a_database_that_is_not_there_is_a_clear_error(self, server: str) -> None:
+    def test_a_database_that_is_not_there_is_a_clear_error_and_leaves_no_connection(self, server: str) -> None:
         vectors = chroma.open_vectors(f"{server}?tenant=nobody&database=nothing")
         with pytest.raises(StoreError):
             vectors.search(HOME, unit(1, 0), 1)
-        gc.collect()
+        port = urlsplit(server).port
+        assert not [one for one in gc.get_objects() if type(one) is socket.socket and _peer(one) == port]
 
     def test_a_key_is_sent_and_never_shown(self, server: str, opened: list[RemoteVectors]) -> None:
         vectors = chroma.open_vectors(server.replace("//", "//KEY-7@"), api_key="other")
         opened.append(vectors)
         assert vectors.search(HOME, unit(1, 0), 1) == []
         assert "KEY-7" not in repr(vectors)
+
+
+def _peer(connection: socket.socket) -> int | None:
+    """The port that a connection goes to, if it is open."""
+    try:
+        return int(connection.getpeername()[1])
+    except OSError:
+        return None
 
 
 def test_without_the_client_the_extra_is_named() -> None:

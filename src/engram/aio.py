@@ -186,6 +186,7 @@ class AsyncQuarantine:
         self._sync = quarantine
 
     put = _in_thread(Quarantine.put)
+    keep = _in_thread(Quarantine.keep)
     move = _in_thread(Quarantine.move)
     list = _in_thread(Quarantine.list)
     get = _in_thread(Quarantine.get)

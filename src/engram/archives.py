@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from engram.disk import settle
 from engram.errors import InvalidInput, NotAllowed
 from engram.ids import aware
 from engram.model import Memory
@@ -57,7 +58,7 @@ def write(path: Path, lines: Iterable[dict[str, Any]]) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
-    _sync_folder(path.parent)
+    settle(path.parent)
 
 
 def read(path: Path) -> list[tuple[Memory, tuple[Event, ...]]]:
@@ -85,7 +86,7 @@ def without(path: Path, goes: Callable[[dict[str, Any]], bool]) -> int:
         write(path, kept)
     else:
         path.unlink()
-        _sync_folder(path.parent)
+        settle(path.parent)
     return len(lines) - len(kept)
 
 
@@ -96,14 +97,3 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def _events(line: dict[str, Any]) -> tuple[Event, ...]:
     return tuple(Event(**(each | {"at": aware(datetime.fromisoformat(each["at"]))})) for each in line.get("events", ()))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make sure that a new name in a folder survives a power cut, where folders can be opened."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

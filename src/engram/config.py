@@ -115,6 +115,15 @@ def user_file() -> Path:
     return platformdirs.user_config_path("engram") / "config.toml"
 
 
+def client_folder(client: str) -> Path | None:
+    """Where a coding agent keeps what is its own, if the user has put that elsewhere."""
+    named = os.environ.get(_CLIENT_FOLDERS.get(client, ""))
+    return Path(named).absolute() if named else None
+
+
+_CLIENT_FOLDERS = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+
+
 def _files(folder: Path) -> list[Path]:
     project = next((p / PROJECT_FILE for p in (folder, *folder.parents) if (p / PROJECT_FILE).is_file()), None)
     return [path for path in (user_file(), project) if path is not None and path.is_file()]

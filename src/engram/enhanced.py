@@ -16,6 +16,7 @@ from engram.engine import AgentHandle
 from engram.errors import InvalidInput
 from engram.ids import Sources
 from engram.memory import working
+from engram.memory.tags import KEY
 from engram.memory.working import LEFT_OVER, TTL, Summarise, extract
 from engram.model import Clean, Memory, MemoryType, Receipt
 from engram.model.content import ResultContent
@@ -23,8 +24,6 @@ from engram.model.episode import Handover, ToolCall, Turn
 from engram.ports import Scope
 from engram.privacy import SecretRedactor
 
-KEY = "key:"
-"""What the tag of a memory begins with that was given a key."""
 TOOL_CALL = "tool-call"
 KEPT = 10
 _MOST = 10_000
@@ -97,7 +96,7 @@ class LongTermMemory:
 
         With `expand`, the query is also asked with the concepts that the graph of facts joins to those it names.
         """
-        hits = (self._agent.semantic if expand else self._agent).recall(query, top_k)
+        hits = self._agent.recall(query, top_k, expand=expand)
         return [(key_of(hit.memory), hit.memory.text, hit.score) for hit in hits]
 
     def forget(self, key: str) -> bool:

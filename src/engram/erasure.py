@@ -22,7 +22,7 @@ from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.grants import Grants
 from engram.holds import RETENTION
 from engram.ids import Sources
-from engram.knowledge.consent import LEDGER
+from engram.knowledge.consent import LEDGER, written
 from engram.knowledge.quarantine import apart
 from engram.learn import happened
 from engram.learn.experience import Experience
@@ -30,13 +30,15 @@ from engram.lifecycle.objects import Objects
 from engram.lifecycle.workspaces import Workspaces
 from engram.memory.consolidation import CONSOLIDATED, FOREVER, MARK
 from engram.memory.working import Sessions
-from engram.model import ForgetReceipt, Memory
-from engram.model.grant import Grant, GrantState
+from engram.model import Clean, ForgetReceipt, Memory
+from engram.model.clean import UNSAID, named
+from engram.model.grant import Grant, GrantState, Subject
 from engram.model.retention import ErasureReceipt, LegalHold
 from engram.ports import (
     FORGOTTEN,
     Annotates,
     Changes,
+    ClosesKeys,
     Deed,
     ErasesEvents,
     ErasesShown,
@@ -45,7 +47,7 @@ from engram.ports import (
     FindsDerived,
     KeepsAudit,
     KeepsEvents,
-    KeepsKeys,
+    KeepsSettings,
     ListsAgents,
     MemoryStore,
     Query,
@@ -54,15 +56,17 @@ from engram.ports import (
     Scrubs,
     Shown,
     Vacates,
+    acting,
     reserved,
 )
-from engram.sharing import TRUST, USES, Sharing
+from engram.sharing import INSTALLATION, LINEAGE, USES, Sharing, topic
 from engram.words import digest, normal_form, query_terms
 
-LINEAGE = "lineage"
-"""Where the metadata of a copy say whose memory it is a copy of."""
 TELLING = 16
 """So many characters of a text are no chance: whoever has them quotes it."""
+NAMING = 6
+"""So many characters with a digit among them are a name or a number, and no plain word."""
+OVER = frozenset({GrantState.DENIED, GrantState.REVOKED, GrantState.EXPIRED})
 PAGE = 500
 MOST = 1_000_000
 ALIKE = 20
@@ -89,6 +93,8 @@ class _Plan:
     """For each id, which of the named ones it goes with."""
     places: dict[Scope, dict[str, Memory]] = field(default_factory=dict)
     """In the order in which they were found: sources before what was derived from them."""
+    whose: dict[Scope, str] = field(default_factory=dict)
+    """The agents that the places beside those of agents belong to."""
 
     def add(self, scope: Scope, memory: Memory, root: str) -> bool:
         """Plan that a memory goes; whether that is new."""
@@ -116,11 +122,16 @@ def forget(brain: Parts, scope: Scope, ids: Sequence[str], *, scrub: bool = True
     _refuse_held(brain, scope, plan, in_files)
     for memory in [memory for memories in in_files.values() for memory in memories]:
         plan.roots.setdefault(memory.id, _cause(memory, plan, chosen))
-    removed = _carry_out(brain, scope, plan, in_files)
-    if scrub:
-        scrubbed(brain.store)
+    with acting(scope.agent):
+        removed = _carry_out(brain, scope, plan, in_files)
+    lingers = scrub and not scrubbed(brain.store)
     return [
-        ForgetReceipt(id=id if arguments.is_id(id) else ascii(id), forgotten=bool(removed[id]), removed=removed[id])
+        ForgetReceipt(
+            id=id if arguments.is_id(id) else ascii(id),
+            forgotten=bool(removed[id]),
+            removed=removed[id],
+            lingers=lingers and bool(removed[id]),
+        )
         for id in ids
     ]
 
@@ -137,10 +148,12 @@ def set_aside(brain: Parts, scope: Scope, ids: Sequence[str]) -> list[ForgetRece
     return receipts
 
 
-def scrubbed(store: MemoryStore) -> None:
-    """Leave nothing readable of what has gone; whoever still reads from the log is named in ours."""
-    if isinstance(store, Scrubs) and not store.scrub():
+def scrubbed(store: MemoryStore) -> bool:
+    """Leave nothing readable of what has gone; `False`, and a warning, if that has to wait."""
+    done = not isinstance(store, Scrubs) or store.scrub()
+    if not done:
         _log.warning("somebody reads the database; what was forgotten stays in its log until that ends")
+    return done
 
 
 # What goes -------------------------------------------------------------------------------------------
@@ -153,11 +166,11 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
     for memory in own:
         plan.add(scope, memory, memory.id)
     _derive(store, scope, plan, [memory.id for memory in own])
-    receivers = _receivers(brain)
-    for place, receiver in _kept_apart(store, receivers, scope):
+    plan.whose, here = dict(_kept_apart(store, _receivers(brain), scope)), _installation(store)
+    for place, receiver in plan.whose.items():
         mine = receiver == scope.agent
         for copy in store.get(place, list(dict.fromkeys([*ids, *plan.places.get(scope, ())]))):
-            if copy is not None and (mine or _began_with(copy, scope.agent)):
+            if copy is not None and (mine or _began_with(copy, scope.agent, here)):
                 plan.add(place, copy, plan.roots.get(copy.id, copy.id))
         _derive(store, place, plan, list(plan.places.get(place, ())))
     return plan
@@ -236,9 +249,10 @@ def _kept_apart(store: MemoryStore, receivers: Mapping[str, str], scope: Scope) 
     return [(Scope(name), whose[name]) for name in names if name in whose and reserved(name)]
 
 
-def _began_with(copy: Memory, agent: str) -> bool:
+def _began_with(copy: Memory, agent: str, here: str | None) -> bool:
+    """Whether what was copied was an agent's own in this database; elsewhere there may be another of its name."""
     told = copy.metadata.get(LINEAGE)
-    return isinstance(told, dict) and told.get("agent") == agent
+    return isinstance(told, dict) and (told.get("agent"), told.get("installation")) == (agent, here)
 
 
 def _in_archives(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
@@ -275,13 +289,12 @@ def _cause(memory: Memory, plan: _Plan, chosen: Sequence[str]) -> str:
 def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
     """Those of some memories that cannot go without something that is pinned or held."""
     plan, held = planned(brain, scope, ids), holds.held(brain.store)
-    whose = dict(_kept_apart(brain.store, _receivers(brain), scope))
     return {
         plan.roots[memory.id]
         for place, some in plan.places.items()
         for memory in some.values()
         if (pinned(memory) and not reserved(place.agent))
-        or holds.covering(held, whose.get(place, place.agent), memory) is not None
+        or holds.covering(held, plan.whose.get(place, place.agent), memory) is not None
     }
 
 
@@ -289,8 +302,9 @@ def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path
     held = holds.held(brain.store)
     if not held:
         return
-    whose = dict(_kept_apart(brain.store, _receivers(brain), scope))
-    going = [(whose.get(place, place.agent), memory) for place, some in plan.places.items() for memory in some.values()]
+    going = [
+        (plan.whose.get(place, place.agent), memory) for place, some in plan.places.items() for memory in some.values()
+    ]
     going += [(scope.agent, memory) for some in in_files.values() for memory in some]
     for agent, memory in going:
         if hold := holds.covering(held, agent, memory):
@@ -310,8 +324,10 @@ def _carry_out(
     going |= {id: memory for some in plan.places.values() for id, memory in some.items()}
     for asker in (scope, *_borrowers(brain, scope, plan)) if going else ():
         brain.experience.flush(asker)
-        for name, id in _unquoted(brain, asker, going):
+        for name, id in _unquoted(_Words(brain, asker, going)):
             removed[plan.roots[id]][name] += 1
+    for name, id in _unworded(_Words(brain, scope, going)) if going else ():
+        removed[plan.roots[id]][name] += 1
     for path, archived in in_files.items():
         archives.without(path, partial(_is_one_of, scope.agent, {memory.id for memory in archived}))
         for memory in archived:
@@ -325,7 +341,9 @@ def _carry_out(
         memories = plan.places[place]
         for memory in memories.values():
             _revive(brain.store, place, memory, memories)
-        for receipt in brain.store.forget(place, list(memories)):
+        with acting(scope.agent, agent=plan.whose.get(place, "")):
+            receipts = brain.store.forget(place, list(memories))
+        for receipt in receipts:
             root = plan.roots[receipt.id]
             if receipt.id == root and place == scope:
                 removed[root].update(receipt.removed)
@@ -352,37 +370,77 @@ def _revive(store: MemoryStore, scope: Scope, made: Memory, going: Collection[st
                 store.annotate(scope, source.id, Changes(valid_until=FOREVER), None)
 
 
-def _unquoted(brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> list[tuple[str, str]]:
-    """Take away checks and questions, which are about no memory, if they repeat what is to go and no other memory says.
+class _Words:
+    """What is said by the memories that go, and by no other of an agent; for what was lent, that may be a borrower."""
 
-    What it was, and whose words. For what was lent, the scope may be a borrower's.
-    """
-    store, gone = brain.store, list[tuple[str, str]]()
-    words = {id: {term for part in _parts(memory) for term in query_terms(part)} for id, memory in going.items()}
+    def __init__(self, brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> None:
+        self.brain, self.scope, self.going = brain, scope, going
+        self._terms = {id: {t for part in _parts(memory) for t in query_terms(part)} for id, memory in going.items()}
+        self._known = cache(self._still_known)
 
-    known = cache(lambda term: _still_known(brain, scope, term, going))
+    def said(self, *texts: object) -> str | None:
+        """The memory that one of these texts is about, by a word that no other memory has, or by quoting it."""
+        return self._found(texts, lambda term: True)
 
-    def whose(*texts: object) -> str | None:
-        """The memory that is quoted, if no other says the same."""
+    def quoted(self, *texts: object) -> str | None:
+        """The memory that one of these texts quotes, or names by a number or name that no other memory has.
+
+        For what somebody has written in words of his own, which may happen to be those of a memory, too.
+        """
+        return self._found(texts, lambda term: len(term) >= TELLING or (len(term) >= NAMING and not term.isalpha()))
+
+    def _found(self, texts: Iterable[object], telling: Callable[[str], bool]) -> str | None:
         for text in texts:
             terms = {*query_terms(text)} if isinstance(text, str) else set[str]()
-            for id in [id for id, own in words.items() if not own.isdisjoint(terms)]:
-                if any(not known(term) for term in sorted(words[id] & terms)):
+            for id in [id for id, own in self._terms.items() if not own.isdisjoint(terms)]:
+                if any(telling(term) and not self._known(term) for term in sorted(self._terms[id] & terms)):
                     return id
-                if quotes(str(text), [going[id]]) and not _still_said(brain, scope, str(text), going):
+                if quotes(str(text), [self.going[id]]) and not self._still_said(str(text)):
                     return id
         return None
 
+    def _still_said(self, text: str) -> bool:
+        """Whether a memory that stays says the same."""
+        rest = self.brain.store.get(self.scope, self._finding(text, ALIKE))
+        return any(quotes(text, [memory]) for memory in rest if memory is not None)
+
+    def _still_known(self, term: str) -> bool:
+        """Whether a memory that stays has a word."""
+        return bool(self._finding(term, 1))
+
+    def _finding(self, text: str, most: int) -> list[str]:
+        query = Query(words=self.brain.redactor.clean([text])[0].text, limit=most + len(self.going))
+        return [match.id for match in self.brain.store.search(self.scope, query) if match.id not in self.going]
+
+    def labelled(self, label: Clean) -> str | None:
+        """The memory that has a tag, or is of a domain, that no memory has that stays."""
+        having = [id for id, memory in self.going.items() if label in memory.tags or _of_domain(memory, label)]
+        if not having:
+            return None
+        stays = self.brain.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
+        return None if stays - self.going.keys() else having[0]
+
+
+def _of_domain(memory: Memory, label: str) -> bool:
+    told = memory.content.model_dump(include={"domain", "task_type"})
+    return normal_form(label) in {normal_form(name) for name in told.values() if isinstance(name, str) and name}
+
+
+def _unquoted(words: _Words) -> list[tuple[str, str]]:
+    """Take away checks and questions, which are about no memory, if they repeat what is to go and no other memory says.
+
+    What it was, and whose words.
+    """
+    store, scope, gone = words.brain.store, words.scope, list[tuple[str, str]]()
+
     def goes(shown: Shown) -> bool:
-        id = whose(shown.about.get("action"), shown.about.get("context")) if shown.about else None
+        id = words.said(shown.about.get("action"), shown.about.get("context")) if shown.about else None
         gone.extend([] if id is None else [("shown", id)])
         return id is not None
 
-    if not going:
-        return gone
     if isinstance(store, KeepsEvents) and isinstance(store, ErasesEvents):
         checks = [event for event in store.events_of(scope, [""]) if event.kind == happened.CHECKED]
-        told = {event.id: whose(event.body.get("action"), event.body.get("context")) for event in checks}
+        told = {event.id: words.said(event.body.get("action"), event.body.get("context")) for event in checks}
         erased = {event: id for event, id in told.items() if id is not None}
         if erased:
             store.unrecord(scope, list(erased))
@@ -392,18 +450,69 @@ def _unquoted(brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> list[t
     return gone
 
 
-def _still_said(brain: Parts, scope: Scope, text: str, going: Mapping[str, Memory]) -> bool:
-    """Whether a memory that stays says the same."""
-    words = brain.redactor.clean([text])[0].text
-    near = [match.id for match in brain.store.search(scope, Query(words=words, limit=ALIKE + len(going)))]
-    rest = brain.store.get(scope, [id for id in near if id not in going])
-    return any(quotes(text, [memory]) for memory in rest if memory is not None)
+def _unworded(words: _Words) -> list[tuple[str, str]]:
+    """Say grants and holds in other words that repeat what is to go; what it was, and whose words.
+
+    A grant in force keeps its tags and domains: they are the owner's word about what is still to come.
+    """
+    brain, scope, gone = words.brain, words.scope, list[tuple[str, str]]()
+    if not isinstance(brain.store, KeepsEvents) or not isinstance(brain.store, ErasesEvents):
+        return gone
+    ledger = brain.sharing.ledger
+    concerned = {grant.id: grant for grant in ledger.grants() if grant.concerns(scope.agent)}
+    told = defaultdict[str, list[Grant]](list)
+    for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
+        told[event.subject].append(written(event))
+    for id, grant in concerned.items():
+        if root := next((root for each in told[id] if (root := _named(words, each, grant))), None):
+            ledger.reword(id, scope.agent, partial(_reworded, words))
+            gone.append(("grants", root))
+    for hold in holds.holds(brain.store):
+        covered = (id for id, memory in words.going.items() if holds.covering([hold], scope.agent, memory))
+        root = words.quoted(hold.reason) or (next(covered, None) if hold.released_at is not None else None)
+        if root is not None:
+            holds.unword(brain.store, brain.sources, hold)
+            gone.append(("holds", root))
+    return gone
 
 
-def _still_known(brain: Parts, scope: Scope, term: str, going: Mapping[str, Memory]) -> bool:
-    """Whether a memory that stays has a word."""
-    query = Query(words=brain.redactor.clean([term])[0].text, limit=1 + len(going))
-    return any(match.id not in going for match in brain.store.search(scope, query))
+def _named(words: _Words, version: Grant, newest: Grant) -> str | None:
+    """The memory that a version of a grant repeats."""
+    subject, found = version.subject, [words.quoted(version.purpose)]
+    if version.owner == words.scope.agent:
+        found += [words.said(name) for name in subject.patterns]
+        labels = (*subject.tags, *subject.domains) if _over(words, newest) else ()
+        found += [words.labelled(name) for name in labels]
+    return next(filter(None, found), None)
+
+
+def _reworded(words: _Words, grant: Grant) -> Grant:
+    """A grant without the words of what goes: patterns by their ids, other names by fingerprints."""
+
+    def pattern(name: Clean) -> Clean:
+        if not words.said(name):
+            return name
+        known = words.brain.sharing.known_pattern(words.scope, name)
+        return _fingerprint(name) if known is None else named(known[0])
+
+    def label(name: Clean) -> Clean:
+        return _fingerprint(name) if over and words.labelled(name) else name
+
+    over, changes = _over(words, grant), dict[str, object]()
+    if grant.owner == words.scope.agent:
+        subject = grant.subject
+        changes["patterns"] = tuple(map(pattern, subject.patterns))
+        changes |= {"tags": tuple(map(label, subject.tags)), "domains": tuple(map(label, subject.domains))}
+    purpose = UNSAID if words.quoted(grant.purpose) else grant.purpose
+    return grant.model_copy(update={"purpose": purpose, "subject": grant.subject.model_copy(update=changes)})
+
+
+def _over(words: _Words, grant: Grant) -> bool:
+    return grant.at(words.brain.sharing.ledger.now()) in OVER
+
+
+def _fingerprint(name: str) -> Clean:
+    return named(f"{UNSAID}:{digest(name)}")
 
 
 def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
@@ -454,7 +563,17 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
     if reserved(agent) or not _has_anything(brain, scope):
         raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
     _refuse_agent_held(brain, scope)
-    removed = Counter[str]()
+    with acting("", agent=agent):
+        removed = _erase(brain, scope, progress)
+    counts = {name: count for name, count in removed.items() if count}
+    if isinstance(store, KeepsAudit):
+        store.note([Deed("agent.erase", agent=agent, count=counts.get("memories", 0))])
+    return ErasureReceipt(agent=agent, removed=counts, lingers=not scrubbed(store))
+
+
+def _erase(brain: Parts, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
+    """Take away everything of an agent; how many of each."""
+    store, agent, removed = brain.store, scope.agent, Counter[str]()
     removed["workspaces"] = _erase_workspaces(brain, scope)
     with suppress(Unsupported):
         removed["sessions"] = brain.sessions.clear(scope)
@@ -471,19 +590,16 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
         gone = _vacate(brain, place)
         removed["quarantine" if place != scope else "memories"] += gone.pop("memories", 0)
         removed.update({name: count for name, count in gone.items() if place == scope})
-    removed["api_keys"] = _revoke_keys(brain, agent)
-    counts = {name: count for name, count in removed.items() if count}
-    if isinstance(store, KeepsAudit):
-        store.note([Deed("erase agent", agent=agent, count=counts.get("memories", 0))])
-    scrubbed(store)
-    return ErasureReceipt(agent=agent, removed=counts)
+    if isinstance(store, ClosesKeys):
+        removed["api_keys"] = store.close_keys(agent, brain.sources.now())
+    return removed
 
 
 def _everywhere(brain: Parts, scope: Scope) -> list[str]:
     """The memories of an agent: those that it has, and those that only an archive or somebody else still has."""
-    ids = [match.id for match in brain.store.search(scope, Query(limit=MOST))]
+    ids, here = [match.id for match in brain.store.search(scope, Query(limit=MOST))], _installation(brain.store)
     for place, _ in _kept_apart(brain.store, _receivers(brain), scope):
-        ids += [copy.id for copy in every(brain.store, place) if _began_with(copy, scope.agent)]
+        ids += [copy.id for copy in every(brain.store, place) if _began_with(copy, scope.agent, here)]
     for path in archives.known(brain.store):
         ids += [memory.id for memory in _archived(path, scope)]
     return list(dict.fromkeys(ids))
@@ -500,9 +616,17 @@ def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
         scope,
         *(place for place, whose in _kept_apart(brain.store, _receivers(brain), scope) if whose == scope.agent),
     ]
-    for hold in holds.held(brain.store):
+    held = holds.held(brain.store)
+    for hold in held:
         if hold.agent in {None, scope.agent} and (hold.whole or any(_holds(brain.store, hold, at) for at in places)):
             raise holds.refusal(hold, f"{scope.agent!a}")
+    ids = _everywhere(brain, scope) if held else []
+    for first in range(0, len(ids), PAGE):
+        some = ids[first : first + PAGE]
+        plan = planned(brain, scope, some)
+        _refuse_held(brain, scope, plan, _in_archives(brain, scope, [*some, *plan.places.get(scope, ())]))
+    for name, body in _annexes_of(brain, scope.agent).items() if held else ():
+        holds.refuse_held(brain.store, Scope(str(body["receiver"])), every(brain.store, Scope(name)))
 
 
 def _holds(store: MemoryStore, hold: LegalHold, scope: Scope) -> bool:
@@ -536,16 +660,16 @@ def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
         if grant.state not in {GrantState.REVOKED, GrantState.DENIED}:
             grants.revoke(grant.id)
     subjects = [grant.id for grant in concerned]
-    for name, body in ledger.annexes().items():
-        if body["receiver"] == agent:
+    for name, body in _annexes_of(brain, agent).items():
+        with acting("", agent=str(body["receiver"])):
             removed["copies"] += _vacate(brain, Scope(name)).get("memories", 0)
             ledger.annex(name, body | {"gone": True})
-            subjects.append(name)
-    said = store.events_of(LEDGER, subjects)
+        subjects.append(name)
     for group, members in ledger.groups().items():
         if agent in members:
             ledger.regroup(group, remove=[agent])
-        said += [event for event in store.events_of(LEDGER, [group])[:-1] if agent in _list(event.body.get("members"))]
+    said = store.events_of(LEDGER, subjects)
+    said += [event for event in _log_of(store, LEDGER) if agent in _list(event.body.get("members"))]
     used = store.events_of(USES, subjects)
     for grant in ledger.grants():
         used += [event for event in store.events_of(USES, [grant.id]) if event.body.get("agent") == agent]
@@ -555,8 +679,34 @@ def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
     _unrecord(store, RETENTION, holds.naming(store, agent))
     for name in store.agents() if isinstance(store, ListsAgents) else []:
         if not reserved(name):
-            _unrecord(store, Scope(name), store.about(Scope(name), digest(TRUST, f"agent:{agent}"), MOST))
+            _unrecord(store, Scope(name), store.about(Scope(name), topic(f"agent:{agent}"), MOST))
     return removed
+
+
+def _annexes_of(brain: Parts, agent: str) -> dict[str, dict[str, JsonValue]]:
+    """The annexes that an agent has, and those that others have of it, by a grant or by a file."""
+    if not isinstance(brain.store, KeepsEvents):
+        return {}
+    ledger, here = brain.sharing.ledger, f"{agent}@{_installation(brain.store)}"
+    lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
+    return {
+        name: body
+        for name, body in ledger.annexes().items()
+        if body["receiver"] == agent
+        or body.get("grant") in lent
+        or str(body.get("source")).partition(" signed by ")[0] == here
+    }
+
+
+def _installation(store: MemoryStore) -> str | None:
+    return store.setting(INSTALLATION) if isinstance(store, KeepsSettings) else None
+
+
+def _log_of(store: KeepsEvents, scope: Scope) -> Iterator[Event]:
+    after = 0
+    while some := store.feed(scope, after, PAGE):
+        yield from some
+        after = some[-1].seq
 
 
 def _gets(grant: Grant, agent: str) -> bool:
@@ -585,13 +735,3 @@ def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
     if isinstance(store, KeepsEvents):
         _unrecord(store, scope, store.feed(scope, 0, MOST))
     return {"memories": len(ids)} if ids else {}
-
-
-def _revoke_keys(brain: Parts, agent: str) -> int:
-    """Callers' keys that open nothing but this agent are revoked."""
-    store = brain.store
-    if not isinstance(store, KeepsKeys):
-        return 0
-    keys = store.keys()
-    own = [key for key in keys if key.agents == (agent,) and key.revoked_at is None]
-    return sum(store.note_key(key.id, revoked_at=brain.sources.now()) for key in own)

@@ -8,24 +8,25 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from engram import arguments
+from engram import arguments, holds
 from engram.arguments import When
 from engram.errors import InvalidInput, NotAllowed, NotFound
-from engram.ids import Sources
+from engram.ids import ID_LENGTH, Sources
 from engram.knowledge import consent
 from engram.knowledge.quarantine import TAKEN_BACK, Quarantine
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
-from engram.ports import Filter, ListsAgents, MemoryStore, Query, Scope, reserved
+from engram.ports import Entry, Filter, ListsAgents, MemoryStore, Query, Scope, acting, reserved
 from engram.privacy import refuse_secret
-from engram.sharing import Sharing
-from engram.words import normal_form
+from engram.sharing import LINEAGE, Sharing
+from engram.words import digest, normal_form
 
 Names = str | Iterable[str]
 Several = list[Grant]
 Uses = list[GrantUse]
 Lent = list[Source]
 Ids = list[str]
+Memories = list[Memory]
 BOTH = (Right.READ, Right.LEARN)
 PAGE = 1000
 MOST_USES = 100_000
@@ -55,12 +56,18 @@ class Grants:
         purpose: str,
         rights: Names = BOTH,
         expires: When | timedelta | None = None,
+        key: str | None = None,
     ) -> Grant:
-        """Ask another agent for knowledge, and say what for; nothing is shared until it approves."""
+        """Ask another agent for knowledge, and say what for; nothing is shared until it approves.
+
+        A `key` makes it harmless to ask twice: the same one is the same grant. Raises `Conflict` if it is another's.
+        """
         if owner == self._scope.agent:
             raise InvalidInput("an agent may use its own knowledge; ask another one")
         subject = self._subject(memories, patterns, domains, tags, everything=everything)
-        grant = self._draft(GrantState.REQUESTED, Scope(owner), self._scope.agent, "agent", subject, rights, expires)
+        grant = self._draft(
+            GrantState.REQUESTED, Scope(owner), self._scope.agent, "agent", subject, rights, expires, key
+        )
         return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
 
     def offer(
@@ -75,13 +82,14 @@ class Grants:
         purpose: str,
         rights: Names = BOTH,
         expires: When | timedelta | None = None,
+        key: str | None = None,
     ) -> Grant:
-        """Offer knowledge to another agent; it is shared once that agent approves."""
+        """Offer knowledge to another agent; it is shared once that agent approves. `key` is that of `request`."""
         subject = self._own(self._subject(memories, patterns, domains, tags, everything=everything))
         receiver, audience = self._other(to)
         if audience != "agent":
             raise InvalidInput("an offer is made to one agent; share with a group or everyone instead")
-        grant = self._draft(GrantState.OFFERED, self._scope, receiver, audience, subject, rights, expires)
+        grant = self._draft(GrantState.OFFERED, self._scope, receiver, audience, subject, rights, expires, key)
         return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
 
     def share(
@@ -97,9 +105,11 @@ class Grants:
         rights: Names = BOTH,
         expires: When | timedelta | None = None,
         via: str = "",
+        key: str | None = None,
     ) -> Grant:
         """Share at once: with an agent, `group:NAME` or `everyone`. `via` shares on what another agent lent.
 
+        `key` is that of `request`.
         Raises `NotFound` for a memory or pattern that is not there, and `NotAllowed` for what may not be shared on.
         """
         subject = self._subject(memories, patterns, domains, tags, everything=everything)
@@ -113,7 +123,7 @@ class Grants:
                 raise InvalidInput(f"it is {receiver}'s own knowledge already")
         else:
             subject = self._own(subject)
-        grant = self._draft(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires)
+        grant = self._draft(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires, key)
         said = self._clean("purpose", purpose) if purpose else Clean("")
         changes = {"purpose": said, "via": via, "decided_at": grant.made_at}
         return self._ledger.add(grant.model_copy(update=changes))
@@ -140,18 +150,29 @@ class Grants:
         if not before.concerns(by):
             raise consent.unknown(id)
         grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
-        ended = self._resting_on(grant)
+        with acting(by, grant=id):
+            return self._taken_back(grant, before)
+
+    def _taken_back(self, grant: Grant, before: Grant) -> Revocation:
+        """Set apart, at its receivers, what was derived from a grant that has ended; it is told as it was before."""
+        ledger, ended = self._ledger, self._resting_on(grant)
         copies, moved = 0, list[str]()
         for name, body in ledger.annexes().items():
             if body.get("grant") in {each.id for each in ended} and not body.get("quarantined"):
                 kept: dict[str, JsonValue] = {**body, "quarantined": True}
                 ledger.annex(name, kept)
                 copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
-        used = [use for each in ended for use in self._sharing.uses(each.id, MOST_USES)]
-        receivers = {use.agent for use in used} | {name for each in ended for name in self._receivers(each)}
-        for receiver in sorted(receivers - {grant.owner}):
-            seen = {id for use in used if use.agent == receiver for id in use.memories}
-            moved += self._take_back(Scope(receiver), grant, seen)
+        had: dict[str, Several] = {}
+        seen: dict[str, set[str]] = {}
+        for each in (before, *ended[1:]):
+            used = self._sharing.uses(each.id, MOST_USES)
+            named = self._receivers(each) if each.state == GrantState.GRANTED else ()  # else its uses tell who had it
+            for name in {use.agent for use in used}.union(named):
+                had.setdefault(name, []).append(each)
+            for use in used:
+                seen.setdefault(use.agent, set()).update(use.memories)
+        for name in sorted(had.keys() - {grant.owner}):
+            moved += self._take_back(Scope(name), had[name], seen.get(name, set()))
         return Revocation(grant=grant, quarantined=tuple(moved), copies=copies)
 
     def _resting_on(self, grant: Grant) -> Several:
@@ -186,28 +207,88 @@ class Grants:
         """Those whose knowledge this agent may use, and how far it has reason to trust each."""
         return self._sharing.sources(self._scope)
 
-    def _take_back(self, receiver: Scope, grant: Grant, seen: set[str]) -> Ids:
-        """Set apart what an agent derived from what the grant covered, or repeats of it, and what it derived from that.
+    def _take_back(self, receiver: Scope, ended: Several, seen: set[str]) -> Ids:
+        """Set apart what an agent derived from what grants covered, or repeats of it, and what it derived from that.
 
         What another grant still lets it read stays.
         """
-        owner, mine = Scope(grant.owner), list(self._all(receiver))
+        owner, mine = Scope(ended[0].owner), list(self._all(receiver))
         derived = [memory for memory in mine if memory.provenance.sources]
         cited = {source for memory in derived for source in memory.provenance.sources}
         theirs = {memory.id for memory in self._store.get(receiver, sorted(cited)) if memory is not None}
         foreign = {memory.id for memory in self._store.get(owner, sorted(cited - theirs)) if memory is not None}
-        gone = foreign | (cited & seen)
-        gone -= self._sharing.borrow(receiver, sorted(gone), "revoke").keys()
-        covered = self._sharing.covered([grant])
+        gone = self._unreadable(receiver, foreign | ((cited - theirs) & seen))
+        taken = {id for each in ended for id in self._repeats(receiver, mine, each)}
+        gone |= taken
+        while fresh := {m.id for m in derived if m.id not in taken and gone & {*m.provenance.sources}}:
+            taken |= fresh
+            gone |= fresh
+        moved = Quarantine(self._store, receiver, self._sources).move(sorted(taken), TAKEN_BACK)
+        self._drop_copies(receiver, moved)
+        return moved
+
+    def _unreadable(self, reader: Scope, ids: set[str]) -> set[str]:
+        """Those of somebody else's memories that an agent may not read now."""
+        for lender in self._sharing.lenders(reader, Right.READ) if ids else ():
+            ids = ids - {memory.id for memory in lender.store.get(lender.scope, sorted(ids)) if memory is not None}
+        return ids
+
+    def _repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
+        """What an agent wrote down word for word of what a grant let it read, while it did.
+
+        Nothing else is compared: whoever is told that a guess was right has read what was not shared.
+        """
+        chain = self._chain(grant)
+        if not chain or not all(Right.READ in each.rights for each in chain):
+            return []
+        starts = [(each.decided_at if each.state == GrantState.GRANTED else None) or each.made_at for each in chain]
+        ends = [each.decided_at for each in chain if each.state == GrantState.REVOKED]
+        ends += [each.expires_at for each in chain]
+        known = [end for end in ends if end is not None]
+        meanwhile = [m for m in mine if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
+        if not meanwhile:
+            return []
+        owner, covered = Scope(grant.owner), self._sharing.covered(chain)
         lent = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
-        texts = {normal_form(memory.text) for memory in lent if memory is not None}
-        repeats = [m for m in mine if m.created_at >= grant.made_at and normal_form(m.text) in texts]
-        taken: dict[str, Memory] = {memory.id: memory for memory in repeats}
-        gone |= taken.keys()
-        while fresh := [m for m in derived if m.id not in taken and gone & {*m.provenance.sources}]:
-            taken |= {memory.id: memory for memory in fresh}
-            gone = gone | taken.keys()
-        return Quarantine(self._store, receiver, self._sources).move(list(taken), TAKEN_BACK)
+        said: dict[str, list[Memory]] = {}
+        for memory in lent:
+            if memory is not None:
+                said.setdefault(normal_form(memory.text), []).append(memory)
+        same = {
+            m.id: [one.id for one in said.get(normal_form(m.text), ()) if one.created_at <= m.created_at]
+            for m in meanwhile
+        }
+        unreadable = self._unreadable(receiver, {id for ids in same.values() for id in ids})
+        return [id for id, ids in same.items() if not unreadable.isdisjoint(ids)]
+
+    def _chain(self, grant: Grant) -> Several:
+        """A grant, and those it was shared on under; none if one of them is no more."""
+        every, chain = {each.id: each for each in self._ledger.grants()}, [grant]
+        while chain[-1].via in every:
+            chain.append(every[chain[-1].via])
+        return [] if chain[-1].via else chain
+
+    def _drop_copies(self, scope: Scope, ids: Ids) -> None:
+        """What was taken back from an agent is in no copy that others have of its memories, either.
+
+        A copy that is held is set apart.
+        """
+        held = holds.held(self._store) if ids else []
+        for name, body in self._ledger.annexes().items() if ids else ():
+            copies = [copy for copy in self._store.get(Scope(name), ids) if copy is not None]
+            begun = [copy.metadata.get(LINEAGE) for copy in copies]
+            theirs = [
+                c
+                for c, told in zip(copies, begun, strict=True)
+                if isinstance(told, dict) and told.get("agent") == scope.agent
+            ]
+            receiver = Scope(str(body["receiver"]))
+            kept = [(Entry(c), TAKEN_BACK) for c in theirs if holds.covering(held, receiver.agent, c)]
+            with acting(self._scope.agent, agent=receiver.agent):
+                if kept:
+                    Quarantine(self._store, receiver, self._sources).keep(kept)
+                if theirs:
+                    self._store.forget(Scope(name), [c.id for c in theirs])
 
     def _all(self, scope: Scope) -> Iterable[Memory]:
         offset = 0
@@ -234,14 +315,12 @@ class Grants:
                 raise NotAllowed(f"grant {above.id!a} does not let you share on with the right to {right}")
 
     def _own(self, subject: Subject) -> Subject:
-        """The same, if this agent has the memories and patterns that it names. Raises `NotFound`."""
+        """The same, with the patterns that it means, if this agent has what it names. Raises `NotFound`."""
         for id, memory in zip(subject.memories, self._store.get(self._scope, subject.memories), strict=True):
             if memory is None:
                 raise NotFound(f"there is no memory {id!a}; `engram memory list` shows what there is")
-        for name in subject.patterns:
-            if self._sharing.pattern(self._scope, name) is None:
-                raise NotFound(f"there is no pattern {name!a}; `engram memory patterns` shows what there is")
-        return subject
+        names = tuple(self._sharing.meant_pattern(self._scope, name) for name in subject.patterns)
+        return subject.model_copy(update={"patterns": names})
 
     def _draft(
         self,
@@ -252,6 +331,7 @@ class Grants:
         subject: Subject,
         rights: Names,
         expires: When | timedelta | None,
+        key: str | None,
     ) -> Grant:
         for name in (owner.agent, receiver):
             if reserved(name):
@@ -260,7 +340,7 @@ class Grants:
         for id in subject.memories:
             refuse_secret(None, id, "the id of a memory")
         return Grant(
-            id=self._sources.new_id(),
+            id=self._sources.new_id() if key is None else digest("grant", self._scope.agent, key)[:ID_LENGTH],
             owner=owner.agent,
             receiver=receiver,
             audience=audience,

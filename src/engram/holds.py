@@ -12,9 +12,10 @@ from pydantic import JsonValue, ValidationError
 from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.ids import Sources
 from engram.model import Clean, Memory
+from engram.model.clean import UNSAID
 from engram.model.memory import explain
 from engram.model.retention import LegalHold, RetentionPolicy
-from engram.ports import Event, KeepsEvents, MemoryStore, Scope
+from engram.ports import ErasesEvents, Event, KeepsEvents, MemoryStore, Scope, acting
 
 RETENTION = Scope("\x1fretention")
 """The reserved scope that keeps the log; no agent can have its name."""
@@ -70,6 +71,33 @@ def refusal(hold: LegalHold, what: str) -> NotAllowed:
     )
 
 
+def refuse_held(store: MemoryStore, scope: Scope, memories: Iterable[Memory]) -> None:
+    """Raise `NotAllowed` if one of these memories of an agent is held."""
+    in_force = held(store)
+    for memory in memories if in_force else ():
+        if hold := covering(in_force, scope.agent, memory):
+            raise refusal(hold, f"memory {memory.id}")
+
+
+def refuse_whole(store: MemoryStore, scope: Scope, what: str) -> None:
+    """Raise `NotAllowed` about something that is no memory if everything that its agent has is held."""
+    for hold in held(store):
+        if hold.whole and hold.agent == scope.agent:
+            raise refusal(hold, what)
+
+
+def unword(store: MemoryStore, sources: Sources, hold: LegalHold) -> None:
+    """Take away what a hold says: all of it, if it was released, else the reason."""
+    if not isinstance(store, KeepsEvents) or not isinstance(store, ErasesEvents):
+        return
+    old = [event.id for event in _events(store) if event.subject == hold.id]
+    with acting("", "hold.reword" if hold.released_at is None else "hold.forget", agent=hold.agent or ""):
+        if hold.released_at is None:
+            body = hold.model_copy(update={"reason": UNSAID}).model_dump(mode="json")
+            store.append(RETENTION, [Event(sources.new_id(), HOLD, sources.now(), hold.id, HOLD, body)])
+        store.unrecord(RETENTION, old)
+
+
 class Keeping:
     """Says what is held, and what goes by itself."""
 
@@ -111,7 +139,7 @@ class Keeping:
         if not (found := [hold for hold in holds(self._store) if hold.id == id]):
             raise NotFound(f"there is no hold {id!a}; `engram retention holds` shows what there is")
         if found[0].released_at is None:
-            self._append(RELEASED, id, {})
+            self._append(RELEASED, id, {"agent": found[0].agent})
         return next(hold for hold in holds(self._store) if hold.id == id)
 
     def set(self, policy: RetentionPolicy) -> RetentionPolicy:
@@ -128,7 +156,7 @@ class Keeping:
         """Give a policy up. Raises `NotFound`."""
         for policy in policies(self._store):
             if policy.name == name:
-                self._append(REMOVED, name, {})
+                self._append(REMOVED, name, {"agent": policy.agent})
                 return policy
         raise NotFound(f"there is no policy {name!a}; `engram retention list` shows what there is")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -248,7 +248,12 @@ class Cleaned(NamedTuple):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The rules that found a secret: what must not even be a name."""
-        return tuple(name for name in self.found if not name.startswith("personal:"))
+        return secrets_among(self.found)
+
+
+def secrets_among(found: Iterable[str]) -> tuple[str, ...]:
+    """Of the names of what was found, those of secrets; the others are personal data."""
+    return tuple(name for name in found if not name.startswith("personal:"))
 
 
 @runtime_checkable
@@ -346,6 +351,15 @@ class Changes:
     confidence: float | None = None
     trust: float | None = None
     valid_until: datetime | None = None
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """Can tell beforehand what a write would do."""
+
+    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+        ...
 
 
 @runtime_checkable
@@ -516,6 +530,15 @@ class KeepsKeys(Protocol):
 
     def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
         """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        ...
+
+
+@runtime_checkable
+class ClosesKeys(Protocol):
+    """Can take an agent out of callers' keys."""
+
+    def close_keys(self, agent: str, at: datetime) -> int:
+        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
         ...
 
 
@@ -745,6 +768,38 @@ class Deed:
     grant: str = ""
     count: int = 1
     detail: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+doing: ContextVar[Deed | None] = ContextVar("engram_doing", default=None)
+"""What the calls of a thread or task are part of, if somebody has said so; see `acting`."""
+
+
+@contextmanager
+def acting(actor: str, action: str = "", *, agent: str = "", grant: str = "") -> Iterator[None]:
+    """Say who does what the calls inside put on record; without it, the agent whose scope it is.
+
+    `actor` is empty for whoever looks after the database, `action` if the calls themselves say what is done; `agent` is
+    whose memory a reserved scope belongs to. Within another one, the actor is that of the outermost.
+    """
+    outer = doing.get()
+    if outer is not None:
+        actor, action = outer.actor, action or outer.action
+        agent, grant = agent or outer.agent, grant or outer.grant
+    token = doing.set(Deed(action, actor, agent, grant=grant))
+    try:
+        yield
+    finally:
+        doing.reset(token)
+
+
+@contextmanager
+def by_themselves() -> Iterator[None]:
+    """Put on record what agents did before, and is only written now, as their own deeds, whoever is acting."""
+    token = doing.set(None)
+    try:
+        yield
+    finally:
+        doing.reset(token)
 
 
 @runtime_checkable

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from engram.errors import Unsupported
+from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.knowledge.consent import LEDGER, Ledger
 from engram.knowledge.lens import Lens, lens
 from engram.learn.beta import Beta
 from engram.learn.experience import Experience
 from engram.learn.learning import Learning
+from engram.learn.naming import Named, meant
 from engram.model import Clean, Hit, KnowledgeContent, Memory, MemoryType, Origin
 from engram.model.grant import Grant, GrantUse, Right, Source, Subject
 from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
@@ -26,6 +27,10 @@ from engram.words import digest, normal_form
 
 USES = Scope("\x1fuses")
 """The reserved scope that keeps who used which grant."""
+LINEAGE = "lineage"
+"""Where the metadata of a copy say whose memory it is a copy of, and in which database it began."""
+INSTALLATION = "installation"
+"""The setting with the name of this database, by which others know it."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
 FIRST_TRUST = Beta(1.5, 3.5)
 """What is believed of a source before it has helped or hindered: 0.3."""
@@ -173,13 +178,48 @@ class Sharing:
 
     def pattern(self, owner: Scope, name: str) -> frozenset[str] | None:
         """The episodes behind a learned pattern; `None` if there is none of this name."""
+        found = self.known_pattern(owner, name)
+        return None if found is None else found[1]
+
+    def known_pattern(self, owner: Scope, name: str) -> tuple[str, frozenset[str]] | None:
+        """The id of a learned pattern, and the episodes behind it; `None` if there is none of this name."""
         learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
         if (failure := learning.failure(name)) is not None:
-            return frozenset(failure.episodes)
+            return failure.pattern_id, frozenset(failure.episodes)
         for success in learning.synthesis().patterns:
             if name in {success.pattern_id, success.name}:
-                return frozenset((*success.episodes, *success.contrast.failures))
+                return success.pattern_id, frozenset((*success.episodes, *success.contrast.failures))
         return None
+
+    def meant_pattern(self, owner: Scope, word: str) -> str:
+        """The name of the one learned pattern that a word means, by its name or by what it is about.
+
+        Raises `NotFound` if there is none, and `InvalidInput` with their names if there are several.
+        """
+        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+        if learning.failure(word) is not None:
+            return word
+        every = [
+            Named(f.pattern_id, f.name, (f.error_signature, *f.actions, *f.contexts, *self._labels(owner, f.episodes)))
+            for f in learning.failures()
+        ]
+        every += [
+            Named(s.pattern_id, s.name, (s.context_signature, s.successful_approach, *self._labels(owner, s.episodes)))
+            for s in learning.synthesis().patterns
+        ]
+        found = meant(word, every)
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found[:NAMED])
+            raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
+        if not found:
+            raise NotFound(f"there is no pattern {word!a}; `engram memory patterns` shows what there is")
+        return word if word in found[0] else found[0].name
+
+    def _labels(self, owner: Scope, ids: Sequence[str]) -> Iterator[str]:
+        """The tags and domains of some memories, of the first few."""
+        for memory in self._store.get(owner, ids[:NAMED]):
+            if memory is not None:
+                yield from (*memory.tags, *_domains(memory))
 
     def _of_domains(self, owner: Scope, domains: set[str]) -> set[str]:
         """Memories that say themselves which domain they are of; what they say never changes, so it is read once."""
@@ -225,19 +265,19 @@ class Sharing:
         """What an agent believes of a source, from how often it helped."""
         belief = FIRST_TRUST
         if isinstance(self._store, KeepsEvents):
-            for event in self._store.about(reader, _topic(key), 1000):
+            for event in self._store.about(reader, topic(key), 1000):
                 helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
                 belief = Beta(belief.a + helped, belief.b + hindered)
         return belief
 
     def told(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
-        """Count how far each source helped and hindered in one recall; each recall counts once for each source."""
+        """Count how far each source, by its topic, helped and hindered in one recall; each recall counts once."""
         if not shares or not isinstance(self._store, KeepsEvents):
             return
         now = self._sources.now()
         events = [
-            Event(f"{recall}:{key}", TRUST, now, "", _topic(key), {"helped": good, "hindered": bad})
-            for key, (good, bad) in sorted(shares.items())
+            Event(f"{recall}:{source}", TRUST, now, "", source, {"helped": good, "hindered": bad})
+            for source, (good, bad) in sorted(shares.items())
         ]
         self._store.append(reader, events)
 
@@ -323,7 +363,7 @@ class Sharing:
     def _meet(self, reader: Scope, key: str) -> None:
         """Write down that an agent has used a source, so that there is somebody to tell how that went."""
         if (reader.agent, key) not in self._met:
-            self.told(reader, "met", {key: (0.0, 0.0)})
+            self.told(reader, "met", {topic(key): (0.0, 0.0)})
             self._met.add((reader.agent, key))
 
 
@@ -338,7 +378,8 @@ def _domains(memory: Memory) -> tuple[str, ...]:
     return (named,) if named else ()
 
 
-def _topic(key: str) -> str:
+def topic(key: str) -> str:
+    """What stands for a source where an agent keeps how far it helped: no name, so that none is left behind."""
     return digest(TRUST, key)
 
 
@@ -346,4 +387,4 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-__all__ = ["LEDGER", "LENT", "USES", "Lender", "Sharing", "annex"]
+__all__ = ["INSTALLATION", "LEDGER", "LENT", "LINEAGE", "USES", "Lender", "Sharing", "annex", "topic"]

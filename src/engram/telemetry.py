@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -102,11 +102,16 @@ def span(operation: str, method: str, store: str = "") -> Iterator[Callable[[Map
 
 
 def _histogram() -> Any:
-    """The histogram of durations of whichever provider is in force now; the API hands out the same one again."""
+    """The histogram of durations of whichever provider is in force now."""
     from opentelemetry import metrics  # noqa: PLC0415 - only once the host program has imported it
 
-    meter = metrics.get_meter("engram")
-    return meter.create_histogram(
+    return _histogram_of(metrics.get_meter_provider())
+
+
+@lru_cache(maxsize=2)
+def _histogram_of(provider: Any) -> Any:
+    """The histogram of a provider, made once: as long as there is no real one, the API keeps all that are made."""
+    return provider.get_meter("engram").create_histogram(
         DURATION,
         unit="s",
         description="Duration of operations on memory.",

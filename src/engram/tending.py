@@ -12,8 +12,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from engram import archives, erasure, holds
+from engram.batches import batched
 from engram.engine import Engram
-from engram.errors import Conflict, InvalidInput, Unsupported
+from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
 from engram.learn import evaluation
 from engram.memory import consolidation, forgetting
 from engram.memory.consolidation import Desk, Keeper
@@ -21,7 +22,18 @@ from engram.memory.drafting import merge_key
 from engram.memory.forgetting import Limits
 from engram.model import Memory
 from engram.model.upkeep import Consolidation, EvaluationReport, Fading, Forgetting, Period
-from engram.ports import Credit, CreditsRecalls, Entry, Event, Filter, KeepsEvents, KeepsSettings, Query, Scope
+from engram.ports import (
+    Credit,
+    CreditsRecalls,
+    Entry,
+    Event,
+    Filter,
+    KeepsEvents,
+    KeepsSettings,
+    Query,
+    Scope,
+    acting,
+)
 from engram.privacy import clean_json
 
 PAGE = 2000
@@ -33,6 +45,7 @@ LAST = "forgetting:last"
 Progress = Callable[[int, int], None]
 
 
+@acting("")
 def consolidate(
     brain: Engram, agents: Iterable[str], progress: Progress | None = None, *, dry_run: bool = False
 ) -> list[Consolidation]:
@@ -46,7 +59,8 @@ def consolidate(
         memories, past = _all(brain, desk.scope), consolidation.past_of(_feed(desk.store, desk.scope))
         if (halves := consolidation.unfinished(memories, past)) and not dry_run:
             for id in halves:
-                with suppress(Conflict):  # its sources have gone meanwhile: it is the last to know, and stays
+                # Its sources have gone meanwhile, and it is the last to know; or it is held.
+                with suppress(Conflict, NotAllowed):
                     consolidation.undo(id, desk)
             memories = _all(brain, desk.scope)
         steps = consolidation.plan(memories, past, now)
@@ -57,8 +71,12 @@ def consolidate(
     return made
 
 
+@acting("")
 def undo(brain: Engram, agent: str, id: str) -> Consolidation:
-    """Take back what consolidating made, for good; its sources are as they were. Raises `NotFound`."""
+    """Take back what consolidating made, for good; its sources are as they were.
+
+    Raises `NotFound`, and `NotAllowed` if it is held.
+    """
     return consolidation.undo(id, _desk(brain, agent))
 
 
@@ -70,6 +88,7 @@ def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> F
     return forgetting.together(_fading(brain, agent, limits)[0] for agent in agents)
 
 
+@acting("")
 def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> Forgetting:
     """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
@@ -82,6 +101,7 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
     found = [_fading(brain, agent, limits) for agent in agents]
     plan = forgetting.together(each for each, _ in found)
     if not plan.gone:
+        erasure.scrubbed(brain.store)  # of what went before, while somebody read the log
         return plan
     memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
     archives.note(brain.store, archive)
@@ -96,6 +116,7 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
     return plan.model_copy(update={"gone": tuple(gone), "archive": str(archive)})
 
 
+@acting("")
 def restore(brain: Engram, archive: Path) -> int:
     """Remember again what an archive holds, under the same ids; how many were not there any more.
 
@@ -116,8 +137,8 @@ def restore(brain: Engram, archive: Path) -> int:
             for (memory, events), known in zip(own, there, strict=True)
             if known is None and consolidation.made_by(memory) not in again
         ]
-        for start in range(0, len(lost), BATCH):
-            brain.store.add(scope, brain.embed(lost[start : start + BATCH])[0])
+        for some in batched(lost, BATCH):
+            brain.store.add(scope, brain.embed(some)[0])
         back += len(lost)
     return back
 

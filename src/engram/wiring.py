@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engram import config, plugins
 from engram.config import Settings
@@ -34,11 +34,16 @@ from engram.privacy.cipher import MasterKey
 from engram.stores.expiring import InProcessExpiring
 from engram.vectors.local import LocalVectors
 
+if TYPE_CHECKING:
+    from engram.knowledge.signing import PublicKey
+
 ENCRYPTS = frozenset({"sqlite", "postgresql", "postgres"})
 """The stores whose rows can be sealed."""
 CONVERTING = "converting"
 _log = logging.getLogger("engram")
 REDACTION_KEY = "redaction:key"
+TRUSTED = "trusted.keys"
+"""The file with the public keys that knowledge may be signed with."""
 
 
 def open(
@@ -215,6 +220,20 @@ def restore(backup: Path, target: Path, progress: Callable[[int, int], None] | N
     settings = config.load()
     cipher = keys.find(settings.key, settings.key_file)
     sqlite.restore(backup, target, Sources(), progress, cipher)
+
+
+def keyring_folder() -> Path:
+    """The folder with the keys of this user: the one that signs, and those that are trusted; made at the first need."""
+    folder = config.default_db().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def trusted_keys() -> dict[str, PublicKey]:
+    """The keys that this user trusts to sign knowledge, by the installation each is trusted for."""
+    from engram.knowledge.signing import load_trusted  # noqa: PLC0415 - most who open a memory import nothing
+
+    return load_trusted(keyring_folder() / TRUSTED)
 
 
 def models(settings: Settings) -> Models:

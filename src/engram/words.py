@@ -37,7 +37,7 @@ _stemming = threading.Lock()  # the stemmer keeps the word it works on in itself
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    if not word.isascii():
+    if not word.isascii() or word.isdigit():
         return word
     with _stemming:
         return str(_stemmer.stemWord(word))

@@ -48,10 +48,10 @@ class Cached:
 
 def remember_vectors(brain: Engram) -> None:
     """Let a memory that was just opened embed nothing twice."""
-    choose = brain._choose_embedder
+    choose = brain.placing.choose
     embed_with(brain, lambda: Cached(choose()))
 
 
 def embed_with(brain: Engram, choose: Callable[[], Embedder]) -> None:
     """Let a memory that was just opened use another embedder; everything else stays as `engram.open` made it."""
-    brain._choose_embedder = choose
+    brain.placing.choose = choose

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from engram import wiring
+from engram.batches import batched
 from engram.bench import Tell, unheard
 from engram.bench.data import unpacked
 from engram.bench.metrics import SEED
@@ -146,8 +147,8 @@ def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequenc
 def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
     """Remember texts, and say under which ids they can be recalled."""
     ids: set[str] = set()
-    for start in range(0, len(texts), 500):
-        receipts = agent.remember([Draft(text) for text in texts[start : start + 500]])
+    for some in batched(texts, 500):
+        receipts = agent.remember([Draft(text) for text in some])
         ids.update(receipt.id for receipt in receipts if receipt.id is not None)
     return frozenset(ids)
 

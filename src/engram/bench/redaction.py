@@ -17,7 +17,8 @@ from engram.bench import Tell, unheard
 from engram.bench.data import locomo, longmemeval, unpacked
 from engram.bench.sensitive import CONTEXTS, PROVIDERS, Label, Sample, look_alikes, personal, secrets, source_lines
 from engram.errors import InvalidInput
-from engram.privacy import SecretRedactor, secrets_among
+from engram.ports import secrets_among
+from engram.privacy import SecretRedactor
 from engram.privacy.rules import Span, rule_set
 
 FORMAT = 'a line is {"text": "…", "spans": [{"type": "EMAIL_ADDRESS", "start": 3, "end": 20}]}'

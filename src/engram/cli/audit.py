@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram.cli.options import Group, when
-from engram.cli.render import dump, print_json, print_table
+from engram.cli.render import dump, print_done, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
 from engram.errors import InvalidInput
@@ -107,7 +107,7 @@ def export(state: State, out: Path | None, force: bool) -> None:
                 count = sum(1 for line in lines if file.write(line + "\n"))
         except OSError as error:
             raise InvalidInput(f"{out} cannot be written: {error.strerror}; name another file") from error
-    _done(state, f"Wrote {_entries(count)} to {out}", path=str(out), entries=count)
+    print_done(state, f"Wrote {_entries(count)} to {out}", path=str(out), entries=count)
 
 
 @command.command("checkpoint")
@@ -120,7 +120,7 @@ def checkpoint(state: State, key: Path | None) -> None:
     with state.brain() as brain:
         made = audit.take_checkpoint(audit.audited(brain.store), audit.signer(key or _default()), Sources().now())
     said = f"Signed entry {made.seq} with key {made.key_id}"
-    _done(state, said, **made.model_dump(mode="json"))
+    print_done(state, said, **made.model_dump(mode="json"))
 
 
 @command.command("anchor")
@@ -141,7 +141,7 @@ def anchor(state: State, target: Path, unsigned: bool, key: Path | None) -> None
         signer = None if unsigned else audit.signer(key or _default())
         made = audit.head_of(audit.audited(brain.store), Sources().now(), signer)
         audit.add_anchor(target, made)
-    _done(state, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
+    print_done(state, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
 
 
 @command.command("prune")
@@ -154,7 +154,7 @@ def prune(state: State, through: int, public: tuple[Path, ...]) -> None:
 
     with state.brain() as brain:
         gone = audit.prune(audit.audited(brain.store), through, _keys(public, checkpoints=True))
-    _done(state, f"Removed {_entries(gone)}", entries=gone, through=through)
+    print_done(state, f"Removed {_entries(gone)}", entries=gone, through=through)
 
 
 def _default() -> Path:
@@ -205,10 +205,3 @@ def _print_verification(state: State, found: Verification) -> None:
 
 def _entries(count: int) -> str:
     return many(count, "entry")
-
-
-def _done(state: State, message: str, **facts: object) -> None:
-    if state.json:
-        print_json(facts)
-    else:
-        click.echo(message)

@@ -76,7 +76,7 @@ def init(state: State, mode: str, place: str | None) -> None:
         wiring.open_store(replace(settings, encryption=mode), Sources()).close()
         rows = 0
     else:
-        with progress(state, "sealing rows") as tell:
+        with state.user(), progress(state, "sealing rows") as tell:
             rows = wiring.encrypt(settings, mode, tell)
     key = "ENGRAM_KEY" if settings.key else settings.key_file
     if state.json:
@@ -181,7 +181,7 @@ def _encrypted(state: State) -> Iterator[Encrypts]:
     from engram.ports import Encrypts
 
     state.require_database()
-    with wiring.opened(state.settings, state.settings.db) as store:
+    with state.user(), wiring.opened(state.settings, state.settings.db) as store:
         if not isinstance(store, Encrypts):
             raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
         yield store

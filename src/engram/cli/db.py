@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from engram.cli.options import Group
-from engram.cli.render import print_facts, print_json, progress
+from engram.cli.render import print_done, print_facts, print_json, progress
 from engram.cli.state import State
 from engram.cli.text import inline, many, masked, size
 from engram.errors import (
@@ -78,7 +78,7 @@ def backup(state: State, target: Path, force: bool) -> None:
         raise Conflict(f"{target} exists; name another file, or overwrite it with --force")
     with state.brain() as brain, progress(state, "copying pages") as tell:
         maintained(brain).backup(target, tell)
-    _done(state, f"Backed up to {target} ({size(target.stat().st_size)})", path=str(target))
+    print_done(state, f"Backed up to {target} ({size(target.stat().st_size)})", path=str(target))
 
 
 @command.command("copy")
@@ -93,6 +93,7 @@ def copy(state: State, source: str, target: str) -> None:
     from engram import upkeep, wiring
 
     with (
+        state.user(),
         wiring.opened(state.settings, source) as giver,
         wiring.opened(state.settings, target) as taker,
         progress(state, "copying rows") as tell,
@@ -131,10 +132,10 @@ def restore(state: State, source: Path, force: bool) -> None:
     with progress(state, "checking the backup") as tell:
         _rehearse(source, target, lambda to: wiring.restore(source, to, tell))
     saved = _save(target, force)
-    with progress(state, "restoring") as tell:
+    with state.user(), progress(state, "restoring") as tell:
         wiring.restore(source, target, tell)
     count = _count(target)
-    _done(
+    print_done(
         state,
         f"Restored {many(count, 'memory')} to {target}" + (f"\nWhat was there is saved in {saved}" if saved else ""),
         path=str(target),
@@ -191,10 +192,3 @@ def _count(target: Path) -> int:
 
     with State(db=str(target), quiet=True).brain() as brain:
         return int(maintained(brain).info().get("memories") or 0)
-
-
-def _done(state: State, message: str, **facts: object) -> None:
-    if state.json:
-        print_json(facts)
-    else:
-        click.echo(message)

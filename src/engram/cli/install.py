@@ -24,9 +24,10 @@ def command(state: State, client: str, scope: str, agent: str | None, block: boo
 
     What is there stays as it is. `engram uninstall` undoes it.
     """
+    from engram.config import client_folder
     from engram.hooks.install import Wish, changes, install
 
-    wish = Wish(client, scope, agent, state.db, block)  # type: ignore[arg-type]
+    wish = Wish(client, scope, agent, state.db, block, own=client_folder(client))  # type: ignore[arg-type]
     if show:
         planned = changes(wish)
         if state.json:

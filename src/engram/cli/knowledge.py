@@ -14,11 +14,11 @@ from engram.cli.text import inline, many
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from engram.knowledge.signing import PrivateKey, PublicKey
+    from engram.knowledge.signing import PrivateKey
     from engram.model.transfer import ImportReport
 
 FORMATS = ("engram", "mem0", "mcp-memory", "markdown", "openai", "anthropic", "langgraph")
-KEY, TRUSTED = "signing.key", "trusted.keys"
+KEY = "signing.key"
 
 
 @click.group("knowledge", cls=Group)
@@ -73,6 +73,8 @@ def export(
         f"Wrote {many(report.memories, 'memory')}, {many(report.events, 'event')} and "
         f"{many(report.patterns, 'pattern')} to {inline(report.file)}".replace("memorys", "memories")
     )
+    for reason, number in report.left_out.items():
+        click.echo(f"{many(number, 'memory')} left out: {reason}.".replace("memorys", "memories"))
     click.echo(f"Signed by {report.signed_by}." if report.signed_by else "It is not signed; --sign would sign it.")
 
 
@@ -82,9 +84,16 @@ def export(
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Which program wrote it. Default: found out.")
 @click.option("--dry-run", is_flag=True, help="Only show what would come in.")
 @click.option("--require-signature", is_flag=True, help="Refuse it unless it is signed by somebody trusted.")
+@click.option("--large", is_flag=True, help="Take it in though it has more than 1,000 records or 300 kB.")
 @click.pass_obj
 def import_(
-    state: State, file: Path, agent: str | None, format_: str | None, dry_run: bool, require_signature: bool
+    state: State,
+    file: Path,
+    agent: str | None,
+    format_: str | None,
+    dry_run: bool,
+    require_signature: bool,
+    large: bool,
 ) -> None:
     """Take in knowledge from a file.
 
@@ -92,17 +101,18 @@ def import_(
     and Anthropic, and LangGraph stores. Importing it again changes nothing.
     """
     from engram.transfer import Knowledge
+    from engram.wiring import trusted_keys
 
     if not file.exists():
         raise InvalidInput(f"there is no file {inline(str(file))}; give the path of one")
-    trusted = _trusted()
+    options: dict[str, Any] = {"format": format_, "trusted": trusted_keys(), "large": large}
     with state.brain(create=True) as brain, progress(state, "importing", "records") as tell:
         knowledge = Knowledge(brain, state.writer(brain, agent))
         if require_signature:
-            seen = knowledge.take_in(file, format=format_, trusted=trusted, dry_run=True).verification
+            seen = knowledge.take_in(file, dry_run=True, **options).verification
             if seen.status != "valid":
                 raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
-        report = knowledge.take_in(file, format=format_, trusted=trusted, dry_run=dry_run, progress=tell)
+        report = knowledge.take_in(file, dry_run=dry_run, progress=tell, **options)
     _print(state, report)
 
 
@@ -130,20 +140,21 @@ def keys(state: State, show: bool, trust: str | None) -> None:
     """Show or trust the keys that files are signed with."""
     from engram.knowledge import signing
     from engram.transfer import installation
+    from engram.wiring import TRUSTED, keyring_folder, trusted_keys
 
     if trust is not None:
         name, key = signing.read_public_line(trust)
-        signing.save_trusted(_folder() / TRUSTED, {**_trusted(), name: key})
+        signing.save_trusted(keyring_folder() / TRUSTED, {**trusted_keys(), name: key})
     own = ""
     if show:
         with state.brain(create=True) as brain:
             own = signing.public_line(_signing_key().public, installation(brain))
     if state.json:
-        print_json({"own": own or None, "trusted": {name: key.id for name, key in _trusted().items()}})
+        print_json({"own": own or None, "trusted": {name: key.id for name, key in trusted_keys().items()}})
     elif own:
         click.echo(own)
     else:
-        print_facts({key.id: inline(name) for name, key in _trusted().items()} or {"trusted": "nobody"})
+        print_facts({key.id: inline(name) for name, key in trusted_keys().items()} or {"trusted": "nobody"})
 
 
 def _print(state: State, report: ImportReport) -> None:
@@ -167,26 +178,12 @@ def _print(state: State, report: ImportReport) -> None:
         click.echo(f"  {inline(reason)}", err=True)
 
 
-def _folder() -> Path:
-    from engram.config import default_db
-
-    folder = default_db().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _signing_key() -> PrivateKey:
     from engram.knowledge import signing
+    from engram.wiring import keyring_folder
 
-    path = _folder() / KEY
+    path = keyring_folder() / KEY
     return signing.load_key(path) if path.exists() else signing.create_key(path)
-
-
-def _trusted() -> dict[str, PublicKey]:
-    from engram.knowledge import signing
-
-    path = _folder() / TRUSTED
-    return signing.load_trusted(path) if path.exists() else {}
 
 
 def _file_name(name: str) -> str:

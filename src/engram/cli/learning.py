@@ -12,7 +12,7 @@ import click
 
 from engram.cli import applying, patterns
 from engram.cli.options import Group, limit_option, owner_option, reader_option, when
-from engram.cli.patterns import askers, between, circumstances, circumstances_options, clean, rated
+from engram.cli.patterns import askers, between, circumstances, circumstances_options, rated
 from engram.cli.render import dump, glance, print_facts, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
@@ -95,14 +95,11 @@ def suggest(
 @click.pass_obj
 def predict(state: State, /, context: str, action: str, agent: str | None, **around: Any) -> None:
     """Predict how likely an action is to succeed in a context."""
+    from engram import engine
+
     with state.brain() as brain:
         first, others = askers(state, brain, agent)
-        prediction = first.learning.predict(
-            clean(brain, "context", context),
-            clean(brain, "action", action),
-            circumstances(**around),
-            [other.learning for other in others],
-        )
+        prediction = engine.predict([first, *others], context, action, around=circumstances(**around))
     if state.json:
         print_json(prediction.model_dump(mode="json"))
     else:

@@ -61,15 +61,18 @@ def command(state: State, /, agent: str | None, transport: str, no_project: bool
     name = agent if agent is not None else state.settings.agent or None
     with state.brain(create=True) as brain:
         if transport == "stdio":
-            _talk(brain, DEFAULT_AGENT if name is None else name)
+            _talk(brain, state.settings.db, DEFAULT_AGENT if name is None else name)
         else:
             _listen(brain, name, where)
 
 
-def _talk(brain: Engram, name: str) -> None:
+def _talk(brain: Engram, db: str, name: str) -> None:
+    from engram.hooks.offering import offered
     from engram.mcp.server import create, of_agent
 
-    create(of_agent(brain, name)).run("stdio")
+    server = create(of_agent(brain, name))
+    with offered(brain, db, name):
+        server.run("stdio")
 
 
 def _listen(brain: Engram, name: str | None, where: dict[str, Any]) -> None:

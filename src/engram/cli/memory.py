@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
     from engram.model import Hit, Memory
 
-FACTS = ("found_by", "similarity", "passage", "vectors")
+FACTS = ("found_by", "similarity", "passage", "vectors", "expanded", "source", "source_trust")
 """What `why` tells besides the parts of a score."""
 
 
@@ -83,6 +83,7 @@ def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where:
 @click.option(
     "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into so many tokens."
 )
+@click.option("--expand", is_flag=True, help="Ask also with the concepts that facts join to those it names.")
 @click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
 @click.pass_obj
 def search(
@@ -224,6 +225,8 @@ def forget(state: State, ids: tuple[str, ...], agent: str | None, yes: bool) -> 
     for receipt in receipts:
         gone = ", ".join(f"{name} {number}" for name, number in receipt.removed.items() if number)
         click.echo(f"Forgot {receipt.id} ({gone})" if receipt.forgotten else f"{receipt.id} was gone already")
+    if any(receipt.lingers for receipt in receipts):
+        click.echo("Somebody reads the database: its log has it until then, and until a write or an upkeep.", err=True)
 
 
 def _owned(state: State, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
@@ -253,7 +256,7 @@ def _print_table(memories: list[Memory], whose: bool) -> None:
             age(memory.happened_at, now) if glancing else moment(memory.happened_at),
             *([inline(memory.agent)] if whose else []),
             memory.kind.value,
-            glance(_said(memory)),
+            glance(_ended(memory, now) + _said(memory)),
         ]
         for memory in memories
     ]
@@ -263,6 +266,12 @@ def _print_table(memories: list[Memory], whose: bool) -> None:
 def _said(memory: Memory) -> str:
     """What a memory says, after the context it says it about."""
     return f"{memory.context}: {memory.text}" if memory.context else memory.text
+
+
+def _ended(memory: Memory, now: datetime) -> str:
+    """Since when a memory no longer holds, if it does not; recall finds it only as of an earlier time."""
+    until = memory.valid_until
+    return f"(ended {moment(until)}) " if until is not None and until <= now else ""
 
 
 def _rate(memory: Memory) -> str:

@@ -15,7 +15,6 @@ from engram.cli.options import Command, reader_option, when
 from engram.cli.render import glance, print_json
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
-from engram.errors import InvalidInput
 from engram.ids import EPOCH
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from engram.engine import AgentHandle, Engram
     from engram.learn.happened import Circumstances
-    from engram.model import Clean, FailurePattern, PreventionCheck
+    from engram.model import FailurePattern, PreventionCheck
     from engram.model.success import DecisionBranch, DecisionTemplate, KeyFactor, SuccessPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,17 +100,6 @@ def askers(state: State, brain: Engram, agent: str | None) -> tuple[AgentHandle,
     """Whose view is taken, and the others who are asked besides; who has stored nothing yet knows nothing."""
     first, *others = state.readers(brain, agent) or [state.writer(brain, agent)]
     return first, others
-
-
-def clean(brain: Engram, name: str, text: str) -> Clean:
-    """A text of the command line as the learning takes it: redacted. Raises `InvalidInput` if it cannot be used."""
-    from engram.ports import unstorable
-
-    if not text.strip():
-        raise InvalidInput(f"the {name} is empty; say what is meant")
-    if reason := unstorable(text):
-        raise InvalidInput(f"the {name} cannot be used: {reason}")
-    return brain.redactor.clean([text])[0].text
 
 
 def learned(readers: Iterable[AgentHandle], types: Iterable[str] = TYPES) -> list[Found]:

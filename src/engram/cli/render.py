@@ -68,6 +68,14 @@ def print_facts(facts: Mapping[str, object]) -> None:
         click.echo(f"{name.ljust(width)}  {inline(str(value)) if value not in (None, '') else '-'}")
 
 
+def print_done(state: State, message: str, **facts: object) -> None:
+    """Say what was done: in words, or as facts."""
+    if state.json:
+        print_json(facts)
+    else:
+        click.echo(message)
+
+
 @contextmanager
 def progress(state: State, label: str, unit: str = "") -> Iterator[Tell]:
     """A progress bar on standard error while the block runs; nothing without a terminal, or if it is to be quiet."""

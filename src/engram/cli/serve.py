@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from engram.errors import MissingExtra
 
 if TYPE_CHECKING:
     from engram.engine import Engram
+    from engram.knowledge.signing import PublicKey
     from engram.rpc.run import Running
     from engram.server.limits import Limits
     from engram.server.logs import LogFormat
@@ -49,12 +51,23 @@ if TYPE_CHECKING:
     help="How to write down requests: for people, or for programs.",
 )
 @click.option("--openapi", is_flag=True, help="Print the OpenAPI document and stop.")
+@click.option("--link", is_flag=True, help="Print a link that signs in to the dashboard, once.")
 @click.pass_obj
-def command(state: State, /, rate: float, openapi: bool, grpc: int | None, log_format: LogFormat, **where: Any) -> None:
+def command(
+    state: State,
+    /,
+    rate: float,
+    openapi: bool,
+    link: bool,
+    grpc: int | None,
+    log_format: LogFormat,
+    **where: Any,
+) -> None:
     """Serve the memory over HTTP, with a key for every caller.
 
     It listens on this machine only, unless it is told otherwise and speaks TLS. If there is no key yet, it makes one
-    and prints it to standard error. SIGTERM and Ctrl-C stop it: running requests end first.
+    and prints it to standard error, with a link that opens the dashboard. SIGTERM and Ctrl-C stop it: running requests
+    end first.
     """
     try:
         from engram.server import app, run
@@ -69,20 +82,29 @@ def command(state: State, /, rate: float, openapi: bool, grpc: int | None, log_f
         return
     binding = run.Binding(**where)
     binding.address()
-    limits, metrics = Limits(rate=rate, burst=max(1, round(2 * rate))), Metrics()
+    from engram.wiring import trusted_keys
+
+    limits, metrics, trusted = Limits(rate=rate, burst=max(1, round(2 * rate))), Metrics(), trusted_keys()
     with state.brain(create=True) as brain, ExitStack() as stack:
         if grpc is not None:
-            stack.enter_context(_grpc(brain, binding, grpc, limits, metrics))
-        run.serve(brain, binding, limits, _say, log_format=log_format, metrics=metrics)
+            stack.enter_context(_grpc(brain, binding, grpc, limits, metrics, trusted))
+        run.serve(brain, binding, limits, _say, log_format=log_format, metrics=metrics, trusted=trusted, link=link)
 
 
-def _grpc(brain: Engram, binding: Binding, port: int, limits: Limits, metrics: Metrics) -> Running:
+def _grpc(
+    brain: Engram,
+    binding: Binding,
+    port: int,
+    limits: Limits,
+    metrics: Metrics,
+    trusted: Mapping[str, PublicKey],
+) -> Running:
     try:
         from engram.rpc import run
     except ImportError as error:
         raise MissingExtra(f"gRPC is not installed ({error.name}); pip install 'engram-learning[grpc]'") from error
     shared = {name: getattr(binding, name) for name in ("host", "certfile", "keyfile", "behind_proxy")}
-    running = run.start(brain, run.Binding(port=port, **shared), limits, observe=metrics.done)
+    running = run.start(brain, run.Binding(port=port, **shared), limits, observe=metrics.done, trusted=trusted)
     _say(f"Engram serves gRPC on {running.address}")
     return running
 

@@ -68,13 +68,22 @@ class State:
     def brain(self, *, create: bool = False, **settings: Any) -> Iterator[Engram]:
         """The memory, closed at the end. Raises `NotFound` rather than creating it, unless `create`."""
         from engram import wiring
-        from engram.ports import principal
 
         if not create:
             self.require_database()
-        principal.set(f"cli:{_user()}")
-        with wiring.open(self.db, say=self.notice, **settings) as brain:
+        with self.user(), wiring.open(self.db, say=self.notice, **settings) as brain:
             yield brain
+
+    @contextmanager
+    def user(self) -> Iterator[None]:
+        """Within it, what is put on record is done on behalf of the user of the command line."""
+        from engram.ports import principal
+
+        before = principal.set(f"cli:{_user()}")
+        try:
+            yield
+        finally:
+            principal.reset(before)
 
     def require_database(self) -> None:
         """Raises `NotFound` if there is no database yet."""

@@ -19,9 +19,11 @@ def command(state: State, client: str, scope: str) -> None:
 
     The memories stay.
     """
+    from engram.config import client_folder
     from engram.hooks.install import Wish, uninstall
 
-    changed = [str(path) for path in uninstall(Wish(client, scope))]  # type: ignore[arg-type]
+    wish = Wish(client, scope, own=client_folder(client))  # type: ignore[arg-type]
+    changed = [str(path) for path in uninstall(wish)]
     if state.json:
         print_json({"changed": changed})
     for path in () if state.json else changed:

@@ -186,11 +186,7 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
     """
     state = ctx.ensure_object(State)
     with state.brain() as brain:
-        if name is not None:
-            owners = [_owner(state, brain, name, agent, objects)]
-        else:
-            owners = [_workspaces(state, brain, one.name, objects) for one in state.readers(brain, agent)]
-        found = [own.verify(name, repair=repair) for own in owners]
+        found = [own.verify(name, repair=repair) for own in _owners(state, brain, name, agent, objects)]
     problems = [problem for one in found for problem in one.problems]
     if state.json:
         print_json({"objects": sum(one.objects for one in found), "problems": dump(problems)})
@@ -222,11 +218,7 @@ def prune(
     from engram.lifecycle.workspaces import prune as pruned
 
     with state.brain() as brain:
-        if name is not None:
-            owners = [_owner(state, brain, name, agent, objects)]
-        else:
-            owners = [_workspaces(state, brain, one.name, objects) for one in state.readers(brain, agent)]
-        done = pruned(owners, name, keep=keep, dry_run=dry_run)
+        done = pruned(_owners(state, brain, name, agent, objects), name, keep=keep, dry_run=dry_run)
     _print_pruned(state, done, "Would forget" if dry_run else "Forgot")
 
 
@@ -282,6 +274,13 @@ def _owner(state: State, brain: Engram, name: str, agent: str | None, objects: P
         names = ", ".join(who for who, _ in having)
         raise InvalidInput(f"{names} have a workspace {name}; say whose is meant with --agent")
     return having[0][1]
+
+
+def _owners(state: State, brain: Engram, name: str | None, agent: str | None, objects: Path | None) -> list[Workspaces]:
+    """The workspaces of whoever has this one, or without a name of all who are looked at."""
+    if name is not None:
+        return [_owner(state, brain, name, agent, objects)]
+    return [_workspaces(state, brain, one.name, objects) for one in state.readers(brain, agent)]
 
 
 def _print_snapshots(state: State, own: Workspaces, name: str) -> None:

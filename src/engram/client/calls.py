@@ -43,6 +43,7 @@ from engram.model import (
 )
 from engram.model.grant import Grant, GrantUse, Revocation, Source
 from engram.model.quarantine import Quarantined
+from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
@@ -59,21 +60,25 @@ from engram.model.wire import (
     GrantShare,
     GroupChange,
     GroupView,
+    Health,
     Merge,
     NewChecks,
     NewCycle,
     NewDecision,
     NewFailure,
+    NewHold,
     NewMemories,
     NewMemory,
     NewOutcome,
     Noted,
     Page,
+    Policy,
     PredictionQuery,
     Problem,
     Recalled,
     RecallQuery,
     Receipts,
+    RetentionRun,
     SuggestionQuery,
     TriedSolution,
 )
@@ -93,6 +98,7 @@ class Call(Generic[R]):
 
     method: str
     path: str
+    """Under `/v1`, unless it begins with two slashes."""
     read: Callable[[bytes], R]
     body: Mapping[str, JsonValue] | None = None
     file: bytes | None = None
@@ -107,10 +113,12 @@ class Call(Generic[R]):
     """What is made of the receipt of a draft that was refused; an error, if left out."""
     absent: Callable[[], R] | None = None
     """What is made of the answer that there is no such thing; an error, if left out."""
+    answers: tuple[int, ...] = ()
+    """Statuses that are no errors here."""
 
     def result(self, status: int, content: bytes) -> R:
         """What the answer says. Raises the error that the engine has raised."""
-        if status < 400:
+        if status < 400 or status in self.answers:
             return self.read(content)
         problem = _problem(status, content)
         if problem.receipt is not None and self.receipt is not None:
@@ -213,12 +221,17 @@ def annotate(
     """Change what surrounds a memory. Raises `NotFound`, or `Conflict` if it has another version by now."""
     changes = _made(Annotation, tags=tags, importance=importance, confidence=confidence, valid_until=valid_until)
     headers = {} if expected_version is None else {"If-Match": f'"{expected_version}"'}
-    return Call("PATCH", f"/memories/{_part(id)}", _reader(Memory), _sent(changes), headers=headers, repeatable=False)
+    return Call("PATCH", f"/memories/{_part(id)}", _reader(Memory), _sent(changes), headers=headers, write=True)
 
 
-def forget(id: str) -> Call[ForgetReceipt]:
-    """Remove a memory and everything that belongs to it; the receipt lists what went."""
-    return Call("DELETE", f"/memories/{_part(id)}", _reader(ForgetReceipt))
+def forget(id: str, *, expected_version: int | None = None) -> Call[ForgetReceipt]:
+    """Remove a memory and everything that belongs to it; the receipt lists what went.
+
+    Raises `Conflict` if it has another version than the one that is expected.
+    """
+    headers = {} if expected_version is None else {"If-Match": f'"{expected_version}"'}
+    path, repeatable = f"/memories/{_part(id)}", expected_version is None
+    return Call("DELETE", path, _reader(ForgetReceipt), headers=headers, repeatable=repeatable)
 
 
 def recall(
@@ -328,7 +341,7 @@ def outcome(
         cost=cost,
         correct=correct,
     )
-    return Call("POST", "/outcomes", lambda content: _reader(Noted)(content).news, _sent(told))
+    return Call("POST", "/outcomes", lambda content: _reader(Noted)(content).news, _sent(told), write=True)
 
 
 def outcomes(id: str) -> Call[list[RecordedOutcome]]:
@@ -458,7 +471,7 @@ def tried(pattern: str, solution: str, helped: bool | float = True) -> Call[Fail
     """Learn how a solution did. Raises `NotFound` if there is no such failure."""
     told = _made(TriedSolution, solution=solution, helped=helped)
     path = f"/failures/{_part(pattern)}/solutions"
-    return Call("POST", path, _reader(FailurePattern), _sent(told), repeatable=False)
+    return Call("POST", path, _reader(FailurePattern), _sent(told), write=True, repeatable=False)
 
 
 def checks() -> Call[list[PreventionCheck]]:
@@ -469,7 +482,9 @@ def checks() -> Call[list[PreventionCheck]]:
 def generate(pattern: str, *, stage: str = "") -> Call[list[PreventionCheck]]:
     """Make checks from a failure and what solved it, and keep them. Raises `NotFound`."""
     body = _sent(_made(NewChecks, pattern=pattern, stage=stage))
-    return Call("POST", "/prevention/checks", lambda content: [*_pages(PreventionCheck)(content).items], body)
+    return Call(
+        "POST", "/prevention/checks", lambda content: [*_pages(PreventionCheck)(content).items], body, write=True
+    )
 
 
 # Life and reports --------------------------------------------------------------------------------------
@@ -478,6 +493,11 @@ def generate(pattern: str, *, stage: str = "") -> Call[list[PreventionCheck]]:
 def agents() -> Call[list[AgentView]]:
     """The agents that the key is for and that have stored something, by name; 500 at most."""
     return _listed("/agents", AgentView)
+
+
+def agent(name: str) -> Call[AgentView | None]:
+    """An agent, and who it is; `None` if the key is not for it, or it has stored nothing."""
+    return Call("GET", f"/agents/{_part(name)}", _reader(AgentView), absent=lambda: None)
 
 
 def propose(
@@ -501,7 +521,7 @@ def propose(
         workspace=workspace,
         again=again,
     )
-    return Call("POST", "/cycles", _reader(AgentCycle), _sent(proposal), repeatable=False)
+    return Call("POST", "/cycles", _reader(AgentCycle), _sent(proposal), write=True)
 
 
 def result(
@@ -514,18 +534,23 @@ def result(
 ) -> Call[AgentCycle]:
     """Complete a cycle with what came of it; telling the same again changes nothing."""
     end = _made(CycleEnd, output=output, error=error, artifacts=_several(artifacts), learn=learn)
-    return Call("POST", f"/cycles/{index:d}/result", _reader(AgentCycle), _sent(end))
+    return Call("POST", f"/cycles/{index:d}/result", _reader(AgentCycle), _sent(end), write=True)
 
 
 def resolve(index: int, how: Literal["abandon", "retry"], *, reason: str = "") -> Call[AgentCycle]:
     """Decide about a cycle without a result: `abandon` ends it, `retry` begins a new one that names it."""
     body = _sent(_made(CycleDecision, how=how, reason=reason))
-    return Call("POST", f"/cycles/{index:d}/resolution", _reader(AgentCycle), body, repeatable=False)
+    return Call("POST", f"/cycles/{index:d}/resolution", _reader(AgentCycle), body, write=True)
 
 
 def state() -> Call[AgentState]:
     """Where the agent stands: what it completed last, and what it was in the middle of."""
     return Call("GET", "/cycles/state", _reader(AgentState))
+
+
+def cycle(index: int) -> Call[AgentCycle | None]:
+    """The cycle with this number, or `None` if this agent has none."""
+    return Call("GET", f"/cycles/{index:d}", _reader(AgentCycle), absent=lambda: None)
 
 
 def cycles() -> Call[list[AgentCycle]]:
@@ -578,35 +603,35 @@ def evaluate(
 def request_grant(owner: str, *, purpose: str, **terms: Any) -> Call[Grant]:
     """Ask another agent for knowledge; `terms` are memories, patterns, domains, tags, everything, rights, expires."""
     asked = _made(GrantRequest, owner=owner, purpose=purpose, **_terms(terms))
-    return Call("POST", "/grants/requests", _reader(Grant), _sent(asked), repeatable=False)
+    return Call("POST", "/grants/requests", _reader(Grant), _sent(asked), write=True)
 
 
 def offer_grant(to: str, *, purpose: str, **terms: Any) -> Call[Grant]:
     """Offer knowledge to another agent, which has to approve it; `terms` are those of `request_grant`."""
     offered = _made(GrantOffer, to=to, purpose=purpose, **_terms(terms))
-    return Call("POST", "/grants/offers", _reader(Grant), _sent(offered), repeatable=False)
+    return Call("POST", "/grants/offers", _reader(Grant), _sent(offered), write=True)
 
 
 def share(to: str, *, purpose: str = "", via: str = "", **terms: Any) -> Call[Grant]:
     """Share at once with an agent, `group:NAME` or `everyone`; `via` is the grant of what is shared on."""
     shared = _made(GrantShare, to=to, purpose=purpose, via=via, **_terms(terms))
-    return Call("POST", "/grants", _reader(Grant), _sent(shared), repeatable=False)
+    return Call("POST", "/grants", _reader(Grant), _sent(shared), write=True)
 
 
 def approve_grant(id: str, *, rights: Texts = (), expires: When | None = None) -> Call[Grant]:
     """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
     agreed = _made(GrantAgreement, rights=_several(rights), expires=expires)
-    return Call("POST", f"/grants/{_part(id)}/approval", _reader(Grant), _sent(agreed), repeatable=False)
+    return Call("POST", f"/grants/{_part(id)}/approval", _reader(Grant), _sent(agreed), write=True)
 
 
 def deny_grant(id: str) -> Call[Grant]:
     """Turn a request or an offer down."""
-    return Call("POST", f"/grants/{_part(id)}/denial", _reader(Grant))
+    return Call("POST", f"/grants/{_part(id)}/denial", _reader(Grant), write=True)
 
 
 def revoke_grant(id: str) -> Call[Revocation]:
     """End a grant at once, and take back what was derived from it at its receivers."""
-    return Call("POST", f"/grants/{_part(id)}/revocation", _reader(Revocation))
+    return Call("POST", f"/grants/{_part(id)}/revocation", _reader(Revocation), write=True)
 
 
 def grants(state: str | None = None) -> Call[list[Grant]]:
@@ -637,7 +662,7 @@ def groups() -> Call[list[GroupView]]:
 def change_group(name: str, *, add: Texts = (), remove: Texts = ()) -> Call[GroupView]:
     """Change who is in a group. It takes a key that administers all agents."""
     change = _made(GroupChange, add=_several(add), remove=_several(remove))
-    return Call("PATCH", f"/groups/{_part(name)}", _reader(GroupView), _sent(change))
+    return Call("PATCH", f"/groups/{_part(name)}", _reader(GroupView), _sent(change), write=True)
 
 
 def quarantined() -> Call[list[Quarantined]]:
@@ -652,7 +677,7 @@ def quarantined_memory(id: str) -> Call[Quarantined]:
 
 def release(id: str) -> Call[Memory]:
     """Give a memory that was set apart back to the agent. It takes a key that administers."""
-    return Call("POST", f"/quarantine/{_part(id)}/release", _reader(Memory), repeatable=False)
+    return Call("POST", f"/quarantine/{_part(id)}/release", _reader(Memory), write=True)
 
 
 def discard(id: str) -> Call[ForgetReceipt]:
@@ -666,10 +691,15 @@ def export_knowledge(*, domains: Texts = (), tags: Texts = (), form: Literal["js
     return Call("GET", "/knowledge", bytes, params=(*some, ("form", form)))
 
 
-def import_knowledge(file: bytes, *, format: str | None = None, dry_run: bool = False) -> Call[ImportReport]:
-    """Take in the bytes of a file that Engram or another program wrote; again changes nothing."""
+def import_knowledge(
+    file: bytes, *, format: str | None = None, dry_run: bool = False, large: bool = False
+) -> Call[ImportReport]:
+    """Take in the bytes of a file that Engram or another program wrote; again changes nothing.
+
+    `large` is for a file with very many records, which may take long.
+    """
     named = () if format is None else (("format", format),)
-    asked = (*named, ("dry_run", str(dry_run).lower()))
+    asked = (*named, ("dry_run", str(dry_run).lower()), ("large", str(large).lower()))
     return Call("POST", "/knowledge", _reader(ImportReport), file=file, params=asked)
 
 
@@ -678,7 +708,7 @@ def merge_knowledge(
 ) -> Call[ImportReport]:
     """Take in what another agent shares to learn from. Raises `NotAllowed` if that is nothing."""
     wanted = _made(Merge, from_agent=from_agent, domains=_several(domains), tags=_several(tags), dry_run=dry_run)
-    return Call("POST", "/knowledge/merge", _reader(ImportReport), _sent(wanted))
+    return Call("POST", "/knowledge/merge", _reader(ImportReport), _sent(wanted), write=True)
 
 
 def audit(
@@ -693,6 +723,88 @@ def audit(
 def verify_audit() -> Call[AuditVerification]:
     """Look at every entry of the audit trail. It takes a key that administers all agents."""
     return Call("GET", "/audit/verification", _reader(AuditVerification))
+
+
+# Retention; all of it takes a key that administers all agents ------------------------------------------
+
+
+def policies() -> Call[list[Policy]]:
+    """The retention policies in force, in the order in which they run; 500 at most."""
+    return _listed("/retention/policies", Policy)
+
+
+def set_policy(
+    name: str,
+    action: Literal["archive", "forget"],
+    *,
+    agent: str | None = None,
+    kinds: Texts = (),
+    tags: Texts = (),
+    older_than_days: float | None = None,
+    weaker_than: float | None = None,
+    outcome: str | None = None,
+) -> Call[Policy]:
+    """Set a retention policy, instead of the one of this name."""
+    wanted = _made(
+        Policy,
+        name=name,
+        action=action,
+        agent=agent,
+        kinds=_several(kinds),
+        tags=_several(tags),
+        older_than_days=older_than_days,
+        weaker_than=weaker_than,
+        outcome=outcome,
+    )
+    return Call("POST", "/retention/policies", _reader(Policy), _sent(wanted), write=True)
+
+
+def remove_policy(name: str) -> Call[Policy]:
+    """Give a retention policy up. Raises `NotFound`."""
+    return Call("DELETE", f"/retention/policies/{_part(name)}", _reader(Policy), repeatable=False)
+
+
+def holds() -> Call[list[LegalHold]]:
+    """The holds in force, oldest first; 500 at most."""
+    return _listed("/retention/holds", LegalHold)
+
+
+def hold(
+    reason: str, *, agent: str | None = None, memories: Texts = (), tags: Texts = (), sessions: Texts = ()
+) -> Call[LegalHold]:
+    """Keep all memories of an agent, or those that are named, whoever wants to forget them."""
+    some = {"memories": _several(memories), "tags": _several(tags), "sessions": _several(sessions)}
+    wanted = _made(NewHold, reason=reason, agent=agent, **some)
+    return Call("POST", "/retention/holds", _reader(LegalHold), _sent(wanted), write=True, repeatable=False)
+
+
+def release_hold(id: str) -> Call[LegalHold]:
+    """End a hold. Raises `NotFound`."""
+    return Call("POST", f"/retention/holds/{_part(id)}/release", _reader(LegalHold), write=True)
+
+
+def run_retention(*, agents: Texts | None = None, dry_run: bool = False) -> Call[RetentionReport]:
+    """Let go of what fulfils a policy that forgets; what is pinned or held stays."""
+    wanted = _made(RetentionRun, agents=None if agents is None else _several(agents), dry_run=dry_run)
+    return Call("POST", "/retention/runs", _reader(RetentionReport), _sent(wanted), write=True)
+
+
+# The server --------------------------------------------------------------------------------------------
+
+
+def healthy() -> Call[bool]:
+    """Whether the server runs."""
+    return Call("GET", "//healthz", lambda content: _reader(Health)(content).status == "ok")
+
+
+def ready() -> Call[bool]:
+    """Whether the server's database answers."""
+    return Call("GET", "//readyz", lambda content: _reader(Health)(content).status == "ok", answers=(503,))
+
+
+def metrics() -> Call[str]:
+    """What the server has counted, as Prometheus reads it."""
+    return Call("GET", "//metrics", lambda content: content.decode())
 
 
 # Parts -------------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ class _Asking:
     """What both clients do alike: how a call is sent, and when it is sent once more."""
 
     def __init__(self, url: str, key: str, agent: str | None, new_key: Callable[[], str] | None) -> None:
-        self._base = url.rstrip("/") + "/v1"
+        self._url = url.rstrip("/")
+        self._base = self._url + "/v1"
         own = {} if agent is None else {"Engram-Agent": quote(agent, safe="")}
         self._headers = {"Authorization": f"Bearer {key}", **own}
         self._new_key = new_key or (lambda: uuid.uuid4().hex)
@@ -60,7 +61,7 @@ class _Asking:
             headers["Idempotency-Key"] = self._new_key()
         return {
             "method": call.method,
-            "url": self._base + call.path,
+            "url": self._url + call.path[1:] if call.path.startswith("//") else self._base + call.path,
             "params": list(call.params),
             "headers": headers,
             "json": call.body,
@@ -72,7 +73,7 @@ class _Asking:
 
         `status` is that of the answer, or none if there was no answer.
         """
-        if tried >= TRIES or (status is not None and status not in AGAIN):
+        if tried >= TRIES or (status is not None and status not in AGAIN) or status in call.answers:
             return None
         if status != 429 and not call.repeatable:  # nobody knows whether it was carried out
             return None
@@ -132,10 +133,12 @@ class Client(_Asking):
     checks = _waiting(calls.checks)
     generate = _waiting(calls.generate)
     agents = _waiting(calls.agents)
+    agent = _waiting(calls.agent)
     propose = _waiting(calls.propose)
     result = _waiting(calls.result)
     resolve = _waiting(calls.resolve)
     state = _waiting(calls.state)
+    cycle = _waiting(calls.cycle)
     cycles = _waiting(calls.cycles)
     workspaces = _waiting(calls.workspaces)
     snapshots = _waiting(calls.snapshots)
@@ -165,6 +168,16 @@ class Client(_Asking):
     merge_knowledge = _waiting(calls.merge_knowledge)
     audit = _waiting(calls.audit)
     verify_audit = _waiting(calls.verify_audit)
+    policies = _waiting(calls.policies)
+    set_policy = _waiting(calls.set_policy)
+    remove_policy = _waiting(calls.remove_policy)
+    holds = _waiting(calls.holds)
+    hold = _waiting(calls.hold)
+    release_hold = _waiting(calls.release_hold)
+    run_retention = _waiting(calls.run_retention)
+    healthy = _waiting(calls.healthy)
+    ready = _waiting(calls.ready)
+    metrics = _waiting(calls.metrics)
 
     def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
@@ -262,10 +275,12 @@ class AsyncClient(_Asking):
     checks = _awaited(calls.checks)
     generate = _awaited(calls.generate)
     agents = _awaited(calls.agents)
+    agent = _awaited(calls.agent)
     propose = _awaited(calls.propose)
     result = _awaited(calls.result)
     resolve = _awaited(calls.resolve)
     state = _awaited(calls.state)
+    cycle = _awaited(calls.cycle)
     cycles = _awaited(calls.cycles)
     workspaces = _awaited(calls.workspaces)
     snapshots = _awaited(calls.snapshots)
@@ -295,6 +310,16 @@ class AsyncClient(_Asking):
     merge_knowledge = _awaited(calls.merge_knowledge)
     audit = _awaited(calls.audit)
     verify_audit = _awaited(calls.verify_audit)
+    policies = _awaited(calls.policies)
+    set_policy = _awaited(calls.set_policy)
+    remove_policy = _awaited(calls.remove_policy)
+    holds = _awaited(calls.holds)
+    hold = _awaited(calls.hold)
+    release_hold = _awaited(calls.release_hold)
+    run_retention = _awaited(calls.run_retention)
+    healthy = _awaited(calls.healthy)
+    ready = _awaited(calls.ready)
+    metrics = _awaited(calls.metrics)
 
     async def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""

@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import Any
 
 from engram import wiring
-from engram.config import Settings
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput
 from engram.hooks.fast import ASKED, SHELLS, cut, error_of, parsed, tool_name
@@ -21,7 +20,6 @@ from engram.learn.happened import Circumstances
 from engram.model import Clean, Hit, Memory, Origin, Verdict
 from engram.retrieve.quoting import PREAMBLE, quoted
 
-DEFAULT_AGENT = "default"
 MOST_PROMPT = 2_000
 MOST_ACTION = 2_000
 RECALLED = 5
@@ -35,23 +33,27 @@ FEW, MANY = 3, 200
 """Turns that are looked through when the agent stops, and when the session ends or is about to be shortened."""
 
 
-def answer(asked: Any, payload: Mapping[str, Any], settings: Settings) -> dict[str, Any] | None:
-    """What the client is told, if anything."""
+def answer(asked: Any, payload: Mapping[str, Any], agent: str) -> dict[str, Any] | None:
+    """What the client is told, if anything, from a memory that is opened for it."""
     hurry: dict[str, Any] = {"busy_seconds": 1.0, "model_download": False} if asked.event in ASKED else {}
     with wiring.open(asked.db, say=lambda message: None, **hurry) as brain:
-        agent = brain.agent(asked.agent or settings.agent or DEFAULT_AGENT)
-        event = _Event(asked.event, asked.client, payload)
-        if asked.event == "PreToolUse":
-            return checked(agent, event, block=asked.block)
-        if asked.event == "UserPromptSubmit":
-            return recalled(brain, agent, event)
-        if asked.event == "SessionStart":
-            return begun(agent, event)
-        if asked.event in {"PostToolUse", "PostToolUseFailure"}:
-            learned(brain, agent, event)
-        else:
-            handed_over(agent, event)
-        return None
+        return told(brain, agent, asked, payload)
+
+
+def told(brain: Engram, name: str, asked: Any, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the client is told, if anything, from the memory of the agent of this name."""
+    agent, event = brain.agent(name), _Event(asked.event, asked.client, payload)
+    if asked.event == "PreToolUse":
+        return checked(agent, event, block=asked.block)
+    if asked.event == "UserPromptSubmit":
+        return recalled(brain, agent, event)
+    if asked.event == "SessionStart":
+        return begun(agent, event)
+    if asked.event in {"PostToolUse", "PostToolUseFailure"}:
+        learned(brain, agent, event)
+    else:
+        handed_over(agent, event)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

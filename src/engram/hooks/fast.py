@@ -32,6 +32,7 @@ EVENTS = {
     "sessionend": "SessionEnd",
 }
 """What the clients call their events, in small letters, and what they are called here."""
+DEFAULT_AGENT = "default"
 CLIENTS = ("claude", "codex", "cursor")
 ASKED = frozenset({"SessionStart", "UserPromptSubmit", "PreToolUse"})
 """Events whose answer somebody waits for; the others only tell, and are dealt with in the background."""
@@ -59,6 +60,8 @@ TRIVIAL = re.compile(
 LEAST_PROMPT = 8
 MOST_ROWS = 5_000
 """Decisions and failures that are looked through before the memory is asked; if there are more, it is asked at once."""
+ANY_MEMORY = "SELECT content FROM memories LIMIT ?"
+DONE_BEFORE = "SELECT content FROM memories WHERE kind IN ('failure', 'decision') LIMIT ?"
 WORD = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one event of a client; the exit code is 0, whatever happens."""
     try:
         asked = options(list(sys.argv[1:] if arguments is None else arguments))
-        with _ended_after(BACKGROUND_SECONDS if asked.background else asked.seconds):
+        with _limited(BACKGROUND_SECONDS if asked.background else asked.seconds):
             answer = respond(asked, sys.stdin.buffer.read(MOST_INPUT + 1))
         if answer:
             sys.stdout.write(json.dumps(answer) + "\n")
@@ -134,10 +137,18 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
     if asked.event not in ASKED and not asked.wait and not asked.background:
         _hand_over(asked, payload)
         return None
+    asked.block = asked.block or settings.hooks.lower() == "block"
+    agent = asked.agent or settings.agent or DEFAULT_AGENT
+    if asked.event in ASKED:
+        from engram.hooks import nearby  # noqa: PLC0415 - only what is needed is imported
+
+        question = {"event": asked.event, "client": asked.client, "block": asked.block, "payload": payload}
+        near = nearby.ask(settings.db, agent, question, asked.seconds / 2)
+        if near is not None:
+            return near["answer"] if isinstance(near["answer"], dict) else None
     from engram.hooks import events  # noqa: PLC0415 - this imports the memory
 
-    asked.block = asked.block or settings.hooks.lower() == "block"
-    return events.answer(asked, payload, settings)
+    return events.answer(asked, payload, agent)
 
 
 def read(data: bytes) -> dict[str, Any]:
@@ -215,17 +226,16 @@ def _known(file: str, event: str, payload: dict[str, Any]) -> bool:
             return False
     except OSError:
         return False
-    if event in {"SessionStart", "UserPromptSubmit"}:
-        return True
     import sqlite3  # noqa: PLC0415 - only what is needed is imported
 
-    query = "SELECT content FROM memories WHERE kind IN ('failure', 'decision') LIMIT ?"
+    anything = event in {"SessionStart", "UserPromptSubmit"}
+    query = ANY_MEMORY if anything else DONE_BEFORE
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.2)) as connection:
-            rows = connection.execute(query, (MOST_ROWS + 1,)).fetchall()
+            rows = connection.execute(query, (1 if anything else MOST_ROWS + 1,)).fetchall()
     except sqlite3.Error:
         return True  # it may be encrypted, or busy: the memory itself has to say
-    return len(rows) > MOST_ROWS or _alike(payload, (row[0] for row in rows))
+    return bool(rows) if anything else len(rows) > MOST_ROWS or _alike(payload, (row[0] for row in rows))
 
 
 def _alike(payload: dict[str, Any], contents: Iterable[object]) -> bool:
@@ -298,8 +308,14 @@ def cut(text: str, most: int) -> str:
 
 
 @contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
-    """End the process when the time is up, whatever it is doing: nothing was printed yet, so that nothing is said."""
+def _limited(seconds: float) -> Iterator[None]:
+    """End the process when the time is up, whatever it is doing: nothing was printed yet, so that nothing is said.
+
+    A process that does not read its own standard input is not a hook's own: something else runs there, and lives on.
+    """
+    if sys.stdin is not sys.__stdin__:
+        yield
+        return
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()

@@ -80,6 +80,8 @@ class Wish:
     block: bool = False
     home: Path = field(default_factory=Path.home)
     folder: Path = field(default_factory=Path.cwd)
+    own: Path | None = None
+    """The client's own folder, if it is not where it usually is in the user's home."""
 
     def words(self, *begin: str) -> list[str]:
         """A command line that begins like this, with whose memory and where it is."""
@@ -123,13 +125,16 @@ class Change:
 
 def changes(wish: Wish) -> list[Change]:
     """The files that are to be changed."""
-    client, base = wish.client, wish.home if wish.scope == "user" else wish.folder
-    if client == "claude":
-        servers = base / (".claude.json" if wish.scope == "user" else ".mcp.json")
-        return [_servers(servers, wish), _hooks(base / ".claude" / "settings.json", wish)]
-    if client == "codex":
-        return [_toml(base / ".codex" / "config.toml", wish), _hooks(base / ".codex" / "hooks.json", wish)]
-    return [_servers(base / ".cursor" / "mcp.json", wish), _hooks(base / ".cursor" / "hooks.json", wish)]
+    project = wish.scope == "project"
+    usual = (wish.folder if project else wish.home) / f".{wish.client}"
+    own = usual if project or wish.own is None else wish.own
+    if wish.client == "claude":
+        beside = own if own is not usual else wish.home  # it keeps its servers in its folder only if that is elsewhere
+        servers = wish.folder / ".mcp.json" if project else beside / ".claude.json"
+        return [_servers(servers, wish), _hooks(own / "settings.json", wish)]
+    if wish.client == "codex":
+        return [_toml(own / "config.toml", wish), _hooks(own / "hooks.json", wish)]
+    return [_servers(own / "mcp.json", wish), _hooks(own / "hooks.json", wish)]
 
 
 def install(wish: Wish) -> list[Path]:

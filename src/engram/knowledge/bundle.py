@@ -93,6 +93,8 @@ class Reading:
     source: Source
     end: End
     form: Form
+    size: int
+    """Bytes, after decompression."""
     counts: Mapping[str, int]
     verification: Verification
     findings: tuple[Finding, ...]
@@ -316,7 +318,7 @@ def reading(
 
         findings = tuple(finding for finding in found if not (ours and finding.code == "forged-origin"))
         counts = {name: getattr(layout.end(), name) for name in _NAMES}
-        yield Reading(source, end, form, counts, verification, findings, again)
+        yield Reading(source, end, form, copy.size, counts, verification, findings, again)
 
 
 def lineage(source: Source, record: CarriedMemory | CarriedEvent) -> Lineage:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import JsonValue, ValidationError
@@ -18,7 +19,7 @@ from engram.ids import EPOCH, Sources
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
 from engram.model.memory import explain
-from engram.ports import FORGOTTEN, Event, KeepsEvents, Redactor, Scope
+from engram.ports import FORGOTTEN, ErasesEvents, Event, KeepsEvents, Redactor, Scope, acting
 from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
@@ -74,9 +75,13 @@ class Ledger:
         return known
 
     def add(self, grant: Grant) -> Grant:
-        """Write down a new grant."""
-        self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by})
-        return grant
+        """Write down a new grant; the one that is there, if it is the same. Raises `Conflict` if it is another."""
+        if self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by}):
+            return grant
+        known = self.grant(grant.id)
+        if any(getattr(known, name) != getattr(grant, name) for name in _NEVER_CHANGED):
+            raise Conflict("this key belongs to another grant; use a new one")
+        return known
 
     def change(self, id: str, by: str, decide: Callable[[Grant], Grant]) -> Grant:
         """Write the next version of a grant, on somebody's word; `decide` sees the newest one, and may refuse."""
@@ -89,24 +94,47 @@ class Ledger:
             if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
                 return fresh
 
+    def reword(self, id: str, by: str, say: Callable[[Grant], Grant]) -> bool:
+        """Say a grant in other words, and take away the words that it had; whether there were others.
+
+        The new words are written first: stopped in between, call it again.
+        """
+        with acting(by, "grant.reword"):
+            before, newest = self.grant(id), self.change(id, by, say)
+            old = [f"{id}:{version}" for version in range(1, newest.version)]
+            if isinstance(self._events, ErasesEvents) and old:
+                self._events.unrecord(LEDGER, old)
+        return newest != before
+
     def regroup(
         self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = (), redactor: Redactor | None = None
     ) -> frozenset[str]:
-        """Change who is in a group; its members after that. Raises `InvalidInput` for new names with a secret."""
+        """Change who is in a group, one by one; its members after that.
+
+        Raises `InvalidInput`, and nothing has changed, if a new name holds a secret.
+        """
         added, removed = set(add), set(remove)
         for each in sorted(added):
             refuse_secret(redactor, name, "the name of this group")
             refuse_secret(redactor, each, "this agent's name")
+        for agent in sorted(added - removed):
+            self._regroup(name, agent, "group.add")
+        for agent in sorted(removed):
+            self._regroup(name, agent, "group.remove")
+        return self.groups().get(name, frozenset())
+
+    def _regroup(self, name: str, agent: str, action: Literal["group.add", "group.remove"]) -> None:
         while True:
             with self._lock:
                 self._read()
                 version, members = self._groups.get(name, (0, frozenset[str]()))
-            changed = frozenset((members | added) - removed)
+            changed = members | {agent} if action == "group.add" else members - {agent}
             if changed == members:
-                return members
+                return
             body: dict[str, JsonValue] = {"name": name, "version": version + 1, "members": [*sorted(changed)]}
-            if self._append(f"group:{name}:{version + 1}", GROUP, name, body):
-                return changed
+            with acting("", action, agent=agent):
+                if self._append(f"group:{name}:{version + 1}", GROUP, name, body):
+                    return
 
     def annex(self, scope: str, body: dict[str, JsonValue]) -> None:
         """Write down what is known of an annex, instead of what was."""
@@ -130,6 +158,7 @@ class Ledger:
                 and _reaches(grant, receiver, groups)
                 and all(right in each.rights and each.at(now) == GrantState.GRANTED for each in chain)
                 and all(Right.RESHARE in each.rights for each in chain[1:])
+                and all(_reaches(above, below.made_by, groups) for below, above in pairwise(chain))
             ):
                 found.append(chain)
         return found, annexes
@@ -157,19 +186,30 @@ class Ledger:
     def _fold(self, event: Event) -> None:
         self._newest = max(self._newest, event.at)
         if event.kind == GRANT:
-            grant = Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
+            grant = written(event)
             self._grants[grant.id] = grant
         elif event.kind == GROUP:
             members, version = event.body["members"], event.body["version"]
             if isinstance(members, list) and isinstance(version, int):
                 self._groups[str(event.body["name"])] = (version, frozenset(str(each) for each in members))
-        elif event.kind == FORGOTTEN:  # a version of a grant whose owner or receiver is no more
-            self._grants.pop(str(event.body.get("id")).rpartition(":")[0], None)
+        elif event.kind == FORGOTTEN:  # a version of a grant, of one whose owner or receiver is no more if the newest
+            id, _, version = str(event.body.get("id")).rpartition(":")
+            if id in self._grants and version == str(self._grants[id].version):
+                del self._grants[id]
         elif event.kind == ANNEX:
             if event.body.get("gone"):
                 self._annexes.pop(event.subject, None)
             else:
                 self._annexes[event.subject] = dict(event.body)
+
+
+def written(event: Event) -> Grant:
+    """The version of a grant that an event keeps."""
+    return Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
+
+
+_NEVER_CHANGED = ("owner", "receiver", "audience", "subject", "purpose", "via", "made_by")
+"""What a grant says in all of its versions."""
 
 
 def _chain(grant: Grant, grants: dict[str, Grant]) -> tuple[Grant, ...] | None:

@@ -10,7 +10,7 @@ from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent
 from engram.model.quarantine import Quarantined
-from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope
+from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, acting
 from engram.privacy import shipped
 from engram.words import digest
 
@@ -38,12 +38,25 @@ class Quarantine:
 
     def put(self, entry: Entry, reason: str) -> None:
         """Keep an entry here instead of among the memories, once."""
-        memory = entry.memory.model_copy(update={"agent": self._apart.agent})
-        if self._store.get(self._apart, [memory.id])[0] is not None:
-            return
-        said = (self._redactor or shipped()).clean([reason])[0].text
-        why = Event(f"{memory.id}:{WHY}", WHY, self._sources.now(), memory.id, WHY, {"reason": said})
-        self._store.add(self._apart, [Entry(memory, key=entry.key, events=(*entry.events, why))])
+        self.keep([(entry, reason)])
+
+    def keep(self, several: Sequence[tuple[Entry, str]]) -> None:
+        """Keep entries here, each for its reason, in one transaction; those that are here stay as they are."""
+        here = self._store.get(self._apart, [entry.memory.id for entry, _ in several])
+        fresh = {
+            entry.memory.id: (entry, reason)
+            for (entry, reason), known in zip(several, here, strict=True)
+            if known is None
+        }
+        cleaned = (self._redactor or shipped()).clean([reason for _, reason in fresh.values()])
+        entries = []
+        for (entry, _), said in zip(fresh.values(), cleaned, strict=True):
+            id = entry.memory.id
+            why = Event(f"{id}:{WHY}", WHY, self._sources.now(), id, WHY, {"reason": said.text})
+            memory = entry.memory.model_copy(update={"agent": self._apart.agent})
+            entries.append(Entry(memory, key=entry.key, events=(*entry.events, why)))
+        with acting(self._scope.agent, "quarantine.put", agent=self._scope.agent):
+            self._store.add(self._apart, entries)
 
     def move(self, ids: Sequence[str], reason: str) -> list[str]:
         """Set memories apart with all that was learned from them; those that were there.
@@ -57,7 +70,8 @@ class Quarantine:
                 continue
             if memory.id not in here:
                 self.put(Entry(memory, events=tuple(self._events(self._scope, memory.id))), reason)
-            self._store.forget(self._scope, [memory.id])
+            with acting(self._scope.agent, "quarantine.move"):
+                self._store.forget(self._scope, [memory.id])
             moved.append(memory.id)
         return moved
 
@@ -81,18 +95,18 @@ class Quarantine:
         memory = kept.memory
         events = [event for event in self._events(self._apart, id) if event.kind != WHY]
         (there,) = self._store.get(self._scope, [id])
-        if there is None:
-            self._store.add(self._scope, [Entry(memory, events=tuple(events))])
-        self._store.forget(self._apart, [id])
+        with acting(self._scope.agent, "quarantine.release", agent=self._scope.agent):
+            if there is None:
+                self._store.add(self._scope, [Entry(memory, events=tuple(events))])
+            self._store.forget(self._apart, [id])
         return memory
 
     def discard(self, id: str) -> ForgetReceipt:
         """Forget a memory that was set apart. Raises `NotAllowed` if it is held."""
         (memory,) = self._store.get(self._apart, [id])
-        held = None if memory is None else holds.covering(holds.held(self._store), self._scope.agent, memory)
-        if held is not None:
-            raise holds.refusal(held, f"memory {id}")
-        return self._store.forget(self._apart, [id])[0]
+        holds.refuse_held(self._store, self._scope, [] if memory is None else [memory])
+        with acting(self._scope.agent, "quarantine.discard", agent=self._scope.agent):
+            return self._store.forget(self._apart, [id])[0]
 
     def _told(self, memory: Memory) -> Quarantined:
         why = [event for event in self._events(self._apart, memory.id) if event.kind == WHY]

@@ -57,6 +57,9 @@ class Limits:
     whole_records: int = 20_000
     files: int = 2_000
     """Files in one folder."""
+    usual: int = 300_000
+    """Bytes of all records of an import that nobody said is large."""
+    usual_records: int = 1_000
 
 
 LIMITS = Limits()
@@ -114,6 +117,12 @@ def begins(path: str | Path, sign: bytes) -> bool:
     """Whether a regular file begins with these bytes. Raises `InvalidInput`."""
     with regular(path) as stream:
         return _Readable(stream, str(path)).read(len(sign)) == sign
+
+
+def beginning(path: str | Path, size: int) -> bytes:
+    """The first bytes of a regular file, decompressed if it is gzip. Raises `InvalidInput`."""
+    with regular(path) as stream:
+        return next(_decompressed(_Readable(stream, str(path))), b"")[:size]
 
 
 def _unreadable(path: str | Path, error: OSError | ValueError) -> str:

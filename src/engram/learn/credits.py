@@ -15,6 +15,8 @@ from engram.ports import Credit, Shown, unstorable
 MOST = 1000
 CITED = 20
 GOOD = 0.5
+LENDERS = "lenders"
+"""Where a recall notes whose memories it showed."""
 
 
 def shown(hits: object, agent: str) -> list[Hit]:
@@ -84,3 +86,14 @@ def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:
     shares = dict.fromkeys(ids, (share * quality, share * (1 - quality)))
     helped = frozenset(ids if quality >= GOOD else ())
     return Credit(shown.id, at, ids, helped, shown.parts, shares, about={"quality": quality})
+
+
+def by_source(shown: Shown, credit: Credit) -> dict[str, tuple[float, float]]:
+    """How far each source helped and hindered in what was shown, by which of its memories did."""
+    noted, shares = shown.about.get(LENDERS), dict[str, tuple[float, float]]()
+    keys = noted if isinstance(noted, dict) else {}
+    for id, (helped, hindered) in credit.counts.items():
+        if id in keys:
+            good, bad = shares.get(str(keys[id]), (0.0, 0.0))
+            shares[str(keys[id])] = (good + helped, bad + hindered)
+    return shares

@@ -85,6 +85,8 @@ class Settings:
     """How much neighbours it takes to believe them as much as `wider` about how much contexts matter."""
     unrelated: float = 0.7
     """Texts less alike than this have nothing in common, while too few are known to tell what is usual."""
+    tried: float = 1.0
+    """What an action that was never taken here must be worth in similar contexts, in episodes, to be recommended."""
     enough_attempts: float = 2.0
     enough_confidence: float = 0.75
 
@@ -212,7 +214,10 @@ def weigh(
     episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
     """
     accounts = _accounts(episodes, now, groups, features, actions, settings)
-    ranked = sorted(accounts, key=lambda one: (-one.belief.mean, -one.weight, normal_form(one.action)))
+    ranked = sorted(
+        accounts,
+        key=lambda one: (not _is_tried(one, settings), -one.belief.mean, -one.weight, normal_form(one.action)),
+    )
     records = tuple(account.record() for account in ranked)
     evidence = tuple(id for account in ranked for id in account.ids())
     if explore is not None and ranked:
@@ -231,7 +236,7 @@ def weigh(
         return Suggestion(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
         )
-    best = next(account for account in ranked if account.weight > 0)
+    best = ranked[0]
     where = "here" if best.here else "in similar contexts"
     return Suggestion(
         context=context,
@@ -490,13 +495,18 @@ def _without(
     return attempts, np.clip(good, 0, attempts)
 
 
+def _is_tried(account: _Account, settings: Settings) -> bool:
+    """Whether it was taken here or often enough near here: the far echo of one success is not an experience."""
+    return bool(account.here) or account.weight >= settings.tried
+
+
 def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, float]:
     """Why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
-    tried = [account for account in ranked if account.weight > 0]
+    if not any(account.weight > 0 for account in ranked):
+        return "nothing has been tried in this context yet", 0.0
+    tried = [account for account in ranked if _is_tried(account, settings)]
     attempts = sum(len(account.here) for account in tried)
     similar = any(account.near for account in tried)
-    if not tried:
-        return "nothing has been tried in this context yet", 0.0
     if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
         counted = "only 1 attempt in this context" if attempts else "no attempt here, and few in similar contexts"
         return f"too little evidence: {counted}", 0.0

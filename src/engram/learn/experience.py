@@ -20,7 +20,7 @@ from engram.errors import StoreError
 from engram.learn import happened
 from engram.learn.failures import PatternRecognizer
 from engram.learn.rates import Rates, day_of
-from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope
+from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
 from engram.words import digest
 
 FORM = 2
@@ -182,7 +182,8 @@ class Experience:
             for owner in [scope] if scope is not None else list(self._pending):
                 events = self._pending.pop(owner, [])
                 if events and isinstance(self._store, KeepsEvents):
-                    self._store.append(owner, events)
+                    with by_themselves():
+                        self._store.append(owner, events)
 
     def anew(self, scope: Scope) -> int:
         """Fold everything again from the canonical events; how many failure patterns there are."""

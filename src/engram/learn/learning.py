@@ -5,7 +5,7 @@ Texts that come in here have passed the redactor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
@@ -48,6 +48,17 @@ CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
 PAGE = 2000
+Near = Callable[[Clean], Placed | None]
+"""Where a context is among those that decisions were taken in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    """What somebody else knows about a context, whose voice it is, and how its actions went for it."""
+
+    voice: str
+    episodes: Sequence[Episode]
+    pairs: Mapping[tuple[str, str], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class Learning:
         scope: Scope,
         experience: Experience,
         sources: Sources,
-        near: Callable[[Clean], Placed | None],
+        near: Near,
         clean: Callable[[str, str], Clean],
     ) -> None:
         self._clean = clean
@@ -97,10 +108,11 @@ class Learning:
         actions: Sequence[Clean] | None,
         *,
         explore: Random | None = None,
-        others: Sequence[Learning] = (),
+        others: Sequence[Testimony] = (),
+        near: Near | None = None,
     ) -> Suggestion:
         """What to do in a context, from what this agent and the others did in such contexts."""
-        now, episodes = self._sources.now(), self._pooled(context, others)
+        now, episodes = self._sources.now(), self._pooled(context, others, near)
         suggestion = self._evaluator.weigh(
             context,
             episodes,
@@ -113,31 +125,47 @@ class Learning:
         return suggestion.model_copy(update={"id": self._sources.new_id()})
 
     def predict(
-        self, context: Clean, action: Clean, around: Circumstances, others: Sequence[Learning] = ()
+        self,
+        context: Clean,
+        action: Clean,
+        around: Circumstances,
+        others: Sequence[Testimony] = (),
+        near: Near | None = None,
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
-        now, episodes = self._sources.now(), self._pooled(context, others)
+        now, episodes = self._sources.now(), self._pooled(context, others, near)
         groups, features = self._groups(around, now), around.features()
         return self._evaluator.predict(context, action, episodes, now=now, groups=groups, features=features)
 
-    def episodes(self, context: Clean) -> list[Episode]:
-        """The decisions taken in this context and in similar ones, whose outcome is known."""
+    def testimony(self, context: Clean, near: Near | None = None) -> Testimony:
+        """What this agent can tell another one about a context."""
+        episodes = self.episodes(context, near)
+        if not episodes:
+            return Testimony(self.voice, (), {})
+        with self._experience.of(self._scope) as learned:
+            return Testimony(self.voice, episodes, learned.rates.pairs())
+
+    def episodes(self, context: Clean, near: Near | None = None) -> list[Episode]:
+        """The decisions taken in this context and in similar ones, whose outcome is known.
+
+        Who asks several about one context gives a `near` that remembers where it is.
+        """
         store, scope = self._store, self._scope
         if not isinstance(store, KeepsEvents):
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
         exact = store.about(scope, happened.topic(context), MOST_EPISODES)
-        near = self._near(context)
-        found = [] if near is None else store.search(scope, Query(near=near, limit=NEIGHBOURS))
+        placed = (near or self._near)(context)
+        found = [] if placed is None else store.search(scope, Query(near=placed, limit=NEIGHBOURS))
         known = {event.subject for event in exact}
         similarity = dict.fromkeys(known, 1.0) | {match.id: match.score for match in found if match.id not in known}
         similar = store.events_of(scope, [match.id for match in found if match.id not in known])
         return happened.episodes([*exact, *similar], scope.agent, similarity)
 
-    def _pooled(self, context: Clean, others: Sequence[Learning]) -> list[Episode]:
+    def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
         """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
-        episodes = self.episodes(context)
+        episodes = self.episodes(context, near)
         if not others:
             return episodes
         with self._experience.of(self._scope) as learned:
@@ -145,9 +173,8 @@ class Learning:
         known = {episode.id for episode in episodes}
         voices = dict[str, str]()
         for other in others:
-            with other._experience.of(other._scope) as learned:
-                trust = agreement(own, learned.rates.pairs())
-            lent = [episode for episode in other.episodes(context) if episode.id not in known]
+            trust = agreement(own, other.pairs)
+            lent = [episode for episode in other.episodes if episode.id not in known]
             known.update(episode.id for episode in lent)  # by whichever way it came, it counts once
             voices |= dict.fromkeys((episode.id for episode in lent), other.voice)
             episodes += [replace(episode, trust=trust) for episode in lent]

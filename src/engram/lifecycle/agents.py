@@ -12,6 +12,7 @@ from engram.definitions import fitting, read_as
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.lifecycle.payloads import packed
+from engram.memory.working import SessionOptions
 from engram.model.content import Frozen
 from engram.model.life import Agent, AgentDefinition
 from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope
@@ -29,6 +30,15 @@ class Held(Frozen):
 
     ttl: float | None = Field(default=None, gt=0, lt=10**9, description="Seconds of silence after which it lets go.")
     capacity_tokens: int | None = Field(default=None, ge=1, le=10**9)
+
+    def options(self) -> SessionOptions:
+        """The same, as a session takes it."""
+        told = SessionOptions()
+        if self.ttl is not None:
+            told["ttl"] = self.ttl
+        if self.capacity_tokens is not None:
+            told["capacity_tokens"] = self.capacity_tokens
+        return told
 
 
 class Predicates(Frozen):

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-from engram import arguments
+from engram import arguments, holds
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.lifecycle.erasing import erase
@@ -135,7 +135,7 @@ class Life:
         With `expand`, memories are also asked for what the graph of facts joins to the concepts that the query names.
         """
         count = arguments.count("k", k)
-        hits = (self._agent.semantic if expand else self._agent).recall(query, count)
+        hits = self._agent.recall(query, count, expand=expand)
         sources = {index for hit in hits if (index := _cycle_of(hit)) is not None}
         cycles = {cycle.index: cycle for cycle in self._fetch(sources)}
         found = [Recollection(found="memory", hit=hit, cycle=cycles.get(_cycle_of(hit) or 0)) for hit in hits]
@@ -189,10 +189,11 @@ class Life:
     def forget(self, cycle: Which) -> ForgetReceipt:
         """Take a cycle away for good, with its proposal and its result; its index is not given again.
 
-        What was remembered of it stays, and is forgotten by its own id. Raises `NotFound`, and `Conflict` for a cycle
-        that has no result yet, which is to be resolved first.
+        What was remembered of it stays, and is forgotten by its own id. Raises `NotFound`, `Conflict` for a cycle that
+        has no result yet, which is to be resolved first, and `NotAllowed` if all of the agent is held.
         """
         known = self._known(cycle)
+        holds.refuse_whole(self._store, self._scope, f"cycle {known.index} of {self._scope.agent!a}")
         if known.status == "open":
             raise Conflict(f'cycle {known.index} has no result; `resolve({known.index}, "abandon")` it, then forget it')
         last = self._last()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from engram.batches import batched
 from engram.model import Clean, Memory, MemoryType, ObservationContent, Provenance
-from engram.ports import Entry, MemoryStore, Redactor, Scope
+from engram.ports import Entry, ErasesEvents, KeepsEvents, MemoryStore, Redactor, Scope
 
 _SOME = 500
 _SAID = "what this stood for is being forgotten"
@@ -15,13 +16,17 @@ _SAID = "what this stood for is being forgotten"
 def erase(store: MemoryStore, redactor: Redactor, scope: Scope, subjects: Sequence[str], at: datetime) -> int:
     """Erase all events about these subjects, on any store; how many there were.
 
-    Events go with the memory they are about, so a memory of that id is there for a moment and is forgotten: in one
-    transaction with them, which leaves all events of a subject or none. It was never valid, so no recall finds it.
+    All events of a subject go in one transaction. On a store that cannot take events away by themselves, they go with
+    the memory they are about: one of that id is there for a moment and is forgotten. It was never valid, so no recall
+    finds it.
     """
     text, author = (cleaned.text for cleaned in redactor.clean([_SAID, scope.agent]))
     erased = 0
-    for start in range(0, len(subjects), _SOME):
-        some = list(dict.fromkeys(subjects[start : start + _SOME]))
+    for given in batched(subjects, _SOME):
+        some = list(dict.fromkeys(given))
+        if isinstance(store, KeepsEvents) and isinstance(store, ErasesEvents):
+            erased += store.unrecord(scope, [event.id for event in store.events_of(scope, some)])
+            continue
         there = store.get(scope, some)
         missing = [subject for subject, memory in zip(some, there, strict=True) if memory is None]
         store.add(scope, [Entry(_stand_in(scope, subject, text, author, at)) for subject in missing])

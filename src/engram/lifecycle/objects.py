@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from engram.disk import settle
 from engram.errors import NotFound, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from engram.lifecycle.chunks import LARGEST, chunks
 
@@ -226,10 +227,10 @@ class Objects:
         with _translated(self.folder):
             temporary = self._temporary_with(data)
             if lasting and self.durable:
-                _flush(temporary)
+                settle(temporary)
             temporary.replace(self.folder / name)
             if lasting and self.durable:
-                _flush(self.folder)
+                settle(self.folder)
 
     def drop_note(self, name: str) -> None:
         """Remove what was noted under a name, if anything was."""
@@ -281,13 +282,13 @@ class Objects:
         folders = {path.parent for path in self._pending}
         with _translated(self.folder), ThreadPoolExecutor(_FLUSHERS) as flushers:
             if self.durable:
-                list(flushers.map(_flush, self._pending.values()))
+                list(flushers.map(settle, self._pending.values()))
             for folder in folders:
                 folder.mkdir(exist_ok=True, mode=0o700)
             for path, temporary in self._pending.items():
                 temporary.replace(path)
             if self.durable and folders:
-                list(flushers.map(_flush, [self.folder, *folders]))
+                list(flushers.map(settle, [self.folder, *folders]))
         self._pending.clear()
         self._pending_bytes = 0
 
@@ -356,17 +357,6 @@ def _lock(handle: int, *, alone: bool) -> None:
             else:
                 return
     fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-
-
-def _flush(path: Path) -> None:
-    """Put a file or the names in a folder on the disk; some systems cannot do that for folders."""
-    if os.name == "nt" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -96,8 +96,8 @@ class Hears(Protocol):
 class Recalls(Protocol):
     """Finds what it remembers, and learns from what went wrong."""
 
-    def recall(self, query: str, k: int = 5) -> Recall:
-        """The memories that answer a query."""
+    def recall(self, query: str, k: int = 5, *, expand: bool = False) -> Recall:
+        """The memories that answer a query; with `expand`, also the query with related concepts."""
         ...
 
     def learn_from_failure(
@@ -172,21 +172,8 @@ class Learned(Protocol):
         ...
 
 
-class Widens(Protocol):
-    """Finds what it remembers, also by what is related."""
-
-    def recall(self, query: str, k: int = 5) -> Recall:
-        """The memories that answer a query, or the query with related concepts."""
-        ...
-
-
 class Lives(Named, Recalls, Protocol):
     """The agent, as far as its cycles need it."""
-
-    @property
-    def semantic(self) -> Widens:
-        """What it knows as facts."""
-        ...
 
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]:
         """Remember several things in one transaction."""

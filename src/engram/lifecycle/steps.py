@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -20,6 +20,7 @@ from engram.lifecycle import programs
 from engram.lifecycle.crew import within
 from engram.lifecycle.guard import is_async
 from engram.model import Solution
+from engram.model.content import texts_in
 from engram.model.workflow import Step
 from engram.ports import unstorable
 
@@ -108,7 +109,7 @@ def plain(value: Mapping[str, Any], what: str) -> dict[str, JsonValue]:
     if len(text) > MOST_OUTPUT:
         raise InvalidInput(f"{what} has {len(text):,} characters; write them to a file and give its name")
     output: dict[str, JsonValue] = json.loads(text)
-    if reason := next((reason for text in _texts(output) if (reason := unstorable(text))), None):
+    if reason := next((reason for text in texts_in(output, names=True) if (reason := unstorable(text))), None):
         raise InvalidInput(f"{what} cannot be kept: {reason}")
     return output
 
@@ -122,18 +123,6 @@ def gist(error: str) -> str:
     """The last line of an error; of a program that failed, also the last that it said."""
     *before, last = [line.strip() for line in error.splitlines() if line.strip()] or [""]
     return f"{last}: {before[-1]}" if before and _ENDED.search(last) else last
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield name
-            yield from _texts(one)
 
 
 def _found(step: str, name: str, registered: Mapping[str, Function]) -> Function:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from engram.definitions import fitting, read_as
 from engram.errors import InvalidInput
+from engram.model.content import texts_in
 from engram.model.workflow import Stage, Step, Workflow
 
 _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
@@ -85,7 +86,7 @@ def dependents(workflow: Workflow, name: str) -> set[str]:
 
 def references(step: Step) -> list[list[str]]:
     """What a step refers to, as paths: `${steps.build.output.file}` is steps, build, output, file."""
-    spoken = [step.action, step.context, *(step.command or ()), *_texts(step.values)]
+    spoken = [step.action, step.context, *(step.command or ()), *texts_in(step.values)]
     spoken += [step.decide.context] if step.decide is not None else []
     found = [match for text in spoken if text for match in _REFERENCE.finditer(text)]
     return [match[2].split(".") for match in found if not match[1]]
@@ -204,14 +205,6 @@ def _cycle(start: str, needs: Mapping[str, set[str]], done: set[str]) -> list[st
 def _refuse_repeated(what: str, names: list[str]) -> None:
     if repeated := next((name for name, count in Counter(names).items() if count > 1), None):
         raise InvalidInput(f"there are two {what}s called {repeated!r}; give each its own name")
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
 
 
 def _kind(value: JsonValue) -> str:

@@ -21,6 +21,8 @@ from typing import NamedTuple, ParamSpec, TypeVar, get_args
 
 from pydantic import JsonValue
 
+from engram import holds
+from engram.batches import batched
 from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError, Unsupported
 from engram.ids import Sources
 from engram.lifecycle.erasing import erase
@@ -335,17 +337,19 @@ class Workspaces:
 
         Without `keep`, no snapshot is forgotten. What a snapshot of any agent needs stays. A snapshot that is taken
         meanwhile is waited for, or waits; a crash leaves something to delete next time, never a snapshot without its
-        files. Raises `Conflict` if the folder of the objects serves another database, too.
+        files. Raises `Conflict` if the folder of the objects serves another database, too, and `NotAllowed` if a
+        snapshot that would go is of an agent of which everything is held.
         """
         return prune([self], name, keep=keep, dry_run=dry_run)
 
     def forget(self, name: str, *, dry_run: bool = False) -> Pruned:
         """Forget a workspace with all its snapshots and what only they needed; the folder itself is left alone.
 
-        Raises `NotFound`, and `Conflict` as `prune` does.
+        Raises `NotFound`, `NotAllowed` if all of the agent is held, and `Conflict` as `prune` does.
         """
         with self._objects.alone():
             known = self.workspace(name).name
+            holds.refuse_whole(self._store, self._scope, f"workspace {known!a} of {self._scope.agent!a}")
             swept = self._swept({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
             if not dry_run:
                 erase(self._store, self._redactor, self._scope, [f"workspace:{known}"], self._sources.now())
@@ -360,6 +364,8 @@ class Workspaces:
     def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> Pruned:
         """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
         self._refuse_others()
+        for agent in [agent for agent, snapshots in old.items() if snapshots]:
+            holds.refuse_whole(self._store, Scope(agent), f"a snapshot of {agent!a}")
         needed, lost = set[str](), dict[str, Sequence[str]]()
         for own in self._everybody():
             agent = own._scope.agent
@@ -463,8 +469,8 @@ class Workspaces:
     def _entries(self, trees: Iterable[str]) -> Mapping[str, Sequence[WorkspaceFile]]:
         """What is in each tree. Raises `StoreCorrupt` if one is missing or is not what its hash says."""
         found, ordered = dict[str, Sequence[WorkspaceFile]](), sorted(trees)
-        for start in range(0, len(ordered), _PAGE):
-            asked = [f"tree:{hash}" for hash in ordered[start : start + _PAGE]]
+        for some in batched(ordered, _PAGE):
+            asked = [f"tree:{hash}" for hash in some]
             for event in self._events.events_of(self._scope, asked):
                 if event.kind == "tree":
                     found[event.id.removeprefix("tree:")] = _read_tree(event)

@@ -22,6 +22,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue, TypeAdapter
 
+from engram import holds
+from engram.batches import batched
 from engram.errors import Conflict, NotFound
 from engram.ids import Sources
 from engram.memory.drafting import prepare
@@ -367,12 +369,12 @@ def make(step: Step, desk: Desk, now: datetime) -> Consolidation:
     entries = [prepare(draft, desk.scope, desk.redactor, desk.sources)[0] for draft in drafts(step)]
     entries = entries if step.made else [*desk.embed(entries[:1])[0], *entries[1:]]
     id = None if step.made is None else step.made.id
-    for some in _pages(entries):
+    for some in batched(entries, PAGE):
         receipts = desk.store.add(desk.scope, some)
         id = id or receipts[0].id
     if id is None:
         raise Conflict("what was consolidated is kept under another key; run it again")
-    for events in _pages([_event(step, id, source, now) for source in step.sources]):
+    for events in batched([_event(step, id, source, now) for source in step.sources], PAGE):
         desk.store.append(desk.scope, events)
     for source in step.sources if step.how == "merge" else ():
         _annotate(desk, source.id, now)
@@ -394,12 +396,14 @@ def undo(id: str, desk: Desk) -> Consolidation:
     """Take back what was made: its sources are valid again, it is gone, and it will not be made again.
 
     That it is to be taken back is written first: stopped in between, the next consolidation finishes it. Raises
-    `NotFound` if nothing was consolidated under this id, and `Conflict` if all its sources are gone.
+    `NotFound` if nothing was consolidated under this id, `Conflict` if all its sources are gone, and `NotAllowed` if it
+    is held.
     """
     (made,) = desk.store.get(desk.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
     if made is None or not isinstance(said, dict) or not made_by(made):
         raise NotFound(f"nothing was consolidated as {id}; `engram memory list --tag {MARK}` shows what was")
+    holds.refuse_held(desk.store, desk.scope, [made])
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
@@ -453,7 +457,3 @@ def _annotate(desk: Desk, id: str, until: datetime) -> None:
     """Say until when a source is valid, if it still exists."""
     with suppress(NotFound):
         desk.store.annotate(desk.scope, id, Changes(valid_until=until), None)
-
-
-def _pages(several: Sequence[T]) -> list[Sequence[T]]:
-    return [several[start : start + PAGE] for start in range(0, len(several), PAGE)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -23,6 +23,7 @@ from engram.model import (
     explain,
     told,
 )
+from engram.model.content import texts_in
 from engram.ports import Cleaned, Entry, Redactor, Scope, unstorable
 from engram.privacy import clean_json
 from engram.words import digest, normal_form
@@ -107,21 +108,9 @@ def readable(memory: Memory) -> tuple[str, ...]:
     """Everything in a memory that somebody else may have worded and a model may be shown, in order."""
     said, content = memory.provenance, memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)
     labels = (said.speaker, said.session, None if said.role in USUAL_ROLES else said.role)
-    told_ = (*_texts([*content.values()]), *_texts(dict(memory.metadata)))
+    told_ = (*texts_in([*content.values()], names=True), *texts_in(dict(memory.metadata), names=True))
     whole = (memory.text, memory.context, *told_, *memory.tags, *labels, *said.sources)
     return tuple(dict.fromkeys(text for text in whole if text))
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from _texts(item)
 
 
 def merge_key(memory: Memory) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
+from engram.batches import batched
 from engram.knowledge import graph as graphs
 from engram.knowledge import timeline
 from engram.knowledge.graph import Graph
@@ -105,8 +106,8 @@ class Book:
         fresh = [id for id, version in there.items() if self._versions.get(id) != version]
         for id in self._versions.keys() - there.keys():
             self._drop(id)
-        for start in range(0, len(fresh), PAGE):
-            self._read(fresh[start : start + PAGE])
+        for some in batched(fresh, PAGE):
+            self._read(some)
         self._facts = tuple(sorted(self._known.values(), key=lambda fact: fact.order))
         self._present.clear()
 

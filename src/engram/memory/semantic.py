@@ -17,7 +17,7 @@ from engram.knowledge.graph import Direction, Graph
 from engram.knowledge.names import concept_key
 from engram.knowledge.predicates import FUNCTIONAL, canonical, sentence
 from engram.memory.facts import DENIAL, FACT, FOREVER, Book, fact_of
-from engram.model import Draft, ForgetReceipt, Hit, Memory, MemoryType, Recall, Receipt
+from engram.model import Draft, ForgetReceipt, Memory, MemoryType, Recall, Receipt
 from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, Learned, Statement
 from engram.ports import unstorable
 from engram.privacy import SecretRedactor
@@ -27,8 +27,6 @@ MAX_OBJECT = 2_000
 PAGE = 5_000
 EXPANSION = 5
 """How many related concepts a query is widened by."""
-DISCOUNT = 0.8
-"""What a hit of the widened query is worth beside one of the query itself."""
 
 UNTIL = "until"
 """Where the metadata of a fact have the end that was told with it."""
@@ -59,8 +57,8 @@ class Remembers(Protocol):
         """Change when a memory ends."""
         ...
 
-    def recall(self, query: str, k: int = 5, *, as_of: When | None = None) -> Recall:
-        """The memories that answer a query."""
+    def recall(self, query: str, k: int = 5, *, as_of: When | None = None, expand: bool = False) -> Recall:
+        """The memories that answer a query; with `expand`, also one that is widened by related concepts."""
         ...
 
     def forget(self, id: str) -> ForgetReceipt:
@@ -319,9 +317,9 @@ class SemanticMemory:
         """All that holds now as edges, for other tools."""
         return graphs.edges(self.graph())
 
-    def expand(self, query: str, k: int = EXPANSION) -> list[str]:
-        """The names of concepts that are near to those a query names; none, if it names none."""
-        joined = self.graph()
+    def expand(self, query: str, k: int = EXPANSION, *, as_of: When | None = None) -> list[str]:
+        """The names of concepts that are near to those a query names, now or at `as_of`; none, if it names none."""
+        joined = self.graph(as_of=as_of)
         return [name for name, _ in graphs.related(joined, graphs.mentioned(joined, query), count("k", k))]
 
     def recall(self, query: str, k: int = 5, *, as_of: When | None = None) -> Recall:
@@ -329,16 +327,7 @@ class SemanticMemory:
 
         `why["expanded"]` names those concepts in hits that the widened query found, or found better.
         """
-        direct = self._agent.recall(query, k, as_of=as_of)
-        names = self.expand(query)
-        if not names:
-            return direct
-        best = {hit.id: hit for hit in direct}
-        for hit in self._agent.recall(f"{query} {' '.join(names)}", k, as_of=as_of):
-            widened = _widened(hit, names)
-            if hit.id not in best or widened.score > best[hit.id].score:
-                best[hit.id] = widened
-        return Recall(direct.id, sorted(best.values(), key=lambda hit: -hit.score)[:k])
+        return self._agent.recall(query, k, as_of=as_of, expand=True)
 
     # keeping -------------------------------------------------------------------------------------------
 
@@ -474,8 +463,3 @@ def _written(start: datetime) -> Iterable[str]:
     """A time in words, each more exact than the one before."""
     start = start.astimezone(UTC).replace(tzinfo=None)
     return f"{start:%Y-%m-%d}", f"{start:%Y-%m-%d %H:%M:%S}", start.isoformat(" ", "microseconds")
-
-
-def _widened(hit: Hit, names: Sequence[str]) -> Hit:
-    why = {**hit.why, "expanded": ", ".join(names)}
-    return hit.model_copy(update={"score": hit.score * DISCOUNT, "why": why})

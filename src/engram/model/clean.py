@@ -9,6 +9,14 @@ from typing import NewType
 Clean = NewType("Clean", str)
 """Text without secrets. Only `engram.privacy` makes it from raw text, and only a store reads it back."""
 
+UNSAID = Clean("forgotten")
+"""What stands where words were that are forgotten."""
+
+
+def named(id: str) -> Clean:
+    """An id that the program made, where a name stood."""
+    return Clean(id)
+
 
 def joined(*parts: Clean) -> Clean:
     """Clean texts, one a line; empty ones are left out."""

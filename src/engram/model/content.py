@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from engram.model.clean import Clean
+
+
+def texts_in(value: JsonValue, *, names: bool = False) -> Iterator[str]:
+    """All texts in a JSON value, in order; with `names`, those of its fields, too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item, names=names)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if names:
+                yield name
+            yield from texts_in(item, names=names)
 
 
 class Frozen(BaseModel):

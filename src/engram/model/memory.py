@@ -176,11 +176,16 @@ class Receipt(Frozen):
 
 
 class ForgetReceipt(Frozen):
-    """Everything that went when a memory was forgotten; `id` no longer answers anywhere."""
+    """Everything that went when a memory was forgotten; `id` no longer answers anywhere.
+
+    `lingers` says that what went can still be read in the log of the database, since somebody reads from it; the next
+    write after that, or upkeep, empties it.
+    """
 
     id: str
     forgotten: bool
     removed: Mapping[str, int] = Field(default_factory=dict)
+    lingers: bool = False
 
 
 class Hit(Frozen):

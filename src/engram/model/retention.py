@@ -85,7 +85,8 @@ class RetentionReport(Frozen):
 
 
 class ErasureReceipt(Frozen):
-    """Everything that went when an agent was erased, by place."""
+    """Everything that went when an agent was erased, by place; `lingers` as for a `ForgetReceipt`."""
 
     agent: str
     removed: Mapping[str, int] = Field(default_factory=dict)
+    lingers: bool = False

@@ -412,7 +412,7 @@ class AgentView(Frozen):
 class LiveEvent(Frozen):
     """Something that happened, as the stream of events tells it; what it says can be read by its subject."""
 
-    seq: int = Field(description="Its place in the order of writes, which is also its id in the stream.")
+    seq: int = Field(description="Its number in the stream, to go on after it; it says nothing of order or of others.")
     agent: str = Field(description="Whose it is.")
     event: str = Field(description="What happened: stored, forgotten, decision, outcome, failure, ….")
     subject: str = Field(description="The id of the memory, or the name of the thing, that it is about.")

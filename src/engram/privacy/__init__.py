@@ -4,7 +4,6 @@ from engram.privacy.detectors import Detector, Finding
 from engram.privacy.names import refuse_secret, shipped
 from engram.privacy.policy import Policy, policy_of
 from engram.privacy.redactor import SecretRedactor
-from engram.privacy.rules import secrets_among
 from engram.privacy.structured import clean_json
 
 __all__ = [
@@ -15,6 +14,5 @@ __all__ = [
     "clean_json",
     "policy_of",
     "refuse_secret",
-    "secrets_among",
     "shipped",
 ]

@@ -1,100 +1,74 @@
-"""A client with the names, values and errors of the library itself, over gRPC."""
+"""Two clients with the names, values and errors of the library itself, over gRPC, with and without `await`."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-import traceback
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from urllib.parse import quote
 
 import grpc
-from google.protobuf.message import DecodeError, Message
-from google.protobuf.message_factory import GetMessageClass
-from pydantic import BaseModel, TypeAdapter, ValidationError
+import grpc.aio
 
-from engram import errors
-from engram.errors import EngramError, InvalidInput, NotFound, StoreAway, TooMany, Unsupported
-from engram.model import (
-    AgentCycle,
-    AgentState,
-    DecisionTemplate,
-    Draft,
-    EvaluationReport,
-    ExecutionResult,
-    FailurePattern,
-    ForgetReceipt,
-    Hit,
-    LearningStats,
-    Memory,
-    Prediction,
-    PreventionCheck,
-    Recall,
-    Receipt,
-    RecordedOutcome,
-    RunSummary,
-    Snapshot,
-    SuccessPattern,
-    Suggestion,
-    Verdict,
-    Verification,
-    Workspace,
-    WorkspaceDiff,
-    explain,
-)
-from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.errors import InvalidInput
+from engram.model import Draft, Receipt
 from engram.model.transfer import ExportReport, ImportReport
-from engram.model.wire import (
-    AgentView,
-    ContextText,
-    GroupView,
-    LiveEvent,
-    NewMemories,
-    NewMemory,
-    Noted,
-    Page,
-    Recalled,
-    Receipts,
-)
-from engram.rpc.convert import read, written
+from engram.model.wire import LiveEvent
+from engram.rpc import calls
+from engram.rpc.calls import Call, Item, error_of
 from engram.rpc.door import MESSAGE
-from engram.rpc.operations import OPERATIONS, AuditEntries
-from engram.rpc.problems import AFTER, CODE, PROBLEM
-from engram.rpc.requests import EventQuery, ExportQuery, ImportOptions
-from engram.rpc.service import DESCRIPTOR
-from engram.rpc.v1 import service_pb2, service_pb2_grpc
+from engram.rpc.v1 import service_pb2_grpc
 from engram.server.loopback import is_loopback
-from engram.server.paging import MOST
 
-Item = str | Draft | Mapping[str, Any]
-M = TypeVar("M", bound=BaseModel)
-Memories = list[Memory]
+P = ParamSpec("P")
+R = TypeVar("R")
 Several = list
-TRIES = 4
-LONGEST_PAUSE = 10.0
-CHUNK = 1 << 16
-NOT_TWICE = {"Annotate", "Propose", "Resolve", "RequestGrant", "OfferGrant", "Share"}
-"""Methods that do something else the second time: they are not sent again if nobody knows what became of them."""
-WITH_KEY = {"Remember", "RecordDecision", "LearnFromFailure"}
-"""Methods that are carried out once for a key, which they are given if they have none."""
-
-_BY_CODE: dict[str, type[EngramError]] = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
-}
-_BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
-    grpc.StatusCode.UNAVAILABLE: StoreAway,
-    grpc.StatusCode.DEADLINE_EXCEEDED: StoreAway,
-    grpc.StatusCode.CANCELLED: StoreAway,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: TooMany,
-    grpc.StatusCode.UNIMPLEMENTED: Unsupported,
-}
+OPTIONS = [("grpc.max_receive_message_length", MESSAGE + 1024), ("grpc.max_send_message_length", MESSAGE)]
 
 
-class Client:
+def _waiting(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], R]:
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        done: R = self.send(build(*args, **kwargs))
+        return done
+
+    method.__name__, method.__doc__ = build.__name__, build.__doc__
+    return method
+
+
+def _awaited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        done: R = await self.send(build(*args, **kwargs))
+        return done
+
+    method.__name__, method.__doc__ = build.__name__, build.__doc__
+    return method
+
+
+class _Asking:
+    """What both clients do alike: where they ask, and what goes along."""
+
+    def __init__(self, key: str, agent: str | None, timeout: float, new_key: Callable[[], str] | None) -> None:
+        own = [] if agent is None else [("engram-agent", quote(agent, safe=""))]
+        self._metadata = [("authorization", f"Bearer {key}"), *own]
+        self._timeout = timeout
+        self._new_key = new_key or (lambda: uuid.uuid4().hex)
+
+
+def _channel(way: Any, address: str, tls: bool | Path, plaintext: bool) -> Any:
+    """A connection that is made by `grpc` or `grpc.aio`. Raises `InvalidInput` if others could read the key."""
+    if tls:
+        root = tls.read_bytes() if isinstance(tls, Path) else None
+        return way.secure_channel(address, grpc.ssl_channel_credentials(root), OPTIONS)
+    if plaintext or is_loopback(address.rpartition(":")[0]):
+        return way.insecure_channel(address, OPTIONS)
+    raise InvalidInput("the key would be sent in the clear; give `tls`, or `plaintext=True` if that is meant")
+
+
+class Client(_Asking):
     """An agent's memory on a server: the calls of `AgentHandle`, which raise the same errors."""
 
     def __init__(
@@ -113,21 +87,10 @@ class Client:
 
         Without TLS only this machine is asked, unless `plaintext` says that others may read the key.
         """
-        own = [] if agent is None else [("engram-agent", quote(agent, safe=""))]
-        self._metadata = [("authorization", f"Bearer {key}"), *own]
-        self._timeout, self._sleep = timeout, sleep
-        self._new_key = new_key or (lambda: uuid.uuid4().hex)
-        options = [("grpc.max_receive_message_length", MESSAGE + 1024), ("grpc.max_send_message_length", MESSAGE)]
-        if tls:
-            root = tls.read_bytes() if isinstance(tls, Path) else None
-            self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(root), options)
-        elif plaintext or is_loopback(address.rpartition(":")[0]):
-            self._channel = grpc.insecure_channel(address, options)
-        else:
-            raise InvalidInput("the key would be sent in the clear; give `tls`, or `plaintext=True` if that is meant")
+        super().__init__(key, agent, timeout, new_key)
+        self._sleep = sleep
+        self._channel = _channel(grpc, address, tls, plaintext)
         self._stub: Any = service_pb2_grpc.EngramStub(self._channel)  # type: ignore[no-untyped-call]
-
-    # Memories ------------------------------------------------------------------------------------------
 
     @overload
     def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
@@ -136,351 +99,122 @@ class Client:
     def remember(self, text: Item | Sequence[Item], **fields: Any) -> Receipt | Several[Receipt]:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
         if isinstance(text, str | Draft | Mapping):
-            return self._receipt("Remember", self._draft(text, fields))
-        if not isinstance(text, Sequence):
-            raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
-        drafts = [self._draft(item, fields) for item in text]
-        if not drafts:
-            return []
-        return [*self.ask("RememberBatch", Receipts, _made(NewMemories, {"items": drafts})).receipts]
+            return self.send(calls.remember(text, fields))
+        return self.send(calls.remember_all(text, fields)) if text else []
+
+    get = _waiting(calls.get)
+    list = _waiting(calls.newest)
+    page = _waiting(calls.page)
+    annotate = _waiting(calls.annotate)
+    forget = _waiting(calls.forget)
+    recall = _waiting(calls.recall)
+    context = _waiting(calls.context)
+    record_decision = _waiting(calls.record_decision)
+    outcome = _waiting(calls.outcome)
+    outcomes = _waiting(calls.outcomes)
+    decisions = _waiting(calls.decisions)
+    suggest = _waiting(calls.suggest)
+    predict = _waiting(calls.predict)
+    check = _waiting(calls.check)
+    success_patterns = _waiting(calls.success_patterns)
+    decision_templates = _waiting(calls.decision_templates)
+    learn_from_failure = _waiting(calls.learn_from_failure)
+    failures = _waiting(calls.failures)
+    failure = _waiting(calls.failure)
+    tried = _waiting(calls.tried)
+    checks = _waiting(calls.checks)
+    generate = _waiting(calls.generate)
+    stats = _waiting(calls.stats)
+    evaluate = _waiting(calls.evaluate)
+    agents = _waiting(calls.agents)
+    agent = _waiting(calls.agent)
+    cycles = _waiting(calls.cycles)
+    cycle = _waiting(calls.cycle)
+    state = _waiting(calls.state)
+    propose = _waiting(calls.propose)
+    result = _waiting(calls.result)
+    resolve = _waiting(calls.resolve)
+    workspaces = _waiting(calls.workspaces)
+    snapshots = _waiting(calls.snapshots)
+    diff = _waiting(calls.diff)
+    runs = _waiting(calls.runs)
+    run = _waiting(calls.run)
+    request = _waiting(calls.request)
+    offer = _waiting(calls.offer)
+    share = _waiting(calls.share)
+    approve = _waiting(calls.approve)
+    deny = _waiting(calls.deny)
+    revoke = _waiting(calls.revoke)
+    grants = _waiting(calls.grants)
+    grant = _waiting(calls.grant)
+    uses = _waiting(calls.uses)
+    sources = _waiting(calls.sources)
+    merge = _waiting(calls.merge)
+    groups = _waiting(calls.groups)
+    regroup = _waiting(calls.regroup)
+    quarantined = _waiting(calls.quarantined)
+    quarantined_memory = _waiting(calls.quarantined_memory)
+    release = _waiting(calls.release)
+    discard = _waiting(calls.discard)
+    audit = _waiting(calls.audit)
+    verify_audit = _waiting(calls.verify_audit)
+    policies = _waiting(calls.policies)
+    set_policy = _waiting(calls.set_policy)
+    remove_policy = _waiting(calls.remove_policy)
+    holds = _waiting(calls.holds)
+    hold = _waiting(calls.hold)
+    release_hold = _waiting(calls.release_hold)
+    run_retention = _waiting(calls.run_retention)
 
     def remember_stream(self, texts: Iterable[Item], **fields: Any) -> Iterator[Receipt]:
         """Remember many things; a receipt comes for each, in order, after its commit."""
-        drafts = (written(self._draft(item, fields), service_pb2.NewMemory) for item in texts)
-        for receipt in self._streamed(self._stub.RememberStream, drafts):
-            yield _value(receipt, Receipt)
-
-    def get(self, id: str) -> Memory | None:
-        """The memory with this id, or `None` if this agent has none."""
-        try:
-            return self.ask("GetMemory", Memory, id=id)
-        except NotFound:
-            return None
-
-    def list(self, *, limit: int = 50, **wanted: Any) -> Memories:
-        """The newest memories, newest first; 500 at most. `page` gives all of them, part by part."""
-        return [*self.page(limit=limit, **wanted).items]
-
-    def page(self, cursor: str | None = None, **wanted: Any) -> Page[Memory]:
-        """A part of the memories, newest first, and the cursor with which it goes on."""
-        return self.ask("ListMemories", Page[Memory], cursor=cursor, **wanted)
-
-    def annotate(self, id: str, *, expected_version: int | None = None, **changes: Any) -> Memory:
-        """Change what surrounds a memory. Raises `NotFound`, or `Conflict` if it has another version by now."""
-        changes = {name: value for name, value in changes.items() if value is not None}
-        return self.ask("Annotate", Memory, id=id, changes=changes, expected_version=expected_version)
-
-    def forget(self, id: str) -> ForgetReceipt:
-        """Remove a memory and everything that belongs to it; the receipt lists what went."""
-        return self.ask("Forget", ForgetReceipt, id=id)
-
-    def recall(self, query: str, k: int = 5, **wanted: Any) -> Recall:
-        """The memories that answer a query, best first, with the parts of their scores."""
-        found = self.ask("Recall", Recalled, query=query, k=k, **wanted)
-        return Recall(found.id, found.hits)
-
-    def context(self, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
-        """What is remembered about a query as a text for a model, quoted as data."""
-        return self.ask("Context", ContextText, query=query, k=k, budget_tokens=budget_tokens, **wanted).text
-
-    # Decisions -----------------------------------------------------------------------------------------
-
-    def record_decision(self, *, context: str, action: str, error: str | BaseException = "", **fields: Any) -> Receipt:
-        """Remember what was done in a context and how it went."""
-        told = {"context": context, "action": action, "error": _error(error), **fields}
-        return self._receipt("RecordDecision", _made(OPERATIONS["RecordDecision"].asked, told))
-
-    def outcome(
-        self,
-        id: str,
-        outcome: str | float,
-        *,
-        used: str | Hit | Iterable[str | Hit] | None = None,
-        error: str | BaseException = "",
-        **told: Any,
-    ) -> bool:
-        """Tell how it went, by the id of a decision, a recall or a suggestion; `False` if just that was known."""
-        shown = [used] if isinstance(used, str | Hit) else used
-        ids = None if shown is None else tuple(each if isinstance(each, str) else each.id for each in shown)
-        return self.ask("TellOutcome", Noted, id=id, outcome=outcome, used=ids, error=_error(error), **told).news
-
-    def outcomes(self, id: str) -> Several[RecordedOutcome]:
-        """Everything that was told about how a decision went, oldest first; the last one counts."""
-        return self._all("ListOutcomes", RecordedOutcome, id=id)
-
-    def decisions(self, context: str) -> Memories:
-        """The decisions taken in a context, newest first; 500 at most."""
-        return self._all("ListDecisions", Memory, context=context)
-
-    def suggest(self, *, context: str, **wanted: Any) -> Suggestion:
-        """What to do in a context: a recommendation or an abstention."""
-        return self.ask("Suggest", Suggestion, context=context, **wanted)
-
-    def predict(self, *, context: str, action: str, **around: Any) -> Prediction:
-        """How likely an action is to succeed in a context."""
-        return self.ask("Predict", Prediction, context=context, action=action, **around)
-
-    def check(self, *, action: str, context: str = "", **around: Any) -> Verdict:
-        """Whether an action may go ahead: allow, warn or block."""
-        return self.ask("Check", Verdict, action=action, context=context, **around)
-
-    def success_patterns(self) -> Several[SuccessPattern]:
-        """Approaches that worked again and again."""
-        return self._all("ListSuccessPatterns", SuccessPattern)
-
-    def decision_templates(self) -> Several[DecisionTemplate]:
-        """Small decision trees, one for each kind of situation."""
-        return self._all("ListDecisionTemplates", DecisionTemplate)
-
-    # Failures ------------------------------------------------------------------------------------------
-
-    def learn_from_failure(self, error: str | BaseException, solution: str = "", **fields: Any) -> FailurePattern:
-        """Learn what went wrong, and what was done about it."""
-        return self.ask("LearnFromFailure", FailurePattern, error=_error(error), solution=solution, **fields)
-
-    def failures(self) -> Several[FailurePattern]:
-        """The failures that are known, the most recently seen first; 500 at most."""
-        return self._all("ListFailures", FailurePattern)
-
-    def failure(self, name: str) -> FailurePattern | None:
-        """One failure, by its name or id, or `None`."""
-        try:
-            return self.ask("GetFailure", FailurePattern, name=name)
-        except NotFound:
-            return None
-
-    def tried(self, name: str, solution: str, helped: bool | float = True) -> FailurePattern:
-        """Tell how a solution of a failure did."""
-        return self.ask("TellSolution", FailurePattern, name=name, solution=solution, helped=helped)
-
-    def checks(self) -> Several[PreventionCheck]:
-        """The checks that keep failures from coming back."""
-        return self._all("ListChecks", PreventionCheck)
-
-    def generate(self, pattern: str, stage: str = "") -> Several[PreventionCheck]:
-        """Make checks from a failure and what solved it, and keep them."""
-        return [*self.ask("GenerateChecks", Page[PreventionCheck], pattern=pattern, stage=stage).items]
-
-    # Reports, agents and what they do ------------------------------------------------------------------
-
-    def stats(self) -> LearningStats:
-        """The five measures of success, from the agent's own data."""
-        return self.ask("GetStats", LearningStats)
-
-    def evaluate(self, **wanted: Any) -> EvaluationReport:
-        """How often recalls helped, how many decisions memory informed, and whether that drifts."""
-        return self.ask("Evaluate", EvaluationReport, **wanted)
-
-    def agents(self) -> Several[AgentView]:
-        """The agents that the key may act for; 500 at most."""
-        return self._all("ListAgents", AgentView)
-
-    def cycles(self, limit: int = 50) -> Several[AgentCycle]:
-        """The cycles of the agent, newest first."""
-        return [*self.ask("ListCycles", Page[AgentCycle], limit=limit).items]
-
-    def cycle(self, index: int) -> AgentCycle:
-        """One cycle. Raises `NotFound`."""
-        return self.ask("GetCycle", AgentCycle, index=index)
-
-    def state(self) -> AgentState:
-        """Where the agent stands."""
-        return self.ask("GetState", AgentState)
-
-    def propose(self, **proposal: Any) -> AgentCycle:
-        """Begin a cycle: what is about to be done is kept."""
-        return self.ask("Propose", AgentCycle, **proposal)
-
-    def result(self, index: int, **end: Any) -> AgentCycle:
-        """Complete a cycle with what came of it."""
-        return self.ask("TellResult", AgentCycle, index=index, end=end)
-
-    def resolve(self, index: int, how: str, *, reason: str = "") -> AgentCycle:
-        """Decide about a cycle without a result: abandon it, or retry."""
-        return self.ask("Resolve", AgentCycle, index=index, decision={"how": how, "reason": reason})
-
-    def workspaces(self) -> Several[Workspace]:
-        """The folders that are tracked."""
-        return self._all("ListWorkspaces", Workspace)
-
-    def snapshots(self, workspace: str) -> Several[Snapshot]:
-        """The snapshots of a workspace."""
-        return self._all("ListSnapshots", Snapshot, workspace=workspace)
-
-    def diff(self, workspace: str, before: str, after: str = "latest") -> WorkspaceDiff:
-        """What changed from one snapshot to another."""
-        return self.ask("Diff", WorkspaceDiff, workspace=workspace, before=before, after=after)
-
-    def runs(self, workflow: str = "") -> Several[RunSummary]:
-        """The runs of workflows, newest first."""
-        return self._all("ListRuns", RunSummary, workflow=workflow)
-
-    def run(self, run: str) -> ExecutionResult:
-        """How far a run has come. Raises `NotFound`."""
-        return self.ask("GetRun", ExecutionResult, run=run)
-
-    # Sharing -------------------------------------------------------------------------------------------
-
-    def request(self, owner: str, **terms: Any) -> Grant:
-        """Ask another agent for knowledge."""
-        return self.ask("RequestGrant", Grant, owner=owner, **terms)
-
-    def offer(self, to: str, **terms: Any) -> Grant:
-        """Offer knowledge to another agent."""
-        return self.ask("OfferGrant", Grant, to=to, **terms)
-
-    def share(self, to: str, **terms: Any) -> Grant:
-        """Share knowledge at once: with an agent, `group:NAME` or `everyone`."""
-        return self.ask("Share", Grant, to=to, **terms)
-
-    def approve(self, id: str, **terms: Any) -> Grant:
-        """Agree to a request or an offer."""
-        return self.ask("ApproveGrant", Grant, id=id, **terms)
-
-    def deny(self, id: str) -> Grant:
-        """Turn a request or an offer down."""
-        return self.ask("DenyGrant", Grant, id=id)
-
-    def revoke(self, id: str) -> Revocation:
-        """End a grant at once, and take back what was derived from it."""
-        return self.ask("RevokeGrant", Revocation, id=id)
-
-    def grants(self, state: str | None = None) -> Several[Grant]:
-        """The grants of the agent, oldest first."""
-        return self._all("ListGrants", Grant, state=state)
-
-    def grant(self, id: str) -> Grant:
-        """One grant. Raises `NotFound`."""
-        return self.ask("GetGrant", Grant, id=id)
-
-    def uses(self, id: str) -> Several[GrantUse]:
-        """Who used a grant for what."""
-        return self._all("ListGrantUses", GrantUse, id=id)
-
-    def sources(self) -> Several[Source]:
-        """Those whose knowledge the agent may use."""
-        return self._all("ListSources", Source)
-
-    def merge(self, from_agent: str, **wanted: Any) -> ImportReport:
-        """Take in what another agent shares to learn from."""
-        return self.ask("MergeKnowledge", ImportReport, from_agent=from_agent, **wanted)
-
-    def groups(self) -> Several[GroupView]:
-        """The groups that knowledge can be shared with."""
-        return self._all("ListGroups", GroupView)
-
-    def regroup(self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> GroupView:
-        """Change who is in a group."""
-        return self.ask("ChangeGroup", GroupView, name=name, add=_several(add), remove=_several(remove))
-
-    def quarantined(self) -> Several[Quarantined]:
-        """What is set apart for review, the newest first."""
-        return self._all("ListQuarantined", Quarantined)
-
-    def release(self, id: str) -> Memory:
-        """Give a memory that is set apart back to the agent. Raises `NotFound`."""
-        return self.ask("Release", Memory, id=id)
-
-    def discard(self, id: str) -> ForgetReceipt:
-        """Forget a memory that is set apart. Raises `NotFound`."""
-        return self.ask("Discard", ForgetReceipt, id=id)
+        for receipt in self._heard(self._stub.RememberStream, calls.drafts(texts, fields, self._new_key)):
+            yield calls.receipt_of(receipt)
 
     def export(self, to: Path, **wanted: Any) -> ExportReport:
         """Write what the agent knows to a file here; a file that is cut short does not stay."""
-        asked = written(_made(ExportQuery, wanted), service_pb2.ExportQuery)
-        partial = to.with_name(f".{to.name}.part")
-        report = None
+        asked, arriving = calls.export_query(wanted), calls.Arriving(to)
         try:
-            with partial.open("wb") as file:
-                for part in self._streamed(self._stub.ExportKnowledge, asked):
-                    file.write(part.data)
-                    report = part.report if part.HasField("report") else None
-            if report is None:
-                raise StoreAway("the file was cut short; try again")
-            partial.replace(to)
+            for part in self._heard(self._stub.ExportKnowledge, asked):
+                arriving.take(part)
+            return arriving.done()
         finally:
-            partial.unlink(missing_ok=True)
-        return _value(report, ExportReport).model_copy(update={"file": str(to)})
+            arriving.close()
 
-    def take_in(self, file: Path, *, format: str | None = None, dry_run: bool = False) -> ImportReport:
-        """Take in knowledge from a file here."""
-        options = _made(ImportOptions, {"format": format, "dry_run": dry_run})
+    def take_in(
+        self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
+    ) -> ImportReport:
+        """Take in knowledge from a file here; `large` if it has very many records, and may take long."""
+        parts = calls.parts(file, calls.import_options(format, dry_run, large))
         try:
-            parts = _parts(file, written(options, service_pb2.ImportOptions))
-            report = self._stub.ImportKnowledge(parts, metadata=self._metadata)
+            return calls.import_report(self._stub.ImportKnowledge(parts, metadata=self._metadata))
         except grpc.RpcError as error:
             raise error_of(error) from None
-        return _value(report, ImportReport)
-
-    # The trail and what happens ------------------------------------------------------------------------
-
-    def audit(self, **wanted: Any) -> AuditEntries:
-        """What was done, in order."""
-        return self.ask("ListAudit", AuditEntries, **wanted)
-
-    def verify_audit(self) -> Verification:
-        """Look at every entry of the trail."""
-        return self.ask("VerifyAudit", Verification)
 
     def events(self, after: int | None = None, seconds: float | None = None) -> Iterator[LiveEvent]:
         """What is stored, forgotten and learned, as it happens; `after` goes on behind an event."""
-        query = _made(EventQuery, {"after": after, "seconds": seconds})
-        for event in self._streamed(self._stub.Listen, written(query, service_pb2.EventQuery)):
-            yield _value(event, LiveEvent)
+        for event in self._heard(self._stub.Listen, calls.event_query(after, seconds)):
+            yield calls.event_of(event)
 
-    # How it is asked -----------------------------------------------------------------------------------
-
-    def ask(self, method: str, answer: type[M], request: BaseModel | None = None, /, **fields: Any) -> M:
-        """Call a method and give what it answers; what is safe to repeat is repeated when the server is busy."""
-        asked = OPERATIONS[method].asked
-        model = request or _made(asked, {name: value for name, value in fields.items() if value is not None})
-        if method in WITH_KEY and getattr(model, "key", None) is None:
-            model = model.model_copy(update={"key": self._new_key()})
-        message = written(model, GetMessageClass(DESCRIPTOR.methods_by_name[method].input_type))
-        tried = 0
+    def send(self, call: Call[R]) -> R:
+        """Make a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
+        message, tried = call.message(self._new_key), 0
         while True:
             tried += 1
             try:
-                found = getattr(self._stub, method)(message, timeout=self._timeout, metadata=self._metadata)
+                found = getattr(self._stub, call.method)(message, timeout=self._timeout, metadata=self._metadata)
             except grpc.RpcError as error:
-                pause = _pause(method, tried, error)
-                if pause is None:
-                    raise error_of(error) from None
-                self._sleep(pause)
+                if (wait := calls.pause(call.method, tried, error)) is None:
+                    return call.failed(error_of(error))
+                self._sleep(wait)
             else:
-                return _value(found, answer)
+                return call.read(found)
 
-    def _receipt(self, method: str, request: BaseModel) -> Receipt:
-        """The receipt of a draft, also of one that was refused, as the engine gives it."""
+    def _heard(self, method: Callable[..., Any], asked: Any) -> Iterator[Any]:
         try:
-            return self.ask(method, Receipt, request)
-        except EngramError as error:
-            refused: Receipt | None = getattr(error, "receipt", None)
-            if refused is None:
-                raise
-            return refused
-
-    def _all(self, method: str, kind: type[M], **fields: Any) -> Several[M]:
-        page: Page[M] = self.ask(method, Page[kind], limit=MOST, **fields)  # type: ignore[valid-type]
-        return [*page.items]
-
-    def _streamed(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
-        try:
-            yield from method(request, metadata=self._metadata)
+            yield from method(asked, metadata=self._metadata)
         except grpc.RpcError as error:
             raise error_of(error) from None
-
-    def _draft(self, item: Item, fields: Mapping[str, Any]) -> NewMemory:
-        own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
-        if not isinstance(own, str | Mapping):
-            raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
-        given: dict[str, Any] = {"text": own} if isinstance(own, str) else dict(own)
-        if "tags" in given and "tags" in fields:
-            fields = {**fields, "tags": (*_several(given["tags"]), *_several(fields["tags"]))}
-        draft = _made(NewMemory, {"key": self._new_key(), **given, **fields})
-        if draft.content:
-            return draft.model_copy(update={"content": {"kind": draft.kind, **draft.content}})
-        return draft
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -495,61 +229,188 @@ class Client:
         self.close()
 
 
-def error_of(error: Any) -> EngramError:
-    """The error that the engine has raised, or what the connection is lacking."""
-    told = dict(error.trailing_metadata() or ())
-    status: grpc.StatusCode = error.code()
-    if CODE not in told:
-        kind = _BY_STATUS.get(status, EngramError)
-        return kind(f"the server does not answer as it should ({status.name}); is it running, is the address right?")
-    found = _BY_CODE.get(told[CODE], EngramError)(error.details())
-    try:
-        problem = service_pb2.Problem.FromString(told.get(PROBLEM, b""))
-    except DecodeError:
-        return found
-    if problem.HasField("receipt"):
-        found.receipt = _value(problem.receipt, Receipt)  # type: ignore[attr-defined]
-    return found
+class AsyncClient(_Asking):
+    """`Client` with `await`; it belongs to the loop that runs when it is first used."""
+
+    def __init__(
+        self,
+        address: str,
+        key: str,
+        agent: str | None = None,
+        *,
+        tls: bool | Path = False,
+        plaintext: bool = False,
+        timeout: float = 60.0,
+        new_key: Callable[[], str] | None = None,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+    ) -> None:
+        """Ask the server at `host:port`, over TLS if `tls` is true or names a file with the certificate to trust.
+
+        Without TLS only this machine is asked, unless `plaintext` says that others may read the key.
+        """
+        super().__init__(key, agent, timeout, new_key)
+        self._sleep = sleep
+        self._channel = _channel(grpc.aio, address, tls, plaintext)
+        self._stub: Any = service_pb2_grpc.EngramStub(self._channel)  # type: ignore[no-untyped-call]
+
+    @overload
+    async def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
+    @overload
+    async def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> Several[Receipt]: ...
+    async def remember(self, text: Item | Sequence[Item], **fields: Any) -> Receipt | Several[Receipt]:
+        """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
+        if isinstance(text, str | Draft | Mapping):
+            return await self.send(calls.remember(text, fields))
+        if not text:
+            return []
+        several: Several[Receipt] = await self.send(calls.remember_all(text, fields))
+        return several
+
+    get = _awaited(calls.get)
+    list = _awaited(calls.newest)
+    page = _awaited(calls.page)
+    annotate = _awaited(calls.annotate)
+    forget = _awaited(calls.forget)
+    recall = _awaited(calls.recall)
+    context = _awaited(calls.context)
+    record_decision = _awaited(calls.record_decision)
+    outcome = _awaited(calls.outcome)
+    outcomes = _awaited(calls.outcomes)
+    decisions = _awaited(calls.decisions)
+    suggest = _awaited(calls.suggest)
+    predict = _awaited(calls.predict)
+    check = _awaited(calls.check)
+    success_patterns = _awaited(calls.success_patterns)
+    decision_templates = _awaited(calls.decision_templates)
+    learn_from_failure = _awaited(calls.learn_from_failure)
+    failures = _awaited(calls.failures)
+    failure = _awaited(calls.failure)
+    tried = _awaited(calls.tried)
+    checks = _awaited(calls.checks)
+    generate = _awaited(calls.generate)
+    stats = _awaited(calls.stats)
+    evaluate = _awaited(calls.evaluate)
+    agents = _awaited(calls.agents)
+    agent = _awaited(calls.agent)
+    cycles = _awaited(calls.cycles)
+    cycle = _awaited(calls.cycle)
+    state = _awaited(calls.state)
+    propose = _awaited(calls.propose)
+    result = _awaited(calls.result)
+    resolve = _awaited(calls.resolve)
+    workspaces = _awaited(calls.workspaces)
+    snapshots = _awaited(calls.snapshots)
+    diff = _awaited(calls.diff)
+    runs = _awaited(calls.runs)
+    run = _awaited(calls.run)
+    request = _awaited(calls.request)
+    offer = _awaited(calls.offer)
+    share = _awaited(calls.share)
+    approve = _awaited(calls.approve)
+    deny = _awaited(calls.deny)
+    revoke = _awaited(calls.revoke)
+    grants = _awaited(calls.grants)
+    grant = _awaited(calls.grant)
+    uses = _awaited(calls.uses)
+    sources = _awaited(calls.sources)
+    merge = _awaited(calls.merge)
+    groups = _awaited(calls.groups)
+    regroup = _awaited(calls.regroup)
+    quarantined = _awaited(calls.quarantined)
+    quarantined_memory = _awaited(calls.quarantined_memory)
+    release = _awaited(calls.release)
+    discard = _awaited(calls.discard)
+    audit = _awaited(calls.audit)
+    verify_audit = _awaited(calls.verify_audit)
+    policies = _awaited(calls.policies)
+    set_policy = _awaited(calls.set_policy)
+    remove_policy = _awaited(calls.remove_policy)
+    holds = _awaited(calls.holds)
+    hold = _awaited(calls.hold)
+    release_hold = _awaited(calls.release_hold)
+    run_retention = _awaited(calls.run_retention)
+
+    async def remember_stream(
+        self, texts: Iterable[Item] | AsyncIterable[Item], **fields: Any
+    ) -> AsyncIterator[Receipt]:
+        """Remember many things; a receipt comes for each, in order, after its commit."""
+
+        async def drafts() -> AsyncIterator[Any]:
+            async for item in _each(texts):
+                for message in calls.drafts([item], fields, self._new_key):
+                    yield message
+
+        async for receipt in self._heard(self._stub.RememberStream, drafts()):
+            yield calls.receipt_of(receipt)
+
+    async def export(self, to: Path, **wanted: Any) -> ExportReport:
+        """Write what the agent knows to a file here; a file that is cut short does not stay."""
+        asked, arriving = calls.export_query(wanted), await asyncio.to_thread(calls.Arriving, to)
+        try:
+            async for part in self._heard(self._stub.ExportKnowledge, asked):
+                await asyncio.to_thread(arriving.take, part)
+            return await asyncio.to_thread(arriving.done)
+        finally:
+            await asyncio.to_thread(arriving.close)
+
+    async def take_in(
+        self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
+    ) -> ImportReport:
+        """Take in knowledge from a file here; `large` if it has very many records, and may take long."""
+        waiting = calls.parts(file, calls.import_options(format, dry_run, large))
+
+        async def parts() -> AsyncIterator[Any]:
+            while (part := await asyncio.to_thread(next, waiting, None)) is not None:
+                yield part
+
+        try:
+            return calls.import_report(await self._stub.ImportKnowledge(parts(), metadata=self._metadata))
+        except grpc.RpcError as error:
+            raise error_of(error) from None
+
+    async def events(self, after: int | None = None, seconds: float | None = None) -> AsyncIterator[LiveEvent]:
+        """What is stored, forgotten and learned, as it happens; `after` goes on behind an event."""
+        async for event in self._heard(self._stub.Listen, calls.event_query(after, seconds)):
+            yield calls.event_of(event)
+
+    async def send(self, call: Call[R]) -> R:
+        """Make a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
+        message, tried = call.message(self._new_key), 0
+        while True:
+            tried += 1
+            try:
+                found = await getattr(self._stub, call.method)(message, timeout=self._timeout, metadata=self._metadata)
+            except grpc.RpcError as error:
+                if (wait := calls.pause(call.method, tried, error)) is None:
+                    return call.failed(error_of(error))
+                await self._sleep(wait)
+            else:
+                return call.read(found)
+
+    async def _heard(self, method: Callable[..., Any], asked: Any) -> AsyncIterator[Any]:
+        try:
+            async for message in method(asked, metadata=self._metadata):
+                yield message
+        except grpc.RpcError as error:
+            raise error_of(error) from None
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        await self._channel.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
 
-def _pause(method: str, tried: int, error: Any) -> float | None:
-    """How long to wait before a call is made again; `None` if it is not to be."""
-    after = dict(error.trailing_metadata() or ()).get(AFTER)
-    status = error.code()
-    welcome = status is grpc.StatusCode.RESOURCE_EXHAUSTED and after is not None
-    unknown = status is grpc.StatusCode.UNAVAILABLE and method not in NOT_TWICE
-    if tried >= TRIES or not (welcome or unknown):
-        return None
-    return min(max(float(after or 0), 0.1 * (1 << tried)), LONGEST_PAUSE)
-
-
-def _made(model: type[M], fields: Mapping[str, Any]) -> M:
-    """A request, checked before it is sent. Raises `InvalidInput`."""
-    lists = {name for name, field in model.model_fields.items() if "tuple" in str(field.annotation)}
-    given = {name: _several(value) if name in lists else value for name, value in fields.items() if value is not None}
-    try:
-        return model(**given)
-    except ValidationError as error:
-        raise InvalidInput(explain(error)) from None
-
-
-def _value(message: Message, kind: type[M]) -> M:
-    try:
-        return TypeAdapter(kind).validate_python(read(message))
-    except (ValidationError, InvalidInput):
-        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
-
-
-def _several(values: Any) -> Any:
-    return (values,) if isinstance(values, str) else tuple(values) if isinstance(values, Iterable) else values
-
-
-def _error(error: str | BaseException) -> str:
-    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else error
-
-
-def _parts(file: Path, options: Message) -> Iterator[Message]:
-    yield service_pb2.ImportPart(options=options)
-    with file.open("rb") as stream:
-        while data := stream.read(CHUNK):
-            yield service_pb2.ImportPart(data=data)
+async def _each(items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[Item]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

@@ -26,7 +26,7 @@ from engram.ports import principal
 from engram.rpc.convert import read, written
 from engram.rpc.operations import Call
 from engram.rpc.problems import REQUEST, Late, Later, Unfit, detail_of, status_of, trailers
-from engram.server.limits import Buckets, Limits
+from engram.server.limits import Buckets, Limits, Streams
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -101,11 +101,13 @@ class Door:
     _pool: ThreadPoolExecutor = field(init=False)
     _callers: Buckets = field(init=False)
     _strangers: Buckets = field(init=False)
+    _listeners: Streams = field(init=False)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         limits = self.limits
         self.keys = Keys(self.brain.store, self.brain.redactor, self.brain.sources)
+        self._listeners = Streams(limits)
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engram-rpc")
         self._callers = Buckets(limits.rate, limits.burst, self.clock)
         self._strangers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), self.clock)
@@ -201,6 +203,15 @@ class Door:
         """Seconds until more of what a stream brings is welcome; 0 if it is now, and then it is counted."""
         with self._counting:
             return self._callers.wait(call.key.id)
+
+    @contextmanager
+    def listening(self, call: Call) -> Iterator[None]:
+        """Count who listens to events while it lasts. Raises `TooMany` if a key does so too often, and `Crowded`."""
+        self._listeners.enter(call.key.id)
+        try:
+            yield
+        finally:
+            self._listeners.leave(call.key.id)
 
     @contextmanager
     def stream(self) -> Iterator[None]:

@@ -43,10 +43,12 @@ from engram.model.access import EVERYONE, ApiKey, Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
 from engram.model.quarantine import Quarantined
+from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
     CheckQuery,
+    ContextQuery,
     ContextText,
     CycleError,
     GrantOffer,
@@ -58,19 +60,22 @@ from engram.model.wire import (
     NewCycle,
     NewDecision,
     NewFailure,
+    NewHold,
     NewMemories,
     NewMemory,
     NewOutcome,
     Noted,
     Page,
+    Policy,
     PredictionQuery,
     Recalled,
     RecallQuery,
     Receipts,
+    RetentionRun,
     SuggestionQuery,
-    Terms,
 )
-from engram.ports import reserved, unstorable
+from engram.ports import reserved
+from engram.retention import Retention
 from engram.rpc.problems import Refused
 from engram.rpc.requests import (
     AnnotationOf,
@@ -96,13 +101,12 @@ from engram.rpc.requests import (
     SolutionOf,
     UseListing,
 )
-from engram.server import paging
+from engram.server import governing, paging
 from engram.transfer import Knowledge
 
 F = TypeVar("F", bound=Callable[..., BaseModel])
 RUNS, USES = 1000, 10_000
-CONTEXT_K, CONTEXT_TOKENS = 8, 1000
-LONG = {"VerifyAudit", "MergeKnowledge"}
+LONG = {"VerifyAudit", "MergeKnowledge", "RunRetention"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +230,10 @@ def recall(call: Call, query: RecallQuery) -> Recalled:
 
 
 @_needs("read")
-def context(call: Call, query: RecallQuery) -> ContextText:
+def context(call: Call, query: ContextQuery) -> ContextText:
     """What is remembered about a question, as a text for a model."""
-    usual = {"k": CONTEXT_K, "budget_tokens": CONTEXT_TOKENS}
-    asked = usual | query.model_dump(exclude={"query"}, exclude_unset=True, exclude_none=True)
-    return ContextText(text=call.agent.context(query.query, **asked))
+    asked = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
+    return ContextText(text=call.agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **asked))
 
 
 @_needs("write")
@@ -429,19 +432,19 @@ def get_run(call: Call, which: RunId) -> ExecutionResult:
 @_needs("share")
 def request_grant(call: Call, terms: GrantRequest) -> Grant:
     """Ask another agent for knowledge."""
-    return call.agent.grants.request(_name(terms.owner), **_terms(terms))
+    return call.agent.grants.request(governing.named(terms.owner), **governing.terms(terms))
 
 
 @_needs("share")
 def offer_grant(call: Call, terms: GrantOffer) -> Grant:
     """Offer knowledge to another agent."""
-    return call.agent.grants.offer(_name(terms.to), **_terms(terms))
+    return call.agent.grants.offer(governing.named(terms.to), **governing.terms(terms))
 
 
 @_needs("share")
 def share(call: Call, terms: GrantShare) -> Grant:
     """Share knowledge at once."""
-    return call.agent.grants.share(_name(terms.to), via=terms.via, **_terms(terms))
+    return call.agent.grants.share(governing.named(terms.to), via=terms.via, **governing.terms(terms))
 
 
 @_needs("share")
@@ -513,21 +516,14 @@ def verify_audit(call: Call, nothing: Nothing) -> Verification:
 def list_groups(call: Call, wanted: Listing) -> Page[GroupView]:
     """The groups that knowledge can be shared with, by name."""
     call.for_all()
-    groups = sorted(call.brain.sharing.ledger.groups().items())
-    views = [GroupView(name=name, members=tuple(sorted(members))) for name, members in groups]
-    return _page(wanted, views, "groups", call.key.id)
+    return _page(wanted, governing.groups(call.brain), "groups", call.key.id)
 
 
 @_needs("admin")
 def change_group(call: Call, change: GroupChangeOf) -> GroupView:
     """Change who is in a group, which is there as long as somebody is in it."""
     call.for_all()
-    brain, name = call.brain, _name(change.name)
-    if brain.redactor.clean([name])[0].secrets:
-        raise InvalidInput("the name of this group holds a secret; give it another one")
-    added = [brain.agent(each).name for each in change.add]
-    members = brain.sharing.ledger.regroup(name, add=added, remove=change.remove)
-    return GroupView(name=name, members=tuple(sorted(members)))
+    return governing.regroup(call.brain, change.name, change)
 
 
 @_needs("read")
@@ -554,6 +550,55 @@ def release(call: Call, which: Id) -> Memory:
 def discard(call: Call, which: Id) -> ForgetReceipt:
     """Forget a memory that is set apart."""
     return call.agent.quarantine.discard(get_quarantined(call, which).id)
+
+
+@_needs("admin")
+def list_policies(call: Call, wanted: Listing) -> Page[Policy]:
+    """The policies in force, in the order in which they run."""
+    call.for_all()
+    return _page(wanted, governing.policies(call.brain), "policies", call.key.id)
+
+
+@_needs("admin")
+def set_policy(call: Call, policy: Policy) -> Policy:
+    """Set a policy, instead of the one of this name."""
+    call.for_all()
+    return governing.set_policy(call.brain, policy)
+
+
+@_needs("admin")
+def remove_policy(call: Call, which: Named) -> Policy:
+    """Give a policy up."""
+    call.for_all()
+    return governing.remove_policy(call.brain, which.name)
+
+
+@_needs("admin")
+def list_holds(call: Call, wanted: Listing) -> Page[LegalHold]:
+    """The holds in force, oldest first."""
+    call.for_all()
+    return _page(wanted, Retention(call.brain).holds(), "holds", call.key.id)
+
+
+@_needs("admin")
+def hold(call: Call, wanted: NewHold) -> LegalHold:
+    """Keep all memories of an agent, or those that are named."""
+    call.for_all()
+    return governing.hold(call.brain, wanted)
+
+
+@_needs("admin")
+def release_hold(call: Call, which: Id) -> LegalHold:
+    """End a hold."""
+    call.for_all()
+    return Retention(call.brain).release(which.id)
+
+
+@_needs("admin")
+def run_retention(call: Call, wanted: RetentionRun) -> RetentionReport:
+    """Let go of what fulfils a policy that forgets."""
+    call.for_all()
+    return governing.run(call.brain, wanted)
 
 
 def draft_of(draft: NewMemory) -> Draft:
@@ -588,18 +633,3 @@ def _page(wanted: Listing, items: Any, *of: object) -> Page[Any]:
 
 def _view(call: Call, name: str) -> AgentView:
     return AgentView(name=name, definition=call.brain.definitions.current(name))
-
-
-def _terms(terms: Terms) -> dict[str, Any]:
-    given = terms.model_dump(include=set(Terms.model_fields))
-    for text in (*terms.memories, *terms.patterns):
-        _name(text)
-    return given if terms.rights else {name: value for name, value in given.items() if name != "rights"}
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        raise InvalidInput("a name is empty; say who or what is meant")
-    if reason := unstorable(text):
-        raise InvalidInput(f"a name cannot be used: {reason}")
-    return text

@@ -13,6 +13,7 @@ from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMan
 from engram.model import Receipt
 from engram.rpc.convert import written
 from engram.rpc.v1 import model_pb2, service_pb2
+from engram.server.limits import Crowded
 
 CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
 """The trailing metadata of a call."""
@@ -33,6 +34,7 @@ STATUS: Mapping[type[EngramError], grpc.StatusCode] = {
     errors.StoreAway: grpc.StatusCode.UNAVAILABLE,
     errors.StoreClosed: grpc.StatusCode.UNAVAILABLE,
     errors.ModelError: grpc.StatusCode.UNAVAILABLE,
+    Crowded: grpc.StatusCode.UNAVAILABLE,
     errors.StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.StoreReadOnly: grpc.StatusCode.FAILED_PRECONDITION,
     errors.StoreCorrupt: grpc.StatusCode.DATA_LOSS,

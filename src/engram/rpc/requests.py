@@ -10,10 +10,17 @@ from engram.memory.drafting import MAX_LABEL
 from engram.model import MemoryType, Moment
 from engram.model.bundle import MAX_LIST, Label
 from engram.model.content import Frozen
-from engram.model.grant import GrantState, Right
-from engram.model.memory import Share
+from engram.model.grant import GrantState
 from engram.model.upkeep import Period
-from engram.model.wire import LONGEST_QUERY, Annotation, CycleDecision, CycleEnd, GroupChange
+from engram.model.wire import (
+    LONGEST_QUERY,
+    Annotation,
+    CycleDecision,
+    CycleEnd,
+    GrantAgreement,
+    GroupChange,
+    TriedSolution,
+)
 from engram.ports import MAX_NAME
 from engram.server.paging import MOST, USUAL
 
@@ -75,12 +82,10 @@ class OutcomeListing(Listing):
     id: str = Field(max_length=MAX_LABEL, description="The id of the decision.")
 
 
-class SolutionOf(Frozen):
+class SolutionOf(TriedSolution):
     """How a solution of a failure did."""
 
     name: str = Field(max_length=MAX_LABEL, description="The failure: its id, its name, or the id of a memory of it.")
-    solution: str = Field(description="What was done about the failure.")
-    helped: bool | Share = Field(default=True, description="Whether it helped, or how much; yes, if left out.")
 
 
 class EvaluationQuery(Frozen):
@@ -137,12 +142,10 @@ class RunId(Frozen):
     run: str = Field(max_length=200, description="The id of the run.")
 
 
-class GrantApproval(Frozen):
+class GrantApproval(GrantAgreement):
     """The agreement to a request or an offer."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the grant.")
-    rights: tuple[Right, ...] = Field(default=(), description="Other rights than those that were asked for.")
-    expires: Moment | None = Field(default=None, description="When it ends by itself.")
 
 
 class GrantListing(Listing):
@@ -174,6 +177,7 @@ class ImportOptions(Frozen):
         default=None, max_length=40, description="Which program wrote it, such as mem0; found out, if left out."
     )
     dry_run: bool = Field(default=False, description="Only say what would come in.")
+    large: bool = Field(default=False, description="It has very many records, and may take long.")
 
 
 class GroupChangeOf(GroupChange):

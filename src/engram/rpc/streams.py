@@ -29,7 +29,7 @@ from engram.rpc.operations import Call, draft_of
 from engram.rpc.problems import Late
 from engram.rpc.requests import EventQuery, ExportQuery, ImportOptions
 from engram.rpc.v1 import model_pb2, service_pb2
-from engram.server.live import Listener, newest
+from engram.server.live import Listener, place
 from engram.transfer import Knowledge
 
 BATCH = 100
@@ -155,7 +155,7 @@ async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
         def take_in(call: Call) -> ImportReport:
             knowledge = Knowledge(call.brain, call.agent)
             try:
-                return knowledge.take_in(file, format=options.format, trusted=door.trusted, dry_run=options.dry_run)
+                return knowledge.take_in(file, trusted=door.trusted, **options.model_dump())
             except InvalidInput as error:
                 raise InvalidInput(str(error).replace(str(file), "the file").replace(file.name, "the file")) from None
 
@@ -199,11 +199,10 @@ async def listen(door: Door, visit: Visit, request: bytes) -> None:
             names = [named] if named is not None else call.agents() if everyone else call.key.agents
             return [Scope(name) for name in names if not reserved(name)]
 
-        start = query.after
-        if start is None:
-            start = await door.aside(lambda: newest(call.brain.store, scopes()))
-        await visit.context.send_initial_metadata(())
-        await _tell(door, visit, call, Listener(call.brain.store, start), scopes, query.seconds)
+        with door.listening(call):
+            start = await door.aside(lambda: place(call.brain.store, scopes(), query.after))
+            await visit.context.send_initial_metadata(())
+            await _tell(door, visit, call, Listener(call.brain.store, start), scopes, query.seconds)
 
 
 async def _tell(

@@ -10,7 +10,7 @@ from typing import Any
 
 from anyio import CapacityLimiter
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -20,11 +20,13 @@ from engram.access import Keys
 from engram.engine import Engram
 from engram.knowledge.signing import PublicKey
 from engram.server import dashboard, problems
-from engram.server.auth import right_of
+from engram.server.auth import AGENT, right_of
 from engram.server.border import Address, Border, Gate
 from engram.server.description import described
-from engram.server.limits import Limits
+from engram.server.limits import Limits, Streams
 from engram.server.metrics import Metrics
+from engram.server.once import Once
+from engram.server.operations import IDEMPOTENCY, Operations, known_parameters
 from engram.server.routes import ROUTERS, server
 
 DRAIN = 20.0
@@ -66,11 +68,11 @@ def create(
     keys = Keys(brain.store, brain.redactor, brain.sources)
     api = application(more)
     api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
-    api.state.limits, api.state.trusted = most, dict(trusted or {})
+    api.state.limits, api.state.streams, api.state.trusted = most, Streams(most), dict(trusted or {})
     api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
-    inner: ASGIApp = Gate(api, keys, most, metrics)
+    inner: ASGIApp = Gate(Once(api, api.state.operations), keys, most, metrics)
     if where.origins:
         inner = CORSMiddleware(
             inner,
@@ -79,12 +81,13 @@ def create(
             allow_headers=[
                 "Authorization",
                 "Content-Type",
-                "Engram-Agent",
-                "Idempotency-Key",
+                AGENT,
+                IDEMPOTENCY,
                 "If-Match",
+                "If-None-Match",
                 "Last-Event-ID",
             ],
-            expose_headers=["ETag", "X-Request-ID", "Retry-After"],
+            expose_headers=["ETag", problems.REPLAYED, "X-Request-ID", "Retry-After"],
         )
     border = Border(inner, where, most, metrics, brain.sources.new_id)
     api.state.border = border
@@ -103,6 +106,7 @@ def application(more: Iterable[APIRouter] = ()) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=_lifespan,
         separate_input_output_schemas=False,
+        dependencies=[Depends(known_parameters)],
     )
     problems.install(api)
     routers = (*ROUTERS, *more, server.router)
@@ -112,6 +116,7 @@ def application(more: Iterable[APIRouter] = ()) -> FastAPI:
     unguarded = [route.path for route in found if route.path.startswith("/v1/") and right_of(route) is None]
     if unguarded:
         raise RuntimeError(f"these routes ask for no right: {unguarded}")
+    api.state.operations = Operations(tuple(found))
     api.openapi = lambda: described(api, found)  # type: ignore[method-assign]
     return api
 

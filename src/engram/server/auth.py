@@ -13,11 +13,13 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model.access import EVERYONE, ApiKey, Right
 from engram.ports import reserved
+from engram.server.operations import takes_header
 
+AGENT = "Engram-Agent"
 Named = Annotated[
     str | None,
     Header(
-        alias="Engram-Agent",
+        alias=AGENT,
         max_length=3000,
         description="The agent to act for, as percent-encoded UTF-8; it may be left out if the key is for one agent.",
     ),
@@ -101,13 +103,7 @@ def about_all(route: APIRoute) -> bool:
 
 def takes_agent(route: APIRoute) -> bool:
     """Whether a route acts for one agent, which the header may name."""
-    waiting = [route.dependant]
-    while waiting:
-        dependant = waiting.pop()
-        if any(param.alias == "Engram-Agent" for param in dependant.header_params):
-            return True
-        waiting += dependant.dependencies
-    return False
+    return takes_header(route, AGENT)
 
 
 Brain = Annotated[Engram, Depends(brain_of)]

@@ -13,7 +13,8 @@ from engram.model.wire import LiveEvent, Problem
 from engram.server.auth import right_of
 from engram.server.border import METRICS
 from engram.server.glossary import FIELDS
-from engram.server.problems import LISTED, MEDIA
+from engram.server.operations import takes_header, takes_key
+from engram.server.problems import LISTED, MEDIA, REPLAYED
 
 SCHEME = "key"
 _PAGE = "Some of a list, and where it goes on."
@@ -88,7 +89,7 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     wanted = LISTED if needs_key else {status: LISTED[status] for status in (403, *_OPEN)}
     responses.pop("422", None)
     for status, said in wanted.items():
-        if status == 412 and "PATCH" not in (route.methods or ()):
+        if status == 412 and not takes_header(route, "if-match"):
             continue
         responses.setdefault(
             str(status),
@@ -104,6 +105,16 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
             "description": "By which the request is found in the server's log.",
             "schema": {"type": "string"},
         }
+        if status.startswith("2") and takes_key(route):
+            response["headers"][REPLAYED] = {
+                "description": "`true` if this was answered before, to a request with the same key.",
+                "schema": {"type": "string", "enum": ["true"]},
+            }
+        if status == "405":
+            response["headers"]["Allow"] = {
+                "description": "The methods that the path knows.",
+                "schema": {"type": "string"},
+            }
         if status in {"429", "503"}:
             response["headers"]["Retry-After"] = {
                 "description": "Seconds to wait before the request is made again.",

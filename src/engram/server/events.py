@@ -6,12 +6,30 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as Request
 
 from engram.ports import Scope
 from engram.server.live import Listener
 
 HEARTBEAT = 15.0
 MEDIA = "text/event-stream"
+
+
+class Stream(StreamingResponse):
+    """An answer that goes on, and whose end is told however it ends."""
+
+    def __init__(self, lines: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(lines, media_type=MEDIA)
+        self._ended = ended
+
+    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 async def stream(

@@ -87,6 +87,7 @@ FIELDS: Mapping[str, str] = {
     "last_seen": "When it was last seen.",
     "last_used": "When it was last done.",
     "lessons_learned": "What was learnt from it.",
+    "lingers": "Whether it can still be read in the log of the database, until whoever reads there ends.",
     "measure": "The name of the measure.",
     "memory": "The memory.",
     "message": "What went wrong.",

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from engram.errors import EngramError, TooMany
+
 MOST_CALLERS = 10_000
 
 
@@ -38,6 +40,38 @@ class Limits:
     """Of those, how many are with the database at a time; the others wait in line, which costs less than a crowd."""
     slow_threads: int = 4
     """How many more there may be that take long."""
+    streams: int = 128
+    """Streams of events at a time, of all callers."""
+    streams_each: int = 16
+    """Of those, how many one key may have."""
+
+
+@dataclass(slots=True)
+class Streams:
+    """Who listens to events, within the limits."""
+
+    limits: Limits
+    _open: dict[str, int] = field(default_factory=dict)
+
+    def enter(self, caller: str) -> None:
+        """Count one more stream of a caller. Raises `TooMany` if it has enough, and `Crowded` if all have."""
+        if self._open.get(caller, 0) >= self.limits.streams_each:
+            raise TooMany(f"this key has {self.limits.streams_each} streams of events; end one of them first")
+        if sum(self._open.values()) >= self.limits.streams:
+            raise Crowded("too many listen to events; try again")
+        self._open[caller] = self._open.get(caller, 0) + 1
+
+    def leave(self, caller: str) -> None:
+        """Count one stream less."""
+        self._open[caller] -= 1
+        if not self._open[caller]:
+            del self._open[caller]
+
+
+class Crowded(EngramError):
+    """The server has no room for one more at the moment."""
+
+    code = "busy"
 
 
 @dataclass(slots=True)

@@ -2,27 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from engram.errors import InvalidInput, Unsupported
 from engram.model.wire import LiveEvent
-from engram.ports import FORGOTTEN, KeepsEvents, MemoryStore, Scope, TellsChanges
+from engram.ports import FORGOTTEN, KeepsEvents, KeepsSettings, MemoryStore, Scope, TellsChanges
 
 PAGE = 500
+HIDING = "events:hiding"
+"""The setting that keeps what the numbers of events are hidden with."""
+_HALF = 26
+_MASK = (1 << _HALF) - 1
+_ROUNDS = 8
+_MOST = 1 << 40
+HIGHEST = 1 << (2 * _HALF)
+"""No event has a higher number, as it is told; every reader of JSON knows such numbers exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """The numbers of events as they are told: each stands for its place, and tells nobody how much others write.
+
+    It is a permutation of the numbers of 52 bits, by a key that stays with the database (a Feistel network).
+    """
+
+    secret: bytes
+
+    def shown(self, seq: int) -> int:
+        """The number to tell for a place in the order of writes; never 0."""
+        left, right = seq >> _HALF, seq & _MASK
+        for turn in range(_ROUNDS):
+            left, right = right, left ^ self._mixed(turn, right)
+        return (left << _HALF | right) + 1
+
+    def place(self, number: int) -> int:
+        """The place that a number stands for; 0 is before the first. Raises `InvalidInput` for one never told."""
+        if number == 0:
+            return 0
+        left, right = (number - 1) >> _HALF, (number - 1) & _MASK
+        for turn in reversed(range(_ROUNDS)):
+            left, right = right ^ self._mixed(turn, left), left
+        seq = left << _HALF | right
+        if not 0 < number <= HIGHEST or seq >= _MOST:
+            raise InvalidInput("this is not the number of an event; begin without one")
+        return seq
+
+    def _mixed(self, turn: int, half: int) -> int:
+        made = hashlib.blake2b(half.to_bytes(4), digest_size=4, key=self.secret, salt=bytes([turn]))
+        return int.from_bytes(made.digest()) & _MASK
+
+
+def veil_of(store: MemoryStore, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
+    """What hides the numbers of a database: drawn once, and kept in it, so that it is the same for every server."""
+    if not isinstance(store, KeepsSettings):
+        raise Unsupported("this store cannot tell of its changes; SQLite and PostgreSQL can")
+    if (known := store.setting(HIDING)) is None:
+        store.set_setting(HIDING, entropy(32).hex())
+        known = store.setting(HIDING) or ""
+    return Veil(bytes.fromhex(known))
 
 
 @dataclass(slots=True)
 class Listener:
-    """Somebody who hears of the changes of some agents, from a number on; each once, as long as he listens."""
+    """Somebody who hears of the changes of some agents, from a place on; each once, as long as he listens."""
 
     store: MemoryStore
     after: int
     _seen: set[int] = field(default_factory=set)
     _began: bool = False
+    _veil: Veil | None = None
 
     def news(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
-        """What happened since he last asked, the oldest first, limited."""
+        """What happened since he last asked, the oldest first, limited, with numbers that tell of nobody else."""
+        found = self._found(scopes)
+        if found and self._veil is None:
+            self._veil = veil_of(self.store)
+        return [event.model_copy(update={"seq": self._veil.shown(event.seq)}) for event in found if self._veil]
+
+    def _found(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
         lag = self.store.lag() if isinstance(self.store, TellsChanges) else 0
         if lag and not self._began:  # what was there before he came is no news, wherever its number is
             self._seen = {event.seq for event in self._since(scopes, self.after - lag, lag + PAGE)}
@@ -40,8 +101,13 @@ class Listener:
         return list(islice(sorted(found, key=lambda event: event.seq), limit))
 
 
+def place(store: MemoryStore, scopes: Sequence[Scope], number: int | None) -> int:
+    """Where to go on after the event that was told with this number, or from now on. Raises `InvalidInput`."""
+    return newest(store, scopes) if number is None else veil_of(store).place(number)
+
+
 def newest(store: MemoryStore, scopes: Sequence[Scope]) -> int:
-    """The number of the newest thing that happened to these agents."""
+    """The place of the newest thing that happened to these agents."""
     if isinstance(store, TellsChanges):
         return max((store.newest(scope) for scope in scopes), default=0)
     return 0

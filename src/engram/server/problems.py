@@ -17,10 +17,14 @@ from engram.access import told
 from engram.errors import Conflict, EngramError, NotFound
 from engram.model import Receipt
 from engram.model.wire import Flaw, Problem
+from engram.server.limits import Crowded
+from engram.server.wording import worded
 
 _log = logging.getLogger("engram.server")
 MEDIA = "application/problem+json"
 KIND = "urn:engram:problem:"
+REPLAYED = "Idempotency-Replayed"
+"""The header of an answer that was given before."""
 SOON = "1"
 """Seconds to wait before a request that the server was too busy for is made again."""
 
@@ -36,6 +40,7 @@ STATUS: Mapping[type[EngramError], int] = {
     errors.StoreAway: 503,
     errors.StoreClosed: 503,
     errors.ModelError: 503,
+    Crowded: 503,
     errors.StoreFull: 507,
     errors.EngramError: 500,
 }
@@ -60,11 +65,11 @@ LISTED = {
     405: "This path does not know the method.",
     408: "The body did not come in time.",
     409: "It contradicts what is there: another outcome, a key that is taken, an ability that the store does not have.",
-    412: "It was changed since the version that `If-Match` names.",
+    412: "It does not have the version that `If-Match` names, or is not there.",
     413: "The body is larger than the server takes.",
     421: "The `Host` header names a host that this server is not.",
     422: "A value cannot be used; nothing was stored.",
-    429: "The key was used too often; `Retry-After` says when to come back.",
+    429: "The key was used too often, or has too many streams; `Retry-After` says when to come back.",
     500: "The server failed; its log says why, under the request's id.",
     503: "The server is too busy, or the database does not answer; `Retry-After` says when to come back.",
     507: "The disk is full; nothing of this request was stored.",
@@ -73,7 +78,7 @@ LISTED = {
 
 
 class Stale(Conflict):
-    """A memory was changed since the version that the caller has seen."""
+    """A memory does not have the version that the caller has seen."""
 
 
 class Refused(EngramError):
@@ -116,8 +121,15 @@ def of_error(error: EngramError, request_id: str) -> Response:
     if isinstance(error, Refused):
         status = 409 if error.receipt.code == Conflict.code else 422
         code = error.receipt.code or errors.InvalidInput.code
-        return answer(status, code, str(error), request_id, receipt=error.receipt)
-    return answer(status_of(error), error.code, told(error), request_id)
+        receipt = told_receipt(error.receipt)
+        return answer(status, code, receipt.reason or "", request_id, receipt=receipt)
+    said = str(error) if isinstance(error, Crowded) else told(error)
+    return answer(status_of(error), error.code, worded(said), request_id)
+
+
+def told_receipt(receipt: Receipt) -> Receipt:
+    """A receipt in the words of this door."""
+    return receipt if receipt.reason is None else receipt.model_copy(update={"reason": worded(receipt.reason)})
 
 
 def install(app: FastAPI) -> None:
@@ -150,7 +162,10 @@ def _http(request: Request, error: Exception) -> Response:
     detail = {404: "there is no such path", 405: "this path does not know this method"}
     said = detail.get(error.status_code, str(error.detail))
     code = CODES.get(error.status_code, "failed")
-    return answer(error.status_code, code, said, _id(request), headers=error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405 and (methods := request.app.state.operations.methods(request.scope["path"])):
+        headers["Allow"] = ", ".join(methods)
+    return answer(error.status_code, code, said, _id(request), headers=headers)
 
 
 def _failed(request: Request, error: Exception) -> Response:

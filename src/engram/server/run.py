@@ -15,7 +15,7 @@ from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
 from engram.model.access import EVERYONE
-from engram.server import dashboard
+from engram.server import dashboard, heap
 from engram.server.app import create
 from engram.server.border import ANYWHERE, Address
 from engram.server.limits import Limits
@@ -71,11 +71,16 @@ def serve(
     log_format: LogFormat = "text",
     metrics: Metrics | None = None,
     trusted: Mapping[str, PublicKey] | None = None,
+    link: bool = False,
 ) -> None:
-    """Serve until a signal comes; then running requests end, and what was acknowledged is in the database."""
+    """Serve until a signal comes; then running requests end, and what was acknowledged is in the database.
+
+    A link that signs in to the dashboard is told with the first key, or if `link` asks for it.
+    """
+    heap.settle()
     served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
     listener = listen(binding)
-    tell_first_key(brain, say)
+    invites = (tell_first_key(brain, say) and is_loopback(binding.host)) or link
     log_to(sys.stderr.write, brain.sources, log_format)
     config = uvicorn.Config(
         served.asgi,
@@ -95,7 +100,7 @@ def serve(
 
         def ready() -> None:
             say(f"Engram serves on {here}")
-            if is_loopback(binding.host):
+            if invites:
                 say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
 
         # The streams of events end first, so that nobody waits for them.
@@ -109,10 +114,12 @@ def where(binding: Binding, listener: socket.socket) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def tell_first_key(brain: Engram, say: Callable[[str], None]) -> None:
-    """Make a key that may do everything and show it, if there is none yet."""
-    if (token := first_key(brain)) is not None:
-        say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+def tell_first_key(brain: Engram, say: Callable[[str], None]) -> bool:
+    """Make a key that may do everything and show it, if there is none yet; whether it was shown."""
+    if (token := first_key(brain)) is None:
+        return False
+    say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    return True
 
 
 def first_key(brain: Engram) -> str | None:

@@ -19,7 +19,21 @@ from engram.errors import InvalidInput
 from engram.ids import from_micros, micros
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
 from engram.model.audit import canonical, hashed
-from engram.ports import Changes, Credit, Deed, Entry, Event, Placed, Scope, Shown, principal, reserved, unstorable
+from engram.ports import (
+    RESERVED,
+    Changes,
+    Credit,
+    Deed,
+    Entry,
+    Event,
+    Placed,
+    Scope,
+    Shown,
+    doing,
+    principal,
+    reserved,
+    unstorable,
+)
 from engram.stores.rows import Row
 
 HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
@@ -27,6 +41,17 @@ HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
 PRUNING = "audit_pruning"
 """The setting that tells the triggers up to where entries may go; it lives within one transaction."""
 MOST_IDS = 20
+REPLAYED = "replayed"
+"""The code of a receipt for what was stored before, under the same key."""
+_SAID = ("by", "agent", "owner", "receiver", "state", "action", "grant")
+_BEGUN = {"requested": "grant.request", "offered": "grant.offer", "granted": "grant.share"}
+_DECIDED = {"granted": "grant.approve", "denied": "grant.deny", "revoked": "grant.revoke"}
+_KEPT = {
+    "hold": "hold.set",
+    "hold-released": "hold.release",
+    "policy": "policy.set",
+    "policy-removed": "policy.remove",
+}
 
 
 @dataclass(slots=True)
@@ -53,8 +78,23 @@ class Sealing(NamedTuple):
         return self.row | {"seq": seq, "prev": prev, "hash": sealed}
 
 
+def attributed(deed: Deed) -> Deed:
+    """A deed as it is put on record: of whoever is acting, and with no name that only Engram knows."""
+    by, apart = doing.get(), reserved(deed.agent)
+    if by is None:
+        if not (apart or reserved(deed.actor) or reserved(deed.target)):
+            return deed
+        by = Deed("", "" if reserved(deed.actor) else deed.actor)
+    place, several, _ = deed.agent.removeprefix(RESERVED).partition(":")
+    detail = {**deed.detail, "in": place} if apart and several else deed.detail
+    agent, grant = by.agent if apart else deed.agent, deed.grant or by.grant
+    target = deed.target.removeprefix(RESERVED)
+    return Deed(by.action or deed.action, by.actor, agent, target, grant, deed.count, detail)
+
+
 def sealing(deed: Deed, now: datetime) -> Sealing:
-    """An entry for a deed, on behalf of whoever is the principal."""
+    """An entry for a deed, of whoever is acting, on behalf of whoever is the principal."""
+    deed = attributed(deed)
     behalf, at, grant = principal.get(), micros(now), deed.grant
     row: Row = {
         "at": at,
@@ -128,10 +168,14 @@ def to_checkpoint_row(checkpoint: Checkpoint) -> Row:
 
 def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> Deed:
     """Memories were given to a store."""
-    detail: dict[str, JsonValue] = dict(Counter(receipt.status for receipt in receipts))
-    if events := sum(len(entry.events) for entry in entries):
+    detail: dict[str, JsonValue] = dict(
+        Counter(receipt.code if receipt.code == REPLAYED else receipt.status for receipt in receipts)
+    )
+    pairs = zip(entries, receipts, strict=True)
+    if events := sum(len(entry.events) for entry, receipt in pairs if receipt.code != REPLAYED):
         detail["events"] = events
-    return _about(scope, "write", [receipt.id or "" for receipt in receipts], detail)
+    action = "replay" if detail.keys() == {REPLAYED} else "write"
+    return _about(scope, action, [receipt.id or "" for receipt in receipts], detail)
 
 
 def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> Deed:
@@ -151,25 +195,38 @@ def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> De
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
-    if reserved(scope.agent) and len(events) == 1 and fresh[0] and events[0].kind in {"grant", "use"}:
-        return _consented(events[0])
+    if len(events) == 1 and fresh[0] and (told := _told(scope, events[0])) is not None:
+        return told
     return Deed("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
 
 
-def _consented(event: Event) -> Deed:
-    """A grant was asked for, given, ended or used: by whom, about whose memory, and how many."""
-    said = {name: str(event.body.get(name, "")) for name in ("by", "agent", "owner", "receiver", "state", "action")}
+def _told(scope: Scope, event: Event) -> Deed | None:
+    """What an event says that is a deed of its own: of consent, of an annex, of keeping, of defining an agent."""
+    if event.kind == "definition" and not reserved(scope.agent):
+        return Deed("agent.define", "", scope.agent, event.id)
+    if not reserved(scope.agent):
+        return None
+    said = {name: str(event.body.get(name) or "") for name in _SAID}
     if event.kind == "use":
         count = event.body.get("count")
         number = count if isinstance(count, int) else 1
         return Deed("use", said["agent"], said["owner"], said["action"], event.subject, count=number)
-    return Deed(f"grant {said['state']}", said["by"], said["owner"], said["receiver"], event.subject)
+    if event.kind == "grant":
+        action = (_BEGUN if event.body.get("version") == 1 else _DECIDED).get(said["state"], "grant.change")
+        return Deed(action, said["by"], said["owner"], said["receiver"], event.subject)
+    if event.kind == "annex":
+        gone, apart = event.body.get("gone"), event.body.get("quarantined")
+        action = "annex.remove" if gone else "annex.quarantine" if apart else "annex.add"
+        return Deed(action, said["receiver"], said["receiver"], event.subject, said["grant"])
+    if event.kind == "group":
+        return Deed("group.change", "", scope.agent, event.subject)
+    return Deed(_KEPT[event.kind], "", said["agent"], event.subject) if event.kind in _KEPT else None
 
 
 def unrecorded(scope: Scope, events: Sequence[Event]) -> Deed:
     """Events were taken away."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event in events))
-    return Deed("forget events", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
+    return Deed("event.forget", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
 
 
 def credited(scope: Scope, credit: Credit, fresh: bool) -> Deed:

@@ -15,12 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.ports import Match, Query, Scope, Spread
-from engram.stores.rules import ENOUGH
+from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
 from engram.words import digest
-
-MOST_SCORED = 2_500
-"""How many rows may be scored before frequent words are left out of the search."""
 
 MAJORITY = 0.5
 """From this share of all rows on, naming the scope in the search costs more than it saves."""
@@ -92,11 +89,11 @@ class FtsWords:
         known = [term for term in terms if term in holders]
         if not known:
             return []
-        telling = _telling(known, holders)
+        few = telling(known, holders)
         own, all_rows = self._size(conn, scope, latest)
         within = None if own > MAJORITY * all_rows else scope
-        found = self._shortcut(conn, _match(telling, within), query, passing)
-        if found is not None and len(found) < wanted and len(telling) < len(known):
+        found = self._shortcut(conn, _match(few, within), query, passing)
+        if found is not None and len(found) < wanted and len(few) < len(known):
             found = self._filled(conn, found, _match(known, within), query, passing)
         if found is None:
             found = self._thorough(conn, _match(known, scope), query, clauses())
@@ -201,15 +198,3 @@ def _match(terms: Sequence[str], scope: Scope | None) -> str:
     """FTS5's words for "any of these"; the scope is an indexed term, too, which narrows the search."""
     any_of = "words : (" + " OR ".join(f'"{term}"' for term in terms) + ")"
     return any_of if scope is None else f'scope : "{scope_term(scope.agent)}" AND {any_of}'
-
-
-def _telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
-    """The rarest terms, as many as can be afforded, and at least one."""
-    kept: list[str] = []
-    rows = 0
-    for term in sorted(terms, key=lambda term: holders[term]):
-        if kept and rows + holders[term] > MOST_SCORED:
-            break
-        kept.append(term)
-        rows += holders[term]
-    return kept

@@ -55,6 +55,18 @@ def note(conn: sa.Connection, id: str, revoked_at: datetime | None, last_used: d
     return conn.execute(api_keys.update().where(k.id == id).values(told)).rowcount > 0
 
 
+def close(conn: sa.Connection, agent: str, at: datetime) -> list[str]:
+    """Take an agent out of all keys, and revoke those that open nothing else; the keys that named it."""
+    k, found = api_keys.c, [key for key in every(conn) if agent in key.agents]
+    for key in found:
+        rest = [name for name in key.agents if name != agent]
+        told: dict[str, Any] = {"agents": to_json(rest)}
+        if not rest:
+            told["revoked_at"] = sa.func.coalesce(k.revoked_at, micros(at))
+        conn.execute(api_keys.update().where(k.id == key.id).values(told))
+    return [key.id for key in found]
+
+
 def _key(row: Mapping[Any, Any]) -> ApiKey:
     times = ("created_at", "expires_at", "revoked_at", "last_used")
     told = {name: None if row[name] is None else from_micros(row[name]) for name in times}

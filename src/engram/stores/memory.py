@@ -124,6 +124,17 @@ class InMemoryStore:
                 self._note(auditing.wrote(scope, entries, receipts))
             return receipts
 
+    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """The receipts that `add` would give now, in order; nothing is stored."""
+        with self._lock:
+            room, undo = self._room(scope), list[Callable[[], object]]()
+            refuse_foreign(scope, entries)
+            try:
+                return [self._add(scope, room, entry, undo) for entry in entries]
+            finally:
+                for step in reversed(undo):
+                    step()
+
     def _add(self, scope: Scope, room: Room, entry: Entry, undo: list[Callable[[], object]]) -> Receipt:
         memory = entry.memory
         if entry.key is not None and (known := room.keys.get(entry.key)):
@@ -421,7 +432,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             fresh = self._keys.setdefault(key.id, (key, hash)) == (key, hash)
-            self._note(Deed("key", target=key.id, count=int(fresh)))
+            self._note(Deed("key.add", target=key.id, count=int(fresh)))
             return fresh
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
@@ -440,13 +451,25 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             if revoked_at is not None:
-                self._note(Deed("key revoked", target=id, count=int(id in self._keys)))
+                self._note(Deed("key.revoke", target=id, count=int(id in self._keys)))
             if id not in self._keys:
                 return False
             key, hash = self._keys[id]
             told = {"revoked_at": key.revoked_at or revoked_at, "last_used": last_used or key.last_used}
             self._keys[id] = (key.model_copy(update=told), hash)
             return True
+
+    def close_keys(self, agent: str, at: datetime) -> int:
+        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+        self._guard()
+        with self._lock:
+            found = [(key, hash) for key, hash in self._keys.values() if agent in key.agents]
+            for key, hash in found:
+                rest = tuple(name for name in key.agents if name != agent)
+                told = {"agents": rest, "revoked_at": key.revoked_at or (None if rest else at)}
+                self._keys[key.id] = (key.model_copy(update=told), hash)
+                self._note(Deed("key.close", agent=agent, target=key.id))
+            return len(found)
 
     def agents(self) -> list[str]:
         """Every agent that ever stored something, by name."""

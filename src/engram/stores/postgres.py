@@ -8,7 +8,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ from engram.ports import Cipher, Glimpse, Match, Placed, Query, Scope, Shelf, Sp
 from engram.stores import auditing, surveys
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
-from engram.stores.rules import ENOUGH, nearest, vector_key
+from engram.stores.rules import ENOUGH, MOST_SCORED, nearest, telling, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
 from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, sound, storable
 from engram.words import K1, B, digest
@@ -53,6 +54,15 @@ LOCK = 0x454E4752
 AUDIT_LOCK = LOCK + 1
 OLDEST_PGVECTOR = (0, 8)  # it goes on searching until enough passed the filter
 OUTBOX = "engram_outbox"
+MOMENT = "engram_moment"
+FEW = 1_000
+"""Of a scope with so many rows, everything is counted whenever it is asked for."""
+NEWS = 0.05
+"""In a larger one, counts are used until this share of its rows has been written since."""
+COMMON = 200
+"""A term that fewer rows hold is counted each time: the index finds them quickly."""
+MOST_SCOPES = 1_000
+"""Of so many scopes counts are kept."""
 VECTORS_EPOCH = PUSHED + "epoch"
 GUARDS = {
     "memories": "left(content, 3) = 'v1.'",
@@ -76,6 +86,7 @@ _ENROL = sa.text(
     "SELECT nextval('engram_seq') FROM generate_series(1, :count)"
 )
 _BEGIN = sa.text("BEGIN").execution_options(**LATER)
+_BEGIN_MOMENT = sa.text("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").execution_options(**LATER)
 _ENTER = sa.text(
     "SELECT set_config('engram.agent', :agent, true), set_config('engram.everyone', :everyone, true)"
 ).execution_options(**LATER)
@@ -85,11 +96,11 @@ _INDEX = sa.text(
     "INSERT INTO memory_words (agent, seq, words, length) VALUES (:agent, :seq, CAST(:words AS tsvector), :length)"
 ).execution_options(**LATER)
 _UNINDEX = sa.text("DELETE FROM memory_words WHERE agent = :agent AND seq = ANY(:seqs)").execution_options(**LATER)
-_NO_NESTED_LOOPS = sa.text("SET LOCAL enable_nestloop = off").execution_options(**LATER)
 _REACH = sa.text(
     "SELECT set_config('enable_indexscan', :index, true), set_config('hnsw.ef_search', :reach, true), "
     "set_config('hnsw.iterative_scan', 'relaxed_order', true)"
 ).execution_options(**LATER)
+_REACH_BACK = sa.text("SET LOCAL enable_indexscan = on").execution_options(**LATER)
 _TAKEN_ID = sa.text(
     "SELECT 1 FROM pg_constraint WHERE contype = 'p' AND conname = :name "
     "AND conrelid = to_regclass(quote_ident(:schema) || '.' || quote_ident(:table)) "
@@ -110,28 +121,40 @@ FROM (SELECT coalesce(max(seq), 0) + 1 AS seq,
 """
 ).execution_options(**LATER)
 
-# Every row that holds a term of the query is among the hits, so counting them there gives the exact document
-# frequency in this scope. Filters come after: they do not change how rare a word is.
-_BM25 = sa.text(
+# Row-level security lets no index of words choose the rows, since it comes first: so all of a scope is looked through,
+# but only once. Every row that holds a term of which it is not known how rare it is in this scope is among the hits, so
+# that it can be counted there. Filters come after: they do not change how rare a word is.
+_SCORED = sa.text(
     """
-WITH everything AS (
-  SELECT greatest(count(*), 1)::float AS rows, greatest(coalesce(avg(length), 1), 1)::float AS mean
-  FROM memory_words WHERE agent = :agent
-), hits AS (
-  SELECT w.seq, w.length, t.lexeme, cardinality(t.positions)::float AS times
+WITH whole AS MATERIALIZED (
+  SELECT coalesce(CAST(:rows AS bigint), (SELECT count(*) FROM memory_words WHERE agent = :agent)) AS rows,
+         greatest(1, coalesce(CAST(:mean AS float8), (SELECT avg(length) FROM memory_words WHERE agent = :agent)))
+         AS mean
+), hits AS MATERIALIZED (
+  SELECT w.seq, w.length, t.lexeme, CAST(cardinality(t.positions) AS float8) AS times
   FROM memory_words AS w CROSS JOIN LATERAL unnest(w.words) AS t
   WHERE w.agent = :agent AND w.words @@ CAST(:query AS tsquery) AND t.lexeme = ANY(:terms)
-), rarity AS (
-  SELECT lexeme, greatest(1e-6, ln((max(everything.rows) - count(*) + 0.5) / (count(*) + 0.5))) AS weight
-  FROM hits, everything GROUP BY lexeme
+), rarity AS MATERIALIZED (
+  SELECT lexeme, count(*) AS holders FROM hits WHERE lexeme = ANY(:unknown) GROUP BY lexeme
+), told AS MATERIALIZED (
+  SELECT array_agg(lexeme) AS lexemes, array_agg(holders) AS holders, array_agg(
+    greatest(1e-6, ln((greatest(whole.rows - holders, 0) + 0.5) / (holders + 0.5)))) AS weights
+  FROM (SELECT lexeme, holders FROM rarity UNION ALL
+        SELECT * FROM unnest(CAST(:known AS text[]), CAST(:holders AS bigint[])) AS k(lexeme, holders)) AS every, whole
+), best AS MATERIALIZED (
+  SELECT hits.seq, sum(told.weights[array_position(told.lexemes, hits.lexeme)] * hits.times * (bm.k1 + 1)
+                       / (hits.times + bm.k1 * (1 - bm.b + bm.b * hits.length / whole.mean))) AS score
+  FROM hits, told, whole, (SELECT CAST(:k1 AS float8) AS k1, CAST(:b AS float8) AS b) AS bm
+  GROUP BY hits.seq ORDER BY score DESC, hits.seq DESC LIMIT CAST(:most AS bigint)
 )
-SELECT hits.seq AS seq, sum(rarity.weight * hits.times * (:k1 + 1)
-       / (hits.times + :k1 * (1 - :b + :b * hits.length / everything.mean))) AS score
-FROM hits JOIN rarity USING (lexeme), everything GROUP BY hits.seq
+SELECT best.seq, best.score, whole.rows, whole.mean, told.lexemes, told.holders, written.last_value AS written
+FROM whole CROSS JOIN told CROSS JOIN engram_seq AS written LEFT JOIN best ON true
 """
+).columns(*(sa.column(name) for name in ("seq", "score", "rows", "mean", "lexemes", "holders", "written")))
+_NEWEST = sa.text(
+    "SELECT seq, CAST(0 AS float8) AS score FROM memory_words "
+    "WHERE agent = :agent AND words @@ CAST(:query AS tsquery) ORDER BY seq DESC LIMIT :most"
 ).columns(sa.column("seq", sa.BigInteger), sa.column("score", sa.Float))
-
-
 _HOLDERS = sa.text(
     "SELECT (SELECT count(*) FROM memory_words WHERE agent = :agent) AS rows, term, "
     "(SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) AS holders "
@@ -144,6 +167,27 @@ _GLANCES = surveys.glances(
     "SELECT array_agg(t.lexeme) AS terms, array_agg(cardinality(t.positions)) AS times FROM unnest(w.words) AS t "
     "WHERE t.lexeme = ANY(:terms)) AS held",
 )
+
+
+@dataclass(slots=True)
+class _Counts:
+    """How many rows a scope has, how long they are, and how many hold each of some terms."""
+
+    seq: int
+    """The number of the last write before these were counted."""
+    rows: int
+    mean: float
+    holders: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Moment:
+    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+
+    scope: Scope
+    conn: sa.Connection
+    counts: _Counts | None = None
+    shelves: dict[tuple[str, str], tuple[int | None, int]] = field(default_factory=dict)
 
 
 class PostgresStore(SqlStore):
@@ -170,6 +214,9 @@ class PostgresStore(SqlStore):
         self._opened_vectors = opened
         self._marks: dict[Shelf, tuple[str, int, set[tuple[str, int]]]] = {}
         self._syncing = threading.Lock()
+        self._held = threading.local()
+        self._known: dict[Scope, _Counts] = {}  # of large scopes, and of common terms
+        self._counting = threading.Lock()
         engine = self._make_engine(durable, busy_seconds, pool_size, max_overflow)
         super().__init__(engine, sources, remote, cipher=cipher)
         try:
@@ -241,10 +288,48 @@ class PostgresStore(SqlStore):
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
         with super()._connection() as conn:
-            yield conn.execution_options(**{OUTBOX: []})
+            yield conn.execution_options(**{OUTBOX: [], MOMENT: getattr(self._held, "begins", False)})
+
+    @contextmanager
+    def snapshot(self, scope: Scope) -> Iterator[None]:
+        """Within it, all that this thread reads of the scope is of one moment, as long as the server stays there."""
+        stack, conn = self._patiently(lambda: self._begun(scope))
+        with stack:
+            self._held.moment = _Moment(scope, conn)
+            try:
+                yield
+            finally:
+                self._held.moment = None
+
+    def _begun(self, scope: Scope) -> tuple[ExitStack, sa.Connection]:
+        stack = ExitStack()
+        self._held.begins = True
+        try:
+            return stack, stack.enter_context(self._read(scope))
+        finally:
+            self._held.begins = False
 
     def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        held: _Moment | None = getattr(self._held, "moment", None)
+        if held is not None and held.scope == scope:
+            try:
+                return work(held.conn)
+            except sa.exc.DBAPIError as error:
+                if not isinstance(self._translate(error), _TryAgain | _Lost):
+                    raise
+                self._give_up(held)
         return self._patiently(lambda: super(PostgresStore, self)._look(scope, work))
+
+    def _give_up(self, held: _Moment) -> None:
+        """The rest is read by transactions of their own."""
+        self._held.moment = None
+        if (transaction := held.conn.get_transaction()) is not None:
+            transaction.rollback()
+
+    def _moment(self, conn: sa.Connection, scope: Scope) -> _Moment:
+        """What is known of the snapshot that this thread is in, or nothing yet."""
+        held: _Moment | None = getattr(self._held, "moment", None)
+        return held if held is not None and held.conn is conn and held.scope == scope else _Moment(scope, conn)
 
     def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
@@ -331,18 +416,85 @@ class PostgresStore(SqlStore):
         return agent, len(terms), frozenset(_counted(terms))
 
     def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        hits = _BM25.subquery("hits")
+        """Words that tell most choose the rows that are scored; the newest with common words follow, if too few."""
+        known = self._known.get(scope)
+        found, counts = self._scored(conn, scope, terms, query, known)
+        if known is not None and abs(counts.seq - known.seq) > known.rows * NEWS:
+            known = None
+            found, counts = self._scored(conn, scope, terms, query, None)
+        self._keep(scope, counts, counts.seq if known is None else known.seq)
+        self._moment(conn, scope).counts = counts
+        held = [term for term in terms if counts.holders[term]]
+        if known is not None and found is not None and len(found) < query.limit + query.offset and held:
+            found = self._filled(conn, scope, query, held, found)
+        if found is None:
+            found = self._thorough(conn, scope, query, held, counts)
+        return found[query.offset : query.limit + query.offset]
+
+    def _scored(
+        self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query, known: _Counts | None
+    ) -> tuple[list[Match] | None, _Counts]:
+        """The best of the rows with telling words, and what was counted meanwhile.
+
+        `None` for the rows if others could take the place of those that the filter does not let through.
+        """
+        holders = {term: known.holders[term] for term in terms if term in known.holders} if known is not None else {}
+        unknown = [term for term in terms if term not in holders]
+        few = telling(list(holders), holders)
+        if unknown and sum(holders[term] for term in few) > MOST_SCORED:
+            few = []
+        wanted = query.limit + query.offset
+        hits = _SCORED.subquery("hits")
+        passing = sa.and_(memories.c.seq == hits.c.seq, *self._conditions(scope, query))
+        found = sa.select(hits, memories.c.id).select_from(hits.outerjoin(memories, passing)).order_by(*_best(hits))
+        asked = _asked(scope, [*unknown, *few], terms, holders, known, wanted * ENOUGH)
+        rows = conn.execute(found, asked).all()
+        one = rows[0]
+        counted = dict.fromkeys(terms, 0) | dict(zip(one.lexemes or (), one.holders or (), strict=True))
+        matches = [Match(row.id, row.score) for row in rows if row.id is not None]
+        full = len(rows) < wanted * ENOUGH or len(matches) >= wanted
+        return matches if full else None, _Counts(one.written, one.rows, one.mean, counted)
+
+    def _filled(
+        self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], found: list[Match]
+    ) -> list[Match] | None:
+        """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
+        wanted = query.limit + query.offset
+        hits = _NEWEST.subquery("hits")
+        passing = sa.and_(memories.c.seq == hits.c.seq, *self._conditions(scope, query))
+        newest = sa.select(memories.c.id).select_from(hits.outerjoin(memories, passing)).order_by(hits.c.seq.desc())
+        asked = {"agent": scope.agent, "query": _any_of(terms), "most": wanted * ENOUGH}
+        ids, known = list(conn.scalars(newest, asked)), {match.id for match in found}
+        more = [Match(id, 0.0) for id in ids if id is not None and id not in known]
+        full = len(ids) < wanted * ENOUGH or len(found) + len(more) >= wanted
+        return [*found, *more] if full else None
+
+    def _thorough(
+        self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], counts: _Counts
+    ) -> list[Match]:
+        """Every row that the index finds, filtered before it is ranked."""
+        hits = _SCORED.subquery("hits")
         found = (
             sa.select(memories.c.id, hits.c.score)
             .select_from(sa.join(hits, memories, memories.c.seq == hits.c.seq))
             .where(*self._conditions(scope, query))
-            .order_by(hits.c.score.desc(), memories.c.seq.desc())
-            .limit(query.limit)
-            .offset(query.offset)
+            .order_by(*_best(hits))
+            .limit(query.limit + query.offset)
         )
-        wanted = {"agent": scope.agent, "query": " | ".join(map(_quoted, terms)), "terms": terms, "k1": K1, "b": B}
-        conn.execute(_NO_NESTED_LOOPS)  # without statistics they are taken, and quadratic
-        return [Match(id, score) for id, score in conn.execute(found, wanted)]
+        asked = _asked(scope, terms, terms, counts.holders, counts, None)
+        return [Match(id, score) for id, score in conn.execute(found, asked)]
+
+    def _keep(self, scope: Scope, counts: _Counts, seq: int) -> None:
+        """Keep the counts of a large scope, as they were at a number, for those who ask next."""
+        with self._counting:
+            known = self._known.pop(scope, None)
+            if counts.rows >= FEW:
+                holders = {term: number for term, number in counts.holders.items() if number >= COMMON}
+                if known is not None and known.seq == seq:
+                    holders |= known.holders
+                self._known[scope] = _Counts(seq, counts.rows, counts.mean, holders)
+            while len(self._known) > MOST_SCOPES:
+                del self._known[next(iter(self._known))]
 
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
@@ -362,6 +514,9 @@ class PostgresStore(SqlStore):
         return [surveys.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
 
     def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+        counts = self._moment(conn, scope).counts
+        if counts is not None and counts.holders.keys() >= {*terms}:
+            return Spread(counts.rows, {term: counts.holders[term] for term in terms})
         asked = {"agent": scope.agent, "terms": list(terms), "queries": [_quoted(term) for term in terms]}
         rows = conn.execute(_HOLDERS, asked).all()
         return Spread(rows[0].rows if rows else 0, {row.term: row.holders for row in rows})
@@ -371,24 +526,32 @@ class PostgresStore(SqlStore):
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         if self._sealer is not None:
             return self._by_opened_vector(conn, scope, near, query)
-        v = memory_index.c
-        here = (v.agent == scope.agent, v.namespace == near.namespace, v.embedder == near.embedder)
-        some = sa.select(v.memory_id).where(*here).limit(EXACT_BELOW + 1).subquery()
-        dim, count = conn.execute(
-            sa.select(
-                sa.select(v.dim).where(*here).limit(1).scalar_subquery(),
-                sa.select(sa.func.count()).select_from(some).scalar_subquery(),
-            )
-        ).one()
+        dim, count = self._shelf(conn, scope, near)
         if dim is not None and dim != len(near.vector):
             raise InvalidInput(f"vectors of {len(near.vector)} dimensions cannot be compared with those of {dim}")
         search, wanted = partial(self._nearest, conn, scope, near, query), query.limit + query.offset
         found = list[Match]()
-        if count > EXACT_BELOW:  # by the index each further row has its price
+        if count > EXACT_BELOW and query.among is None:  # by the index each further row has its price
             found, _ = nearest(partial(search, exactly=False), wanted, wanted)
         if len(found) < wanted:  # or the index gave up before enough passed the filter
             found, _ = nearest(partial(search, exactly=True), wanted, wanted * ENOUGH)
         return found[query.offset : wanted]
+
+    def _shelf(self, conn: sa.Connection, scope: Scope, near: Placed) -> tuple[int | None, int]:
+        """How many dimensions the vectors have among which one looks, and how many there are, if not many."""
+        shelves = self._moment(conn, scope).shelves
+        name = (near.namespace, near.embedder)
+        if name not in shelves:
+            v = memory_index.c
+            here = (v.agent == scope.agent, v.namespace == near.namespace, v.embedder == near.embedder)
+            some = sa.select(v.memory_id).where(*here).limit(EXACT_BELOW + 1).subquery()
+            found = sa.select(
+                sa.select(v.dim).where(*here).limit(1).scalar_subquery(),
+                sa.select(sa.func.count()).select_from(some).scalar_subquery(),
+            )
+            dim, count = conn.execute(found).one()
+            shelves[name] = (dim, count)
+        return shelves[name]
 
     def _nearest(
         self, conn: sa.Connection, scope: Scope, near: Placed, query: Query, count: int, *, exactly: bool
@@ -416,6 +579,7 @@ class PostgresStore(SqlStore):
             .limit(count)
         )
         rows = conn.execute(found).all()
+        conn.execute(_REACH_BACK)
         matches = [Match(vector_key(id, passage), min(1.0, max(0.0, 1.0 - far))) for id, passage, far in rows]
         return sorted(matches, key=lambda match: -match.score)
 
@@ -460,7 +624,7 @@ class PostgresStore(SqlStore):
         self._marks[shelf] = (epoch, newest, seen)
 
     def _after_fork(self) -> None:
-        self._syncing = threading.Lock()
+        self._syncing, self._counting = threading.Lock(), threading.Lock()
         super()._after_fork()
 
     def _packed(self, vector: bytes) -> bytes:
@@ -617,7 +781,7 @@ def _take_on_role(connection: Any, record: object) -> None:
 
 
 def _begin(conn: sa.Connection) -> None:
-    conn.execute(_BEGIN)
+    conn.execute(_BEGIN_MOMENT if conn.get_execution_options().get(MOMENT) else _BEGIN)
 
 
 def _send(cursor: Any, statement: str, parameters: Any, context: Any, *, many: bool = False) -> bool:
@@ -717,6 +881,38 @@ def _counted(terms: Sequence[str]) -> dict[str, int]:
 def _tsvector(terms: Sequence[str]) -> str:
     # The places are only there to be counted.
     return " ".join(f"{_quoted(t)}:{','.join(map(str, range(1, n + 1)))}" for t, n in _counted(terms).items())
+
+
+def _any_of(terms: Sequence[str]) -> str:
+    return " | ".join(map(_quoted, terms))
+
+
+def _best(hits: sa.Subquery) -> tuple[sa.ColumnElement[Any], ...]:
+    return hits.c.score.desc(), hits.c.seq.desc()
+
+
+def _asked(
+    scope: Scope,
+    sought: Sequence[str],
+    terms: Sequence[str],
+    holders: Mapping[str, int],
+    known: _Counts | None,
+    most: int | None,
+) -> dict[str, object]:
+    """What `_SCORED` wants to know: rows with one of the sought terms are scored by all of them."""
+    return {
+        "agent": scope.agent,
+        "query": _any_of(sought),
+        "terms": list(terms),
+        "unknown": [term for term in terms if term not in holders],
+        "known": list(holders),
+        "holders": list(holders.values()),
+        "rows": None if known is None else known.rows,
+        "mean": None if known is None else known.mean,
+        "k1": K1,
+        "b": B,
+        "most": most,
+    }
 
 
 def _quoted(term: str) -> str:

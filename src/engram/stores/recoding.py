@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from engram.disk import settle
 from engram.errors import StoreBusy, StoreCorrupt, StoreError
 from engram.stores.drivers import Driver
 from engram.stores.schema import APPLICATION_ID
@@ -18,11 +20,12 @@ BLOCK = 1 << 20
 def recode(path: Path, old: Driver, new: Driver) -> None:
     """Make a file one that `new` reads and `old` does not; stopped at any moment, it is the one or the other.
 
-    Raises `StoreBusy` if somebody else has it open. What the file was before is written over, as far as the disk
-    does that.
+    Those who could open the file still can, and nobody else. What the file was before is written over, as far as the
+    disk does that. Raises `StoreBusy` if somebody else has it open.
     """
     fresh = path.with_name(path.name + "-recoding")
     _remove(fresh)
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     source = Driver(new.module, old.key)  # only SQLCipher can write the one while it reads the other
     try:
         with closing(source.connect(path, timeout=5, isolation_level=None)) as conn:
@@ -34,10 +37,11 @@ def recode(path: Path, old: Driver, new: Driver) -> None:
                 conn.execute("PRAGMA locking_mode = NORMAL")
                 conn.execute("PRAGMA journal_mode = WAL")
                 raise
-            _settle(fresh)
+            fresh.chmod(stat.S_IMODE(path.stat().st_mode))
+            settle(fresh)
             before = os.open(path, os.O_RDWR)
             fresh.replace(path)
-            _settle(path.parent)
+            settle(path.parent)
         _wipe(before)
     except (sqlite3.Error, new.module.Error) as error:
         raise StoreError(f"{path} could not be encrypted: {error}; it is as it was") from error
@@ -83,17 +87,6 @@ def _compare(conn: Any, fresh: Path, new: Driver) -> None:
             if conn.execute(count).fetchone() != copy.execute(count).fetchone():
                 raise StoreCorrupt(f"the encrypted copy lacks rows of {name}; the database is as it was. Try again")
         copy.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def _settle(path: Path) -> None:
-    """On the disk when this returns."""
-    if os.name != "posix" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _wipe(handle: int) -> None:

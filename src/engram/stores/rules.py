@@ -20,6 +20,8 @@ from engram.words import K1, B, digest, index_terms
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
 ENOUGH = 2  # how many times the wanted number is looked at before filters are applied exactly
+MOST_SCORED = 2_500
+"""How many rows may be scored before frequent words are left out of a search."""
 
 
 def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
@@ -154,6 +156,18 @@ def nearest(search: Callable[[int], list[Match]], wanted: int, reach: int) -> tu
         if len(best) >= wanted or len(found) < reach:
             return list(best.values()), len(found) < reach
         reach *= 2
+
+
+def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
+    """The terms that fewest rows hold, as many as can be afforded, and at least one of them."""
+    kept: list[str] = []
+    rows = 0
+    for term in sorted(terms, key=lambda term: holders[term]):
+        if kept and rows + holders[term] > MOST_SCORED:
+            break
+        kept.append(term)
+        rows += holders[term]
+    return kept
 
 
 def usefulness(helped: float, hindered: float) -> float:

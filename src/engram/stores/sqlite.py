@@ -8,6 +8,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,7 +55,6 @@ from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_r
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, sound, storable
-from engram.words import MAX_TERM
 
 R = TypeVar("R")
 Span = tuple[int | None, int | None]
@@ -67,22 +67,28 @@ WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a 
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
 SAMPLE_BYTES = 24
-BLOCK_BYTES = 8 * 1024 * 1024
+LEAST_BYTES = 8  # of fewer, others are in the file by chance
+BLOCK_BYTES = 256 * 1024  # searched without letting other threads in between
 MOST_TRACES = 1000
-MOST_SOUGHT = 8
+MOST_SOUGHT = 32
 """Searching the file for more pieces than these takes longer than making it anew."""
 MOST_LEVELS = 500
 """SQLite 3.40 adds levels to the word index whenever it is merged, and cannot open one with more than 2,000."""
 _STRUCTURE = "SELECT block FROM memory_words_data WHERE id = 10"
 READERS_SECONDS = 2.0
 """So long whoever removes something for good waits for those who still read."""
+LONGEST_PAUSE = 0.1
+OWED = "scrub:owed"
+"""The setting that says that something was removed, and nobody has searched the file for it yet."""
 CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
 _counter = sa.table("counter", sa.column("epoch"), sa.column("seq"))
 _COUNTER = "SELECT epoch, seq FROM counter"
-_CRYPT = "SELECT value FROM settings WHERE name = :name"
+_SETTING = "SELECT value FROM settings WHERE name = :name"
+_SET = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
+_UNSET = sa.text("DELETE FROM settings WHERE name = :name")
 # Named first, a list is gone through in its order; in a condition, SQLite would make an index of it first.
 _SOURCE = "json_each(:listed) j CROSS JOIN memories m"
 _SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END, m.valid_until"
@@ -120,7 +126,7 @@ _ENTRY = (
 )
 # What is searched for in the file once it is gone: texts, words and vectors.
 _GOING = (
-    "SELECT m.text, w.c1, (SELECT group_concat(hex(substr(v.vector, 9, 24))) FROM memory_index v "
+    "SELECT m.text, w.c1, (SELECT group_concat(hex(substr(v.vector, 9, 96))) FROM memory_index v "
     "WHERE v.agent = m.agent AND v.memory_id = m.id) FROM json_each(:listed) j CROSS JOIN memories m "
     "LEFT JOIN memory_words_content w ON w.id = m.seq WHERE m.agent = :agent AND m.id = j.value"
 )
@@ -133,6 +139,7 @@ _PLACES = {
     "events": "body",
     "recall_events": "detail",
     "settings": "value",
+    "audit": "hash target detail",
 }
 _HAS = "SELECT " + " OR ".join(  # noqa: S608 - our own words
     f"EXISTS (SELECT 1 FROM {table} WHERE instr(CAST({column} AS BLOB), :sample))"  # noqa: S608
@@ -198,6 +205,8 @@ class SqliteStore(SqlStore):
         self._went: dict[bytes, str] = {}  # pieces of what was removed, until nothing of them is left; of which words
         self._tracing = threading.Lock()
         self._full_log = False  # whether it may still have what is to be unreadable
+        self._scrubbing = threading.Lock()
+        self._scrubs_asked, self._scrubbed = 0, (0, True)  # how often; up to which one it was done, and whether wholly
         self._marks: dict[Shelf, tuple[str, int]] = {}
         self._long: dict[Shelf, dict[str, int]] = {}  # the last passage of each memory that has more than one
         self._syncing = threading.Lock()
@@ -481,11 +490,15 @@ class SqliteStore(SqlStore):
             turn.release()
 
     def _checkpoint(self) -> None:
-        """Under the writer's lock, so that no writer can begin the log anew meanwhile; waits for no reader."""
-        with self._wrapped(), closing(self._connect()) as lock, closing(self._connect()) as conn:
-            lock.execute("BEGIN IMMEDIATE")
-            conn.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            lock.execute("ROLLBACK")
+        """Carry the log over into the file as far as those who read from it allow."""
+        with self._wrapped(), self._two_connections() as (lock, conn):
+            _carry_over(lock, conn)
+
+    @contextmanager
+    def _two_connections(self) -> Iterator[tuple[Any, Any]]:
+        """Connections without a transaction: what holds the writers' lock cannot itself carry the log over."""
+        with closing(self._engine.raw_connection()) as one, closing(self._engine.raw_connection()) as other:
+            yield one.driver_connection, other.driver_connection
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; a file that cannot be written keeps no count."""
@@ -499,8 +512,7 @@ class SqliteStore(SqlStore):
         except StoreFull:
             _beside(self.path, "-reserve").unlink(missing_ok=True)
             receipts = super().forget(scope, ids)
-            with self._wrapped(), closing(self._connect()) as conn:
-                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._empty_log(READERS_SECONDS)
             self._keep_reserve()
             return receipts
 
@@ -513,16 +525,34 @@ class SqliteStore(SqlStore):
         """
         if self._read_only:
             return True
+        with self._tracing:
+            self._scrubs_asked += 1
+            mine = self._scrubs_asked
+        with self._scrubbing:
+            if self._scrubbed[0] < mine:  # else one that began later than this was asked for has done it
+                with self._tracing:
+                    asked = self._scrubs_asked
+                self._scrubbed = asked, self._scrub_all()
+            return self._scrubbed[1]
+
+    def _scrub_all(self) -> bool:
+        """As long as the log has it, the file is neither searched nor made anew: that would make the log longer."""
         try:
             with self._write(None) as conn:
                 merge_words(conn)
-            emptied = self._empty_log(READERS_SECONDS)
-            with self._tracing:
-                went, self._went = self._went, {}
-            if went and self._left_of(went):
-                with self._turn, self._wrapped(), closing(self._connect()) as raw:
-                    raw.execute("VACUUM")
-                emptied = self._empty_log(READERS_SECONDS)
+                owed = bool(fetch(conn, _SETTING, {"name": OWED}))
+            # Whoever held it up before is not waited for again by everybody who removes something.
+            emptied = self._empty_log(0 if self._full_log else READERS_SECONDS)
+            if emptied:
+                with self._tracing:
+                    went, self._went = self._went, {}
+                if owed or (went and self._left_of(went)):
+                    with self._turn, self._wrapped(), closing(self._connect()) as raw:
+                        raw.execute("VACUUM")
+                    emptied = self._empty_log(READERS_SECONDS)
+            if emptied == owed:
+                with self._write(None) as conn:  # for whoever does it later, who does not know what went
+                    conn.execute(_UNSET if emptied else _SET, {"name": OWED, "value": "1"})
         except (StoreFull, StoreBusy) as error:
             _log.warning("what was removed stays readable in the file until the next time: %s", error)
             return False
@@ -548,18 +578,35 @@ class SqliteStore(SqlStore):
             return any(not fetch(conn, _HAS, {"sample": sample})[0][0] for sample in sorted(found))
 
     def _empty_log(self, seconds: float) -> bool:
-        """Carry the whole log over into the file; whether nobody who reads from it held that up.
+        """Carry the whole log over into the file and begin it anew; whether nobody who reads from it held that up.
 
-        In turn with the writers: SQLite goes on without their lock when it has waited in vain for it, and older ones
-        than `WAL_RESET_FIXED` then lose pages if somebody begins the log anew.
+        Not by SQLite's own `TRUNCATE`: that goes on without the writers' lock when it has waited in vain for it, and
+        older ones than `WAL_RESET_FIXED` then lose pages if another process begins the log anew.
         """
-        try:
-            with self._turn, self._wrapped(), closing(self._connect()) as conn:
-                conn.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
-                self._full_log = bool(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-        except (StoreBusy, StoreFull):
-            self._full_log = True
+        self._full_log = True
+        with suppress(StoreBusy, StoreFull), self._turn, self._wrapped(), self._two_connections() as (lock, conn):
+            lock.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+            try:
+                self._full_log = not self._began_anew(lock, conn, seconds)
+            finally:
+                lock.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
         return not self._full_log
+
+    def _began_anew(self, lock: Any, conn: Any, seconds: float) -> bool:
+        """Whoever writes after all was carried over begins the log anew, unless somebody began to read before that."""
+        log, until, pause = _beside(self.path, "-wal"), time.monotonic() + seconds, 0.0
+        before = _log_number(log)
+        while before:
+            carried = _carry_over(lock, conn)  # who begins to read now needs nothing of the log
+            time.sleep(pause)
+            if carried:
+                _write_nothing(lock)
+                if _log_number(log) != before:
+                    break
+            if time.monotonic() >= until:
+                return False
+            pause = min(2 * pause + 0.001, LONGEST_PAUSE)
+        return True
 
     def _keep_reserve(self) -> None:
         """Hold some space back: SQLite needs room to write even when it deletes."""
@@ -654,14 +701,12 @@ class SqliteStore(SqlStore):
             conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('rebuild')"))
         self._engine.dispose()
         with self._wrapped(), closing(self._connect()) as conn:
-            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             conn.execute("VACUUM")
-            busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if busy:
+        if not self._empty_log(READERS_SECONDS):
             raise StoreBusy(f"another process reads {self.path}; close it, and start `engram crypt init` again")
 
     def _crypt(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
-        found = fetch(conn, _CRYPT, {"name": sealing.CRYPT})
+        found = fetch(conn, _SETTING, {"name": sealing.CRYPT})
         return found[0][0] if found else None
 
     def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
@@ -685,6 +730,7 @@ class SqliteStore(SqlStore):
 
     def _after_fork(self) -> None:
         self._syncing, self._turn = threading.Lock(), threading.RLock()
+        self._scrubbing, self._tracing = threading.Lock(), threading.Lock()
         _inherited.append(self._engine.pool)
         super()._after_fork()
 
@@ -799,6 +845,37 @@ def _valid(span: Span, now: int) -> bool:
     return (start is None or start <= now) and (end is None or end > now)
 
 
+def _carry_over(lock: Any, conn: Any) -> bool:
+    """Copy the log into the file under the writers' lock, so that none begins it anew; whether all of it could be."""
+    lock.execute("BEGIN IMMEDIATE")
+    try:
+        busy, frames, copied = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    finally:
+        lock.execute("ROLLBACK")
+    return not busy and frames == copied
+
+
+def _write_nothing(conn: Any) -> None:
+    """Commit the first page as it is: SQLite does not look whether a number in it is another one than before."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        (number,) = conn.execute("PRAGMA user_version").fetchone()
+        conn.execute(f"PRAGMA user_version = {number}")
+        conn.execute("COMMIT")
+    finally:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+
+
+def _log_number(log: Path) -> bytes:
+    """Changes whenever a log is begun anew; empty where there is none. No lock of SQLite's is on this file."""
+    try:
+        with log.open("rb") as file:
+            return file.read(24)[12:]
+    except FileNotFoundError:
+        return b""
+
+
 def _begin(conn: sa.Connection) -> None:
     # A deferred transaction that writes later fails at once when another process wrote in between.
     if conn.get_execution_options().get(WRITE):
@@ -823,17 +900,17 @@ def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
 
 
 def _samples(text: str, words: str | None, vectors: str | None) -> Iterator[tuple[bytes, str]]:
-    """Pieces of a memory by which it is recognised: of its text, of its longest words, with these, and of its vectors.
+    """Pieces of a memory by which it is recognised: of its text, of its longest words, with these, and of a vector.
 
     The index keeps of a word only what differs from the one before it: so its end is looked for.
     """
     data = text.encode()
     if len(data) >= SAMPLE_BYTES:
         yield from ((data[start : start + SAMPLE_BYTES], "") for start in {0, len(data) - SAMPLE_BYTES})
-    for word in sorted({*(words or "").split()}, key=lambda word: (-len(word), word))[:4]:
-        if len(word) >= SAMPLE_BYTES // 3:
-            yield word.encode()[len(word) // 3 :], word
-    yield from ((bytes.fromhex(piece), "") for piece in (vectors or "").split(",")[:2] if piece)
+    for word in sorted({*(words or "").split()}, key=lambda word: (-len(word), word))[:2]:
+        if len(word) >= LEAST_BYTES:
+            yield word.encode()[min(len(word) // 3, len(word) - LEAST_BYTES) :], word
+    yield from ((bytes.fromhex(piece), "") for piece in (vectors or "").split(",")[:1] if piece)
 
 
 def merge_words(conn: sa.Connection) -> None:
@@ -854,11 +931,11 @@ def _levels(structure: bytes) -> int:
 
 def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
     """Which of these a file has, wherever in it."""
-    found, before = set[bytes](), b""
+    found, before, longest = set[bytes](), b"", max(map(len, samples), default=1)
     for block in raw.blocks(path, BLOCK_BYTES):
         piece = before + block
         found |= {sample for sample in samples if sample not in found and sample in piece}
-        before = block[-SAMPLE_BYTES - MAX_TERM :]
+        before = piece[-longest:]
     return found
 
 
@@ -973,6 +1050,15 @@ def _size(path: Path) -> int:
         return 0
 
 
+_TAKEN = {
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+    sqlite3.SQLITE_CONSTRAINT_ROWID,
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+}
+"""What SQLite says when a row is there already; other constraints that are not met are faults of ours."""
+
+
 def _translate(path: Path, error: BaseException | None) -> EngramError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_BUSY:
@@ -983,8 +1069,8 @@ def _translate(path: Path, error: BaseException | None) -> EngramError:
         return StoreReadOnly(f"{path} cannot be written ({error}); check the permissions of the file and its folder")
     if code == sqlite3.SQLITE_CONSTRAINT and sealing.GUARDED in str(error):
         return StoreError(f"{path} was encrypted meanwhile; open it again with its key")
-    if code == sqlite3.SQLITE_CONSTRAINT:
-        return Conflict(f"what was to be stored in {path} is there already ({error}); nothing of it was stored")
+    if code == sqlite3.SQLITE_CONSTRAINT and getattr(error, "sqlite_errorcode", 0) in _TAKEN:
+        return Conflict("what was to be stored is there already; nothing of it was stored")
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreCorrupt(f"{path} is damaged ({error}); `engram db restore` brings back a backup")
     return StoreError(f"{path} could not be used: {error}; `engram doctor` looks into it")

@@ -31,6 +31,8 @@ from engram.ports import (
     RemembersShown,
     Scope,
     Shown,
+    acting,
+    by_themselves,
     principal,
 )
 from engram.testing.making import START, Maker, placed
@@ -144,6 +146,46 @@ class AuditContract:
             "merged": 1,
             "rejected": 1,
         }
+
+    def test_a_repeated_write_is_on_record_as_a_replay(self, store: MemoryStore) -> None:
+        first, again, other = Maker("alice"), Maker("alice"), Maker("alice")
+        store.add(ALICE, [first.event("one", key="k")])
+        (entry,) = since(store, lambda: store.add(ALICE, [again.event("one", key="k")]))
+        assert (entry.action, entry.count, entry.detail) == ("replay", 1, {"replayed": 1})
+        (entry,) = since(store, lambda: store.add(ALICE, [other.event("one", key="k"), other.event("two")]))
+        assert (entry.action, entry.detail["replayed"], entry.detail["stored"]) == ("write", 1, 1)
+
+    def test_who_acts_is_the_actor_whosever_memory_it_is(self, store: MemoryStore) -> None:
+        def work() -> None:
+            with acting("bob", grant="g1"):
+                store.add(ALICE, [Maker("alice").event("one")])
+                with acting("carol", "renamed"):
+                    store.forget(ALICE, ["nobody"])
+                    with by_themselves():
+                        store.forget(ALICE, ["nobody"])
+            with acting(""):
+                store.forget(ALICE, ["nobody"])
+
+        told = [(entry.action, entry.actor, entry.agent, entry.grant) for entry in since(store, work)]
+        assert told == [
+            ("write", "bob", "alice", "g1"),
+            ("renamed", "bob", "alice", "g1"),
+            ("forget", "alice", "alice", ""),
+            ("forget", "", "alice", ""),
+        ]
+
+    def test_names_that_only_engram_knows_are_not_on_record(self, store: MemoryStore) -> None:
+        apart, maker = Scope("\x1fannex:1"), Maker("\x1fannex:1")
+
+        def work() -> None:
+            store.add(apart, [maker.event("one")])
+            with acting("bob", agent="bob"):
+                store.add(apart, [maker.event("two")])
+                cast("KeepsEvents", store).append(apart, [_event("e", "\x1fannex:1")])
+
+        told = [(entry.actor, entry.agent, entry.detail["in"]) for entry in since(store, work)]
+        assert told == [("", "", "annex"), ("bob", "bob", "annex"), ("bob", "bob", "annex")]
+        assert "\\u001f" not in "".join(audit.export(trail(store)))
 
     def test_one_memory_is_named_many_are_told_by_their_hash(self, store: MemoryStore) -> None:
         maker = Maker("alice")

@@ -20,6 +20,7 @@ from engram.ports import (
     CreditsRecalls,
     Entry,
     Filter,
+    Foresees,
     KeepsSettings,
     ListsAgents,
     MemoryStore,
@@ -235,6 +236,40 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         keys = ["k", "K", "k ", "k%", "k_", "kk", "\u00e9", "e\u0301"]
         receipts = store.add(ALICE, [make.event("deployed", key=key) for key in keys])
         assert len({receipt.id for receipt in receipts}) == len(keys)
+
+    def test_what_a_write_would_do_can_be_foreseen_and_changes_nothing(self, store: MemoryStore, make: Maker) -> None:
+        if not isinstance(store, Foresees):
+            pytest.skip("this store does not tell beforehand what a write would do")
+        assert store.foresee(ALICE, []) == []
+        first = make.event("deployed", key="k0")
+        assert store.foresee(ALICE, [first])[0].status == "stored"
+        assert store.get(ALICE, [first.memory.id]) == [None]
+        kept = _store(store, [make.event("deployed", key="k1"), make.fact("The sky is blue")])
+        ended = make.fact("The sea is calm")
+        ended = replace(ended, memory=ended.memory.model_copy(update={"valid_until": START + timedelta(days=1)}))
+        later = make.fact("The sea is calm")
+        later = replace(later, memory=later.memory.model_copy(update={"valid_from": START + timedelta(days=9)}))
+        entries = [
+            make.event("deployed", key="k1"),
+            make.event("undeployed", key="k1"),
+            make.event("deployed", key="k2"),
+            make.event("deployed", key="k2"),
+            make.fact("The sky is blue", key="k3"),
+            make.fact("The sky is grey"),
+            make.fact("The sky is grey"),
+            ended,
+            later,
+        ]
+        foreseen = store.foresee(ALICE, entries)
+        assert store.foresee(ALICE, entries) == foreseen
+        assert sorted(_ids(store, Query())) == sorted(memory.id for memory in kept)
+        assert store.get(ALICE, [memory.id for memory in kept]) == kept
+        assert store.foresee(
+            BOB, [replace(e, memory=e.memory.model_copy(update={"agent": "bob"})) for e in entries[:1]]
+        )
+        assert store.add(ALICE, entries) == foreseen
+        statuses = ["stored", "rejected", "stored", "stored", "merged", "stored", "merged", "stored", "stored"]
+        assert [receipt.status for receipt in foreseen] == statuses
 
     # Merging --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -163,20 +164,26 @@ def _embedded(chromadb: Any, path: str) -> Any:
 
 
 def _server(chromadb: Any, address: Address) -> Any:
-    """A client that gives up in time: Chroma's own waits for ever, so its first call is made for it."""
+    """A client that gives up in time: Chroma's own waits for ever, so its first calls are made for it.
+
+    One that finds no database leaves its connection open for good, so that is asked first, too.
+    """
     httpx = load("httpx", _EXTRA)
     secure, headers = address.transport == "https", _headers(address)
     port = address.port or (443 if secure else 8000)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    alive = f"{address.transport}://{host}:{port}/api/v2/heartbeat"
-    httpx.get(alive, headers=headers, timeout=CONNECT_TIMEOUT).raise_for_status()
+    tenant = address.options.get("tenant", chromadb.DEFAULT_TENANT)
+    database = address.options.get("database", chromadb.DEFAULT_DATABASE)
+    for path in ("heartbeat", f"tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"):
+        url = f"{address.transport}://{host}:{port}/api/v2/{path}"
+        httpx.get(url, headers=headers, timeout=CONNECT_TIMEOUT).raise_for_status()
     client = chromadb.HttpClient(
         host=address.host,
         port=port,
         ssl=secure,
         headers=headers,
-        tenant=address.options.get("tenant", chromadb.DEFAULT_TENANT),
-        database=address.options.get("database", chromadb.DEFAULT_DATABASE),
+        tenant=tenant,
+        database=database,
         settings=_settings(chroma_server_host=address.host, chroma_server_http_port=port),
     )
     for session in _sessions(client):

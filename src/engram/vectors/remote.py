@@ -15,11 +15,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from engram.batches import batched
 from engram.errors import EngramError, InvalidInput, MissingExtra, StoreClosed, StoreError
 from engram.ports import Match, Matrix, Scope, Shelf, Vector
 
@@ -140,13 +140,6 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in order, in lists of at most `size`."""
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
 class Point(NamedTuple):
     """One vector on its way into a database."""
 
@@ -221,7 +214,7 @@ class RemoteVectors:
         }
         with self._talking() as database:
             name = self._collection(database, shelf, vectors.shape[1])
-            for batch in batches(points.values(), database.batch):
+            for batch in batched(points.values(), database.batch):
                 database.put(name, scope_name(shelf.scope), batch)
 
     def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
@@ -255,7 +248,7 @@ class RemoteVectors:
             if len(seen) < count:
                 break
             count *= 4
-        return [match for some in batches(sorted(among), self.few) for match in ask(k, some)]
+        return [match for some in batched(sorted(among), self.few) for match in ask(k, some)]
 
     def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
         """Take vectors out; unknown ids are ignored."""
@@ -264,7 +257,7 @@ class RemoteVectors:
         keys = [point_key(shelf.scope, id) for id in dict.fromkeys(ids)]
         with self._talking() as database:
             if name := self._known(database, shelf):
-                for batch in batches(keys, min(self.few, database.batch)):
+                for batch in batched(keys, min(self.few, database.batch)):
                     database.drop(name, scope_name(shelf.scope), batch)
 
     def clear(self, shelf: Shelf) -> None:

@@ -81,7 +81,7 @@ def _files(path: Path, limits: Limits) -> Iterator[tuple[str, Path]]:
         with os.scandir(folder) as entries:
             for entry in entries:
                 seen += 1
-                if seen > 50 * limits.files or len(found) > limits.files:
+                if seen > 10 * limits.files or len(found) > limits.files:
                     raise InvalidInput(f"the folder has more than {limits.files:,} files; import a part of it")
                 if entry.is_dir(follow_symlinks=False):
                     if depth < _DEEPEST and entry.name not in _PASSED_OVER:

@@ -495,7 +495,7 @@ class Receipts(_message.Message):
     def __init__(self, receipts: _Optional[_Iterable[_Union[Receipt, _Mapping]]] = ...) -> None: ...
 
 class ForgetReceipt(_message.Message):
-    __slots__ = ("id", "forgotten", "removed")
+    __slots__ = ("id", "forgotten", "removed", "lingers")
     class RemovedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -506,10 +506,12 @@ class ForgetReceipt(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    LINGERS_FIELD_NUMBER: _ClassVar[int]
     id: str
     forgotten: bool
     removed: _containers.ScalarMap[str, int]
-    def __init__(self, id: _Optional[str] = ..., forgotten: bool = ..., removed: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    lingers: bool
+    def __init__(self, id: _Optional[str] = ..., forgotten: bool = ..., removed: _Optional[_Mapping[str, int]] = ..., lingers: bool = ...) -> None: ...
 
 class ScorePart(_message.Message):
     __slots__ = ("count", "amount", "text")

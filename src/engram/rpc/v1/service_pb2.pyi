@@ -28,6 +28,12 @@ class Resolution(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESOLUTION_ABANDON: _ClassVar[Resolution]
     RESOLUTION_RETRY: _ClassVar[Resolution]
 
+class RetentionAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RETENTION_ACTION_UNSPECIFIED: _ClassVar[RetentionAction]
+    RETENTION_ACTION_FORGET: _ClassVar[RetentionAction]
+    RETENTION_ACTION_ARCHIVE: _ClassVar[RetentionAction]
+
 class KnowledgeForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     KNOWLEDGE_FORM_UNSPECIFIED: _ClassVar[KnowledgeForm]
@@ -42,6 +48,9 @@ GROUPING_SESSION: Grouping
 RESOLUTION_UNSPECIFIED: Resolution
 RESOLUTION_ABANDON: Resolution
 RESOLUTION_RETRY: Resolution
+RETENTION_ACTION_UNSPECIFIED: RetentionAction
+RETENTION_ACTION_FORGET: RetentionAction
+RETENTION_ACTION_ARCHIVE: RetentionAction
 KNOWLEDGE_FORM_UNSPECIFIED: KnowledgeForm
 KNOWLEDGE_FORM_JSON: KnowledgeForm
 KNOWLEDGE_FORM_JSONL: KnowledgeForm
@@ -171,6 +180,34 @@ class AnnotationOf(_message.Message):
     def __init__(self, id: _Optional[str] = ..., changes: _Optional[_Union[Annotation, _Mapping]] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
 class RecallQuery(_message.Message):
+    __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    K_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BY_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    k: int
+    kinds: _containers.RepeatedScalarFieldContainer[_model_pb2.MemoryType]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    as_of: _timestamp_pb2.Timestamp
+    now: _timestamp_pb2.Timestamp
+    session: str
+    min_score: float
+    group_by: Grouping
+    budget_tokens: int
+    def __init__(self, query: _Optional[str] = ..., k: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[Grouping, str]] = ..., budget_tokens: _Optional[int] = ...) -> None: ...
+
+class ContextQuery(_message.Message):
     __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     K_FIELD_NUMBER: _ClassVar[int]
@@ -361,14 +398,14 @@ class NewFailure(_message.Message):
     def __init__(self, error: _Optional[str] = ..., solution: _Optional[str] = ..., helped: _Optional[_Union[Helped, _Mapping]] = ..., action: _Optional[str] = ..., context: _Optional[str] = ..., environment: _Optional[str] = ..., tool: _Optional[str] = ..., task_type: _Optional[str] = ..., root_cause: _Optional[str] = ..., prevention: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
 class SolutionOf(_message.Message):
-    __slots__ = ("name", "solution", "helped")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("solution", "helped", "name")
     SOLUTION_FIELD_NUMBER: _ClassVar[int]
     HELPED_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    NAME_FIELD_NUMBER: _ClassVar[int]
     solution: str
     helped: Helped
-    def __init__(self, name: _Optional[str] = ..., solution: _Optional[str] = ..., helped: _Optional[_Union[Helped, _Mapping]] = ...) -> None: ...
+    name: str
+    def __init__(self, solution: _Optional[str] = ..., helped: _Optional[_Union[Helped, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class NewChecks(_message.Message):
     __slots__ = ("pattern", "stage")
@@ -571,14 +608,14 @@ class GrantShare(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[str]] = ..., patterns: _Optional[_Iterable[str]] = ..., domains: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., everything: bool = ..., purpose: _Optional[str] = ..., rights: _Optional[_Iterable[_Union[_model_pb2.GrantRight, str]]] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., to: _Optional[str] = ..., via: _Optional[str] = ...) -> None: ...
 
 class GrantApproval(_message.Message):
-    __slots__ = ("id", "rights", "expires")
-    ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("rights", "expires", "id")
     RIGHTS_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_FIELD_NUMBER: _ClassVar[int]
-    id: str
+    ID_FIELD_NUMBER: _ClassVar[int]
     rights: _containers.RepeatedScalarFieldContainer[_model_pb2.GrantRight]
     expires: _timestamp_pb2.Timestamp
-    def __init__(self, id: _Optional[str] = ..., rights: _Optional[_Iterable[_Union[_model_pb2.GrantRight, str]]] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    id: str
+    def __init__(self, rights: _Optional[_Iterable[_Union[_model_pb2.GrantRight, str]]] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ...) -> None: ...
 
 class GroupChangeOf(_message.Message):
     __slots__ = ("add", "remove", "name")
@@ -621,12 +658,14 @@ class ExportQuery(_message.Message):
     def __init__(self, domains: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., form: _Optional[_Union[KnowledgeForm, str]] = ...) -> None: ...
 
 class ImportOptions(_message.Message):
-    __slots__ = ("format", "dry_run")
+    __slots__ = ("format", "dry_run", "large")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    LARGE_FIELD_NUMBER: _ClassVar[int]
     format: str
     dry_run: bool
-    def __init__(self, format: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
+    large: bool
+    def __init__(self, format: _Optional[str] = ..., dry_run: bool = ..., large: bool = ...) -> None: ...
 
 class Merge(_message.Message):
     __slots__ = ("from_agent", "domains", "tags", "dry_run")
@@ -654,6 +693,108 @@ class AuditListing(_message.Message):
     since: _timestamp_pb2.Timestamp
     def __init__(self, after: _Optional[int] = ..., limit: _Optional[int] = ..., newest: bool = ..., grant: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class Policy(_message.Message):
+    __slots__ = ("name", "action", "agent", "kinds", "tags", "older_than_days", "weaker_than", "outcome")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    OLDER_THAN_DAYS_FIELD_NUMBER: _ClassVar[int]
+    WEAKER_THAN_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    action: RetentionAction
+    agent: str
+    kinds: _containers.RepeatedScalarFieldContainer[_model_pb2.MemoryType]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    older_than_days: float
+    weaker_than: float
+    outcome: OutcomeWord
+    def __init__(self, name: _Optional[str] = ..., action: _Optional[_Union[RetentionAction, str]] = ..., agent: _Optional[str] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., older_than_days: _Optional[float] = ..., weaker_than: _Optional[float] = ..., outcome: _Optional[_Union[OutcomeWord, str]] = ...) -> None: ...
+
+class NewHold(_message.Message):
+    __slots__ = ("reason", "agent", "memories", "tags", "sessions")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    agent: str
+    memories: _containers.RepeatedScalarFieldContainer[str]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    sessions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, reason: _Optional[str] = ..., agent: _Optional[str] = ..., memories: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., sessions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RetentionRun(_message.Message):
+    __slots__ = ("agents", "dry_run")
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    agents: _model_pb2.Texts
+    dry_run: bool
+    def __init__(self, agents: _Optional[_Union[_model_pb2.Texts, _Mapping]] = ..., dry_run: bool = ...) -> None: ...
+
+class LegalHold(_message.Message):
+    __slots__ = ("id", "reason", "at", "agent", "memories", "tags", "sessions", "released_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    at: _timestamp_pb2.Timestamp
+    agent: str
+    memories: _containers.RepeatedScalarFieldContainer[str]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    sessions: _containers.RepeatedScalarFieldContainer[str]
+    released_at: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., agent: _Optional[str] = ..., memories: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., sessions: _Optional[_Iterable[str]] = ..., released_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Retained(_message.Message):
+    __slots__ = ("policy", "agent", "action", "memories", "removed")
+    class RemovedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    policy: str
+    agent: str
+    action: RetentionAction
+    memories: int
+    removed: _containers.ScalarMap[str, int]
+    def __init__(self, policy: _Optional[str] = ..., agent: _Optional[str] = ..., action: _Optional[_Union[RetentionAction, str]] = ..., memories: _Optional[int] = ..., removed: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class RetentionReport(_message.Message):
+    __slots__ = ("dry_run", "gone", "kept", "archive")
+    class KeptEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_FIELD_NUMBER: _ClassVar[int]
+    dry_run: bool
+    gone: _containers.RepeatedCompositeFieldContainer[Retained]
+    kept: _containers.ScalarMap[str, int]
+    archive: str
+    def __init__(self, dry_run: bool = ..., gone: _Optional[_Iterable[_Union[Retained, _Mapping]]] = ..., kept: _Optional[_Mapping[str, int]] = ..., archive: _Optional[str] = ...) -> None: ...
+
 class EventQuery(_message.Message):
     __slots__ = ("after", "seconds")
     AFTER_FIELD_NUMBER: _ClassVar[int]
@@ -669,6 +810,22 @@ class MemoryPage(_message.Message):
     items: _containers.RepeatedCompositeFieldContainer[_model_pb2.Memory]
     next_cursor: str
     def __init__(self, items: _Optional[_Iterable[_Union[_model_pb2.Memory, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class PolicyPage(_message.Message):
+    __slots__ = ("items", "next_cursor")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Policy]
+    next_cursor: str
+    def __init__(self, items: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class HoldPage(_message.Message):
+    __slots__ = ("items", "next_cursor")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[LegalHold]
+    next_cursor: str
+    def __init__(self, items: _Optional[_Iterable[_Union[LegalHold, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class OutcomePage(_message.Message):
     __slots__ = ("items", "next_cursor")

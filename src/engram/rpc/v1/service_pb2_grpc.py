@@ -79,7 +79,7 @@ class EngramStub(object):
                 _registered_method=True)
         self.Context = channel.unary_unary(
                 '/engram.v1.Engram/Context',
-                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.RecallQuery.SerializeToString,
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.ContextQuery.SerializeToString,
                 response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.ContextText.FromString,
                 _registered_method=True)
         self.RecordDecision = channel.unary_unary(
@@ -337,6 +337,41 @@ class EngramStub(object):
                 request_serializer=google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
                 response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.AuditVerification.FromString,
                 _registered_method=True)
+        self.ListPolicies = channel.unary_unary(
+                '/engram.v1.Engram/ListPolicies',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.PolicyPage.FromString,
+                _registered_method=True)
+        self.SetPolicy = channel.unary_unary(
+                '/engram.v1.Engram/SetPolicy',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.FromString,
+                _registered_method=True)
+        self.RemovePolicy = channel.unary_unary(
+                '/engram.v1.Engram/RemovePolicy',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Named.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.FromString,
+                _registered_method=True)
+        self.ListHolds = channel.unary_unary(
+                '/engram.v1.Engram/ListHolds',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.HoldPage.FromString,
+                _registered_method=True)
+        self.Hold = channel.unary_unary(
+                '/engram.v1.Engram/Hold',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.NewHold.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.FromString,
+                _registered_method=True)
+        self.ReleaseHold = channel.unary_unary(
+                '/engram.v1.Engram/ReleaseHold',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.FromString,
+                _registered_method=True)
+        self.RunRetention = channel.unary_unary(
+                '/engram.v1.Engram/RunRetention',
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.RetentionRun.SerializeToString,
+                response_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.RetentionReport.FromString,
+                _registered_method=True)
         self.Listen = channel.unary_stream(
                 '/engram.v1.Engram/Listen',
                 request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.EventQuery.SerializeToString,
@@ -407,8 +442,7 @@ class EngramServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Context(self, request, context):
-        """What is remembered about a question as a text for a model, quoted as data. Without other words: 8
-        memories, 1000 tokens.
+        """What is remembered about a question as a text for a model, quoted as data.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -778,6 +812,56 @@ class EngramServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPolicies(self, request, context):
+        """The policies in force, in the order in which they run; the key must be for all agents, here and in
+        all that follows of retention.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetPolicy(self, request, context):
+        """Set a policy, instead of the one of this name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemovePolicy(self, request, context):
+        """Give a policy up.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHolds(self, request, context):
+        """The holds in force, oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Hold(self, request, context):
+        """Keep all memories of an agent, or those that are named, whoever wants to forget them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseHold(self, request, context):
+        """End a hold.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunRetention(self, request, context):
+        """Let go of what fulfils a policy that forgets; what is pinned or held stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Listen(self, request, context):
         """Hear of what is stored, forgotten and learned, as it happens: for the agent that is named, or for
         all agents of the key. Resumable by `after`.
@@ -831,7 +915,7 @@ def add_EngramServicer_to_server(servicer, server):
             ),
             'Context': grpc.unary_unary_rpc_method_handler(
                     servicer.Context,
-                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.RecallQuery.FromString,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.ContextQuery.FromString,
                     response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.ContextText.SerializeToString,
             ),
             'RecordDecision': grpc.unary_unary_rpc_method_handler(
@@ -1089,6 +1173,41 @@ def add_EngramServicer_to_server(servicer, server):
                     request_deserializer=google_dot_protobuf_dot_empty__pb2.Empty.FromString,
                     response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.AuditVerification.SerializeToString,
             ),
+            'ListPolicies': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPolicies,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.PolicyPage.SerializeToString,
+            ),
+            'SetPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPolicy,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.SerializeToString,
+            ),
+            'RemovePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemovePolicy,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Named.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Policy.SerializeToString,
+            ),
+            'ListHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHolds,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Listing.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.HoldPage.SerializeToString,
+            ),
+            'Hold': grpc.unary_unary_rpc_method_handler(
+                    servicer.Hold,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.NewHold.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.SerializeToString,
+            ),
+            'ReleaseHold': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseHold,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.SerializeToString,
+            ),
+            'RunRetention': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunRetention,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.RetentionRun.FromString,
+                    response_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.RetentionReport.SerializeToString,
+            ),
             'Listen': grpc.unary_stream_rpc_method_handler(
                     servicer.Listen,
                     request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.EventQuery.FromString,
@@ -1337,7 +1456,7 @@ class Engram(object):
             request,
             target,
             '/engram.v1.Engram/Context',
-            engram_dot_rpc_dot_v1_dot_service__pb2.RecallQuery.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.ContextQuery.SerializeToString,
             engram_dot_rpc_dot_v1_dot_model__pb2.ContextText.FromString,
             options,
             channel_credentials,
@@ -2716,6 +2835,195 @@ class Engram(object):
             '/engram.v1.Engram/VerifyAudit',
             google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
             engram_dot_rpc_dot_v1_dot_model__pb2.AuditVerification.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPolicies(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ListPolicies',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.PolicyPage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/SetPolicy',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Policy.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemovePolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/RemovePolicy',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Named.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.Policy.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ListHolds',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Listing.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.HoldPage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Hold(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/Hold',
+            engram_dot_rpc_dot_v1_dot_service__pb2.NewHold.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseHold(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/ReleaseHold',
+            engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.LegalHold.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunRetention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/engram.v1.Engram/RunRetention',
+            engram_dot_rpc_dot_v1_dot_service__pb2.RetentionRun.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.RetentionReport.FromString,
             options,
             channel_credentials,
             insecure,

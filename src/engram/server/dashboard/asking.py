@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -77,21 +78,28 @@ class Kept:
 
     def soon(self, *wanted: tuple[Hashable, Callable[[], Any]]) -> list[Any]:
         """The same of several keys, but nobody waits for long: until one is found out, its older value, or `None`."""
-        until, started = time.monotonic() + self.patience, list[tuple[Future[Any], Any]]()
-        for key, find in wanted:
-            with self._lock:
-                _, old = self._values.get(key, (0.0, None))
-                running = self._running.get(key)
-                if running is None or running.done():
-                    running = self._running[key] = self._aside.submit(self.get, key, find)
-            started.append((running, old))
-        found = list[Any]()
+        until, found = time.monotonic() + self.patience, list[Any]()
+        started = [self.start(key, find) for key, find in wanted]
         for running, old in started:
             try:
                 found.append(running.result(max(0.0, until - time.monotonic())))
             except TimeoutError:
                 found.append(old)
         return found
+
+    def start(self, key: Hashable, find: Callable[[], Any]) -> tuple[Future[Any], Any]:
+        """Begin to find something out aside, unless somebody did; what becomes of it, and its older value."""
+        with self._lock:
+            _, old = self._values.get(key, (0.0, None))
+        return self.aside(key, lambda: self.get(key, find)), old
+
+    def aside(self, key: Hashable, act: Callable[[], T]) -> Future[T]:
+        """Do something aside, unless it is being done."""
+        with self._lock:
+            running = self._running.get(key)
+            if running is None or running.done():
+                running = self._running[key] = self._aside.submit(act)
+        return running
 
 
 def environment() -> Environment:
@@ -103,8 +111,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"moment": _moment, "share": _share, "short": _short, "number": _number, "bytes": _bytes}
-    pages.globals |= {"home": HOME, "version": __version__, "plotly": charts.plotly_version()}
+    pages.filters |= {"moment": _moment, "share": _share, "number": _number, "bytes": _bytes}
+    pages.filters |= {"short": _short, "plain": _plain}
+    pages.globals |= {"home": HOME, "version": __version__}
+    pages.globals |= {"plotly": charts.plotly_version(), "plotly_styles": charts.plotly_styles}
     return pages
 
 
@@ -202,7 +212,7 @@ class Asking:
         """Where a page is, for the agent that is looked at unless another is given."""
         usual = {"agent": self.exact("agent") or (self.names[0] if self.names else "")}
         given = {name: value for name, value in (usual | parameters).items() if value not in (None, "", ())}
-        query = urlencode({name: _plain(value) for name, value in given.items()}, doseq=True)
+        query = urlencode({name: _given(value) for name, value in given.items()}, doseq=True)
         return f"{HOME}/{page}" + (f"?{query}" if query else "")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
@@ -237,7 +247,7 @@ def found(value: T | None, what: str) -> T:
     return value
 
 
-def _plain(value: object) -> object:
+def _given(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
@@ -257,6 +267,13 @@ def _number(value: float | None, digits: int = 0) -> str:
 
 def _short(text: str, most: int = 240) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _plain(value: object) -> str:
+    """A value as somebody would write it: a text as it is, nothing as nothing, all else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=dict)
 
 
 def _bytes(size: float) -> str:

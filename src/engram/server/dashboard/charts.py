@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Literal
 
 from engram.learn.beta import Beta
-from engram.model import FailurePattern, Memory, PreventionCheck
+from engram.model import FailurePattern, PreventionCheck
 from engram.model.upkeep import EvaluationReport
 
+_STYLE = re.compile(rb'document\.getElementById\("([0-9a-f]{32,64})"\)')
 Kind = Literal["line", "bar", "area", "interval"]
+DAY_BY_DAY = timedelta(days=92)
+"""What takes longer is drawn week by week."""
+AT_MOST = timedelta(weeks=260)
+WEEKS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +66,16 @@ class Chart:
 
 
 def growth(days: Mapping[date, tuple[int, int]]) -> Chart | None:
-    """How many memories there were at the end of each day on which some came or went."""
+    """How many memories there were at the end of each day on which some came or went, and before the first."""
     if not days:
         return None
-    total, totals, came = 0, [], []
+    total, totals, came = 0, [0.0], [0.0]
     for day in sorted(days):
         stored, gone = days[day]
         total += stored - gone
         totals.append(float(total))
         came.append(float(stored))
-    names = tuple(day.isoformat() for day in sorted(days))
+    names = tuple(day.isoformat() for day in [min(days) - timedelta(days=1), *sorted(days)])
     return Chart("area", names, (Line("memories", tuple(totals)), Line("stored that day", tuple(came))), "day")
 
 
@@ -105,20 +112,31 @@ def rates(rows: Iterable[tuple[str, int, float]]) -> Chart | None:
     return Chart("interval", tuple(names), (_line("success rate", means, lows, highs),), "action", share=True)
 
 
-def occurrences(memories: Sequence[Memory]) -> Chart | None:
-    """How often something happened, day by day."""
-    counts: dict[str, int] = {}
-    for memory in sorted(memories, key=lambda memory: memory.happened_at):
-        day = memory.happened_at.date().isoformat()
-        counts[day] = counts.get(day, 0) + 1
-    return (
-        Chart("bar", tuple(counts), (Line("failures", tuple(map(float, counts.values()))),), "day") if counts else None
-    )
+def occurrences(times: Iterable[datetime]) -> Chart | None:
+    """How often something happened day by day, or week by week if that is long, in the last years at most."""
+    days = sorted(at.date() for at in times)
+    days = [day for day in days if days[-1] - day < AT_MOST]
+    if not days:
+        return None
+    step = timedelta(days=1 if days[-1] - days[0] < DAY_BY_DAY else 7)
+    counts = Counter((day - days[0]) // step for day in days)
+    last = (days[-1] - days[0]) // step
+    x = tuple((days[0] + number * step).isoformat() for number in range(last + 1))
+    y = tuple(float(counts[number]) for number in range(last + 1))
+    return Chart("bar", x, (Line("failures", y),), "day" if step.days == 1 else "week that begins")
+
+
+def weekly(times: Iterable[datetime], now: datetime) -> tuple[int, ...]:
+    """How often something happened in each of the last weeks, the newest last."""
+    ages = Counter((now - at) // timedelta(days=7) for at in times)
+    return tuple(ages[age] for age in reversed(range(WEEKS)))
 
 
 def effect(pattern: FailurePattern) -> Chart | None:
-    """Failures per opportunity before each check spoke up, and after."""
-    checks: list[PreventionCheck] = [check for check in pattern.prevention_checks if check.effect is not None]
+    """Failures per opportunity before each check spoke up, and after, of those that have."""
+    checks: list[PreventionCheck] = [
+        each for each in pattern.prevention_checks if each.effect and each.effect.after.opportunities
+    ]
     told = [check.effect for check in checks if check.effect is not None]
     if not told:
         return None
@@ -143,10 +161,17 @@ def _line(name: str, means: Sequence[float], lows: Sequence[float], highs: Seque
 @cache
 def plotly() -> bytes | None:
     """Plotly's JavaScript, compressed; `None` if plotly is not installed."""
-    if plotly_version() is None:
-        return None
-    script = files("plotly") / "package_data" / "plotly.min.js"
-    return gzip.compress(script.read_bytes(), 6, mtime=0)
+    return None if plotly_version() is None else gzip.compress(_script(), 6, mtime=0)
+
+
+@cache
+def plotly_styles() -> tuple[str, ...]:
+    """The ids of the styles that plotly's script puts into a page, which allows none, unless it has them: of maps."""
+    return tuple(dict.fromkeys(id.decode() for id in _STYLE.findall(_script())))
+
+
+def _script() -> bytes:
+    return (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 
 @cache

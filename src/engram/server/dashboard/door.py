@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
@@ -17,13 +17,15 @@ from starlette.routing import Route
 
 from engram.access import told
 from engram.errors import EngramError, NotAllowed, NotFound
-from engram.ports import Scope, principal
+from engram.knowledge.quarantine import apart
+from engram.ports import principal
 from engram.server import events, live
 from engram.server.dashboard import charts
 from engram.server.dashboard.asking import HOME, SAFE, SEE_OTHER, Asking, Board, answered
 from engram.server.dashboard.pages import DEEDS, LOOKS, Handler
 from engram.server.dashboard.sessions import OWNER, Sessions, same
 from engram.server.limits import Buckets
+from engram.server.loopback import is_loopback
 from engram.server.problems import status_of
 
 COOKIE, FORM = "engram_session", "engram_form"
@@ -155,17 +157,17 @@ class _Door:
         except EngramError as error:
             return Response(told(error), status_of(error), SAFE, "text/plain")
         board, key = self._board, asking.session.key
-        store = board.brain.store
-        after = await run_in_threadpool(lambda: live.newest(store, [scope]))
+        store, heard = board.brain.store, [scope, apart(scope)]
+        after = await run_in_threadpool(lambda: live.newest(store, heard))
         lines = events.stream(
             live.Listener(store, after),
-            lambda: [Scope(scope.agent)],
+            lambda: heard,
             good=lambda: key is OWNER or board.good(key.id),
             stopping=board.stopping,
             every=board.poll_seconds,
             seconds=None,
         )
-        return StreamingResponse(lines, media_type=events.MEDIA, headers=SAFE)
+        return StreamingResponse(_unnamed(lines), media_type=events.MEDIA, headers=SAFE)
 
     async def lost(self, request: Request, error: Exception) -> Response:
         """What is said of a page that does not exist."""
@@ -211,6 +213,12 @@ class _Door:
         return answer
 
 
+async def _unnamed(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The same events without names, since a browser hears only of those whose names it was told."""
+    async for line in lines:
+        yield line.replace("\nevent: ", "\n: ", 1)
+
+
 def _to_sign_in(request: Request) -> Response:
     """Sign in first; somebody who wanted to see a page sees it then."""
     query = f"?{request.url.query}" if request.url.query else ""
@@ -226,8 +234,11 @@ def _signed_in(request: Request, secret: str, goal: str) -> Response:
 
 
 def _remember(answer: Response, request: Request, name: str, value: str) -> None:
-    """A cookie that no script reads, that no other site sends, and that ends with the browser."""
-    secure = request.url.scheme == "https"
+    """A cookie that no script reads, that no other site sends, and that ends with the browser.
+
+    It only goes over TLS, except on this machine; a proxy may be what speaks that.
+    """
+    secure = request.url.scheme == "https" or not is_loopback(request.url.hostname or "")
     answer.set_cookie(name, value, path="/", httponly=True, samesite="strict", secure=secure)
 
 

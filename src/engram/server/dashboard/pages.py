@@ -23,6 +23,8 @@ Handler = Callable[[Asking], Response]
 TIMELINE = 50
 ROWS = 50
 MOST_WEIGHT = 20.0
+CONCEPTS = (60, 150, queries.NODES)
+"""How many concepts of a graph are drawn: usually, and if more are wanted."""
 
 
 def overview(asking: Asking) -> Response:
@@ -48,7 +50,8 @@ def timeline(asking: Asking) -> Response:
     )
     found = queries.timeline(asking.agent, asked, TIMELINE, asking.text("cursor") or None)
     now = asking.brain.sources.now()
-    first = queries.began(asking.board, asking.scope, now)
+    total = queries.how_many(asking.brain, asking.scope)
+    first = queries.began(asking, total, now)
     return asking.page(
         "timeline.html",
         asked=asked,
@@ -58,6 +61,7 @@ def timeline(asking: Asking) -> Response:
         first=first,
         place=_place(first, asked.as_of or now, now),
         paged=bool(asking.text("cursor")),
+        total=total,
     )
 
 
@@ -94,7 +98,9 @@ def debugger(asking: Asking) -> Response:
         "budget_tokens": asking.count("budget", 0, 0, 1_000_000) or None,
         "as_of": asking.moment("as_of"),
     }
-    asking.agent  # noqa: B018 - a wrong name is an error before anything is asked
+    name = asking.agent.name
+    if not query:
+        asking.board.kept.start(("warm", name), partial(queries.warm, asking))
     result = queries.debug(asking, query, weights, **asked) if query else None
     return asking.page(
         "debugger.html", q=query, asked=asked, weights=weights, usual=usual_weights(), names=NAMES, result=result
@@ -110,7 +116,8 @@ def decisions(asking: Asking) -> Response:
     behind = [each for each in reversed(past) if normal_form(each.action) == action] if action else []
     ids = [each.id for each in behind[:ROWS]]
     if suggestion is not None:
-        ids = [id for record in suggestion.actions for id in (*record.episodes_for[:10], *record.episodes_against[:10])]
+        ids = [id for each in suggestion.actions for id in (*each.episodes_for[:3], *each.episodes_against[:3])]
+        ids += [id for each in suggestion.actions for id in each.near[:3]]
     return asking.page(
         "decisions.html",
         rates=rates,
@@ -131,10 +138,15 @@ def decisions(asking: Asking) -> Response:
 def failures(asking: Asking) -> Response:
     """The failures that come back, and what prevents them."""
     learning, start = asking.agent.learning, asking.count("start", 0, 0, 1_000_000)
-    patterns = learning.failures()
+    patterns, times = learning.failures(), queries.occurrences(asking)
+    now = asking.brain.sources.now()
     return asking.page(
         "failures.html",
-        patterns=patterns[start : start + ROWS],
+        patterns=[
+            (each, charts.weekly(times.get(each.pattern_id, ()), now)) for each in patterns[start : start + ROWS]
+        ],
+        over_time=charts.occurrences(at for some in times.values() for at in some),
+        weeks=charts.WEEKS,
         total=len(patterns),
         start=start,
         rows=ROWS,
@@ -151,7 +163,7 @@ def failure(asking: Asking) -> Response:
         here="failures",
         pattern=pattern,
         episodes=sorted(episodes, key=lambda memory: memory.happened_at, reverse=True)[:ROWS],
-        over_time=charts.occurrences(episodes),
+        over_time=charts.occurrences(queries.occurrences(asking).get(pattern.pattern_id, ())),
         effect=charts.effect(pattern),
     )
 
@@ -159,15 +171,18 @@ def failure(asking: Asking) -> Response:
 def graph(asking: Asking) -> Response:
     """The facts that hold, or held at a time, as a graph."""
     semantic, around, as_of = asking.agent.semantic, asking.text("around"), asking.moment("as_of")
-    depth = asking.count("depth", 2, 1, 4)
+    depth, most = asking.count("depth", 2, 1, 4), asking.count("most", CONCEPTS[0], 1, queries.NODES)
     whole = semantic.graph(as_of=as_of)
-    drawn = queries.drawn(whole, around, depth)
+    drawn = queries.drawn(whole, around, depth, most)
     facts = semantic.facts(around, as_of=as_of) if around else semantic.facts(as_of=as_of)
     return asking.page(
         "graph.html",
         drawn=drawn,
         around=around,
         depth=depth,
+        most=most,
+        mosts=sorted({most, *CONCEPTS}),
+        names=queries.concepts(whole),
         as_of=as_of,
         facts=list(reversed(facts))[:ROWS],
         total=len(facts),

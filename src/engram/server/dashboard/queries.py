@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -14,12 +15,15 @@ from engram import tending
 from engram.audit import verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.ids import from_micros
 from engram.knowledge.graph import Graph
 from engram.knowledge.names import concept_key
 from engram.learn.beta import Beta
 from engram.learn.decisions import Episode
 from engram.learn.happened import ANYWHERE
 from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
+from engram.model.content import KnowledgeContent
+from engram.model.fact import Fact
 from engram.model.grant import Grant, GrantUse
 from engram.model.upkeep import EvaluationReport
 from engram.model.wire import Page
@@ -41,13 +45,13 @@ from engram.retrieve.search import Wanted
 from engram.server import paging
 from engram.server.dashboard.asking import Asking, Board
 
-COUNTED = 20_000
-"""So many changes are counted for one page; the rest, for the next ones."""
 PAGE = 2000
+"""So many changes are counted at a time."""
 NODES = 300
+"""So many concepts are drawn at most."""
 RELATED = 8
 LOOKED_AT = 500
-"""So many audit entries are searched for those about one memory."""
+"""So many audit entries are searched at either end for those about one memory."""
 GRANTS = 50
 NAMES = tuple(
     "similar words_near about time session learned importance trust usefulness recency repetition words vector".split()
@@ -102,18 +106,22 @@ def how_many(brain: Engram, scope: Scope) -> int | None:
 
 
 def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bool]:
-    """How many memories came and went on each day, and whether there is more to count.
-
-    Each change is counted once, whoever looks; what is stored while somebody looks is counted the next time.
-    """
-    store = board.brain.store
-    if not isinstance(store, TellsChanges):
-        return {}, False
+    """How many memories came and went on each day, as far as they are counted, and whether there is more to count."""
+    counting = board.kept.aside(("growth", scope.agent), partial(_count, board, scope))
+    wait([counting], board.kept.patience)
+    more = not counting.done()
     with board.counting:
-        after, days = board.growth.get(scope.agent, (0, {}))
-        if after > store.newest(scope):  # all of it was erased
-            after, days = 0, {}
-        for _ in range(COUNTED // PAGE):
+        return dict(board.growth.get(scope.agent, (0, {}))[1]), more
+
+
+def _count(board: Board, scope: Scope) -> None:
+    """Count what came and went since the last time: each change once, whoever looks."""
+    store, more = board.brain.store, True
+    while more and isinstance(store, TellsChanges) and not board.stopping.is_set():
+        with board.counting:
+            after, days = board.growth.get(scope.agent, (0, {}))
+            if after > store.newest(scope):  # all of it was erased
+                after, days = 0, {}
             changes = store.changes(scope, after, PAGE)
             for change in changes:
                 came, went = days.get(change.at.date(), (0, 0))
@@ -121,9 +129,7 @@ def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bo
                 days[change.at.date()] = (came + stored, went + (not stored))
                 after = change.seq
             board.growth[scope.agent] = (after, days)
-            if len(changes) < PAGE:
-                return dict(days), False
-    return dict(days), True
+            more = len(changes) == PAGE
 
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
@@ -175,12 +181,11 @@ def timeline(agent: AgentHandle, asked: Asked, limit: int, cursor: str | None) -
     return paging.memories(fetch, limit, asked.until, cursor, *which)
 
 
-def began(board: Board, scope: Scope, now: datetime) -> datetime:
-    """When the first memory was stored, as far as it is known: where the slider begins."""
-    days, _ = grown(board, scope)
-    first = min(days, default=None)
-    usual = now - timedelta(days=1)
-    return usual if first is None else min(usual, datetime(first.year, first.month, first.day, tzinfo=now.tzinfo))
+def began(asking: Asking, total: int | None, now: datetime) -> datetime:
+    """When the first memory happened, at least a day ago: where the slider begins."""
+    last = max(0, (total or 0) - 1)
+    oldest = asking.board.kept.get(("oldest", asking.agent.name), partial(asking.agent.list, limit=1, offset=last))
+    return min([now - timedelta(days=1), *(memory.happened_at for memory in oldest)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +197,7 @@ class Told:
     derived: Sequence[Memory]
     around: Sequence[Memory]
     similar: Sequence[tuple[Memory, float]]
+    line: Sequence[Fact]
     deeds: Sequence[AuditEntry]
     uses: Sequence[tuple[Grant, GrantUse]]
     outcomes: Sequence[Any]
@@ -210,7 +216,8 @@ def memory(asking: Asking, id: str) -> Told | None:
         derived=_derived(brain, scope, id),
         around=_around(brain, scope, id),
         similar=_similar(brain, scope, own),
-        deeds=_deeds(brain, scope, id) if asking.session.key.may("admin") else [],
+        line=_line(agent, own),
+        deeds=_deeds(brain, scope, own) if asking.session.key.may("admin") else [],
         uses=_uses(agent, id) if asking.session.key.may("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
@@ -242,12 +249,30 @@ def _similar(brain: Engram, scope: Scope, own: Memory) -> list[tuple[Memory, flo
     return [(each, match.score) for match, each in found if each is not None][:RELATED]
 
 
-def _deeds(brain: Engram, scope: Scope, id: str) -> list[AuditEntry]:
-    """The newest entries of the audit trail about a memory, as far back as one looks."""
+def _deeds(brain: Engram, scope: Scope, own: Memory) -> list[AuditEntry]:
+    """Entries of the audit trail about a memory, newest first: those soon after it was stored, and the newest."""
     if not isinstance(brain.store, KeepsAudit):
         return []
-    trail = brain.store.trail(0, LOOKED_AT, agent=scope.agent, newest=True)
-    return [entry for entry in reversed(trail) if entry.target == id]
+    look = partial(brain.store.trail, 0, LOOKED_AT, agent=scope.agent)
+    trail = {entry.seq: entry for entry in (*look(since=own.created_at), *look(newest=True))}
+    about = (entry for entry in trail.values() if entry.target == own.id or own.id in _several(entry))
+    return sorted(about, key=lambda entry: entry.seq, reverse=True)
+
+
+def _several(entry: AuditEntry) -> Sequence[Any]:
+    """The memories that an entry is about, if it names more than one."""
+    ids = entry.detail.get("ids")
+    return ids if isinstance(ids, list) else ()
+
+
+def _line(agent: AgentHandle, own: Memory) -> list[Fact]:
+    """What was said of the same thing before and after, oldest first, if the memory is a fact that has changed."""
+    content = own.content
+    if not isinstance(content, KnowledgeContent) or not (content.subject and content.predicate):
+        return []
+    line = agent.semantic.history(content.subject, content.predicate)
+    here = next((at for at, fact in enumerate(line) if fact.id == own.id), len(line))
+    return line[max(0, here - RELATED) : here + RELATED + 1] if len(line) > 1 else []
 
 
 def _uses(agent: AgentHandle, id: str) -> list[tuple[Grant, GrantUse]]:
@@ -313,6 +338,13 @@ def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any
     )
 
 
+def warm(asking: Asking) -> None:
+    """Bring the vectors of an agent into memory, so that the first query does not wait for them."""
+    near = asking.brain.near(asking.brain.clean("the first query"))
+    if near is not None:
+        asking.brain.store.search(asking.scope, Query(near=near, limit=1))
+
+
 # Decisions ---------------------------------------------------------------------------------------------
 
 
@@ -361,15 +393,25 @@ def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
     return {each.id: each for each in asking.brain.store.get(asking.scope, list(ids)) if each is not None}
 
 
+# Failures ----------------------------------------------------------------------------------------------
+
+
+def occurrences(asking: Asking) -> dict[str, list[datetime]]:
+    """When each failure happened, by the id of its pattern."""
+    with asking.brain.experience.of(asking.scope) as learned:
+        shelf = learned.recognizer.shelf.patterns
+        return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
+
+
 # Knowledge ---------------------------------------------------------------------------------------------
 
 
-def drawn(graph: Graph, around: str, depth: int) -> dict[str, Any]:
+def drawn(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str, Any]:
     """The part of a graph that is drawn: what is around a concept, or the concepts with the most edges. Limited."""
     keys = _near(graph, concept_key(around), depth) if around else _busiest(graph)
     if around and not keys:
         raise NotFound("no fact names this; ask for another concept")
-    chosen = {key: number for number, key in enumerate(keys[:NODES])}
+    chosen = {key: number for number, key in enumerate(keys[:most])}
     nodes = [{"name": graph.name(key), "edges": len(graph.beside[key])} for key in chosen]
     edges = [
         {"from": chosen[line.start], "to": chosen[line.end], "name": line.edge.predicate, "fact": line.edge.fact}
@@ -377,6 +419,11 @@ def drawn(graph: Graph, around: str, depth: int) -> dict[str, Any]:
         if line.start in chosen and line.end in chosen
     ]
     return {"nodes": nodes, "edges": edges, "left_out": len(graph.beside) - len(nodes)}
+
+
+def concepts(graph: Graph) -> list[str]:
+    """The names of the concepts with the most edges, for whoever types one."""
+    return [graph.name(key) for key in _busiest(graph)[:NODES]]
 
 
 def _busiest(graph: Graph) -> list[str]:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from anyio.to_thread import run_sync
-from fastapi import Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from engram.errors import InvalidInput
 from engram.memory.drafting import MAX_LABEL
 from engram.model import Moment
+from engram.server.operations import IDEMPOTENCY
 from engram.server.paging import MOST
 
 T = TypeVar("T")
@@ -22,12 +23,20 @@ Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the memory
 Key = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
+        alias=IDEMPOTENCY,
         min_length=1,
         max_length=255,
         description="Makes it safe to send the same again: it is carried out once. Another request needs another one.",
     ),
 ]
+
+
+async def _once(idempotency_key: Key = None) -> None:
+    """Declares the key of a write; `engram.server.once` heeds it."""
+
+
+ONCE = Depends(_once)
+"""What a route depends on that is carried out once for each key."""
 
 
 async def slowly(request: Request, call: Callable[[], T]) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
@@ -19,16 +19,13 @@ from engram.model import (
 from engram.model.wire import CheckQuery, NewDecision, NewOutcome, Noted, Page, PredictionQuery, SuggestionQuery
 from engram.server import paging
 from engram.server.auth import Reader, Writer
-from engram.server.routes.asking import Cursor, Id, Key, Limit, one_key
+from engram.server.routes.asking import ONCE, Cursor, Id, Key, Limit, one_key
 from engram.server.routes.memories import stored
 
 router = APIRouter(prefix="/v1", tags=["learning"])
-_KNOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "It was known: the same key was used before."}
-}
 
 
-@router.post("/decisions", status_code=201, responses=_KNOWN)
+@router.post("/decisions", status_code=201)
 def record_decision(agent: Writer, decision: NewDecision, response: Response, idempotency_key: Key = None) -> Receipt:
     """Remember what was done in a context and, if it is known, how it went."""
     told = decision.model_dump(exclude_defaults=True)
@@ -53,7 +50,7 @@ def list_outcomes(agent: Reader, id: Id, limit: Limit = paging.USUAL, cursor: Cu
     return paging.slice_of(agent.outcomes(id), limit, cursor, "outcomes", agent.name, id)
 
 
-@router.post("/outcomes")
+@router.post("/outcomes", dependencies=[ONCE])
 def tell_outcome(agent: Writer, outcome: NewOutcome) -> Noted:
     """Tell how it went, by the id of a decision, a recall or a suggestion; again is harmless."""
     told = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)

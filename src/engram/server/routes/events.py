@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -16,12 +15,14 @@ from engram.server.auth import Brain, Named, Reads, chosen
 from engram.server.routes.agents import visible
 
 router = APIRouter(prefix="/v1", tags=["events"])
-MOST = 9_000_000_000_000_000
 _EVENT = {
     "type": "object",
     "description": "One event of the stream.",
     "properties": {
-        "id": {"type": "string", "description": "Its number, for `Last-Event-ID`."},
+        "id": {
+            "type": "string",
+            "description": "Its number, for `Last-Event-ID`; it says nothing of the order of events.",
+        },
         "event": {"type": "string", "description": "What happened."},
         "data": {"type": "string", "description": "A LiveEvent, as JSON."},
     },
@@ -41,10 +42,10 @@ async def listen(
     key: Reads,
     engram_agent: Named = None,
     last_event_id: Annotated[
-        str | None, Header(pattern=r"^[0-9]{1,15}$", description="Go on after this event; browsers send it themselves.")
+        str | None, Header(pattern=r"^[0-9]{1,16}$", description="Go on after this event; browsers send it themselves.")
     ] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=MOST, description="Go on after this event; from now on, if left out.")
+        int | None, Query(ge=0, le=live.HIGHEST, description="Go on after this event; from now on, if left out.")
     ] = None,
     seconds: Annotated[
         float | None, Query(ge=0, le=86_400, description="End the stream after so long; 0 to hear what there is.")
@@ -62,13 +63,9 @@ async def listen(
         names = [named] if named is not None else visible(brain, key) if everyone else list(key.agents)
         return [Scope(name) for name in names if not reserved(name)]
 
-    if last_event_id is not None:
-        start = int(last_event_id)
-    elif after is not None:
-        start = after
-    else:
-        start = await run_in_threadpool(lambda: live.newest(brain.store, scopes()))
     state = request.app.state
+    number = after if last_event_id is None else int(last_event_id)
+    start = await run_in_threadpool(lambda: live.place(brain.store, scopes(), number))
     lines = events.stream(
         live.Listener(brain.store, start),
         scopes,
@@ -77,14 +74,11 @@ async def listen(
         every=state.poll_seconds,
         seconds=seconds,
     )
-    return StreamingResponse(_counted(request, lines), media_type=events.MEDIA)
+    state.streams.enter(key.id)
+    state.metrics.streams.inc()
 
+    def ended() -> None:
+        state.streams.leave(key.id)
+        state.metrics.streams.dec()
 
-async def _counted(request: Request, lines: AsyncIterator[str]) -> AsyncIterator[str]:
-    streams = request.app.state.metrics.streams
-    streams.inc()
-    try:
-        async for line in lines:
-            yield line
-    finally:
-        streams.dec()
+    return events.Stream(lines, ended)

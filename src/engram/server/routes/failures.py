@@ -12,7 +12,7 @@ from engram.model import FailurePattern, PreventionCheck
 from engram.model.wire import NewChecks, NewFailure, Page, TriedSolution
 from engram.server import paging
 from engram.server.auth import Reader, Writer
-from engram.server.routes.asking import Cursor, Key, Limit, one_key
+from engram.server.routes.asking import ONCE, Cursor, Key, Limit, one_key
 
 router = APIRouter(prefix="/v1", tags=["failures"])
 Name = Annotated[
@@ -42,7 +42,7 @@ def get_failure(agent: Reader, name: Name) -> FailurePattern:
     return found
 
 
-@router.post("/failures/{name}/solutions")
+@router.post("/failures/{name}/solutions", dependencies=[ONCE])
 def tell_solution(agent: Writer, name: Name, tried: TriedSolution) -> FailurePattern:
     """Tell how a solution of a failure did."""
     return agent.learning.tried(name, tried.solution, tried.helped)
@@ -54,7 +54,7 @@ def list_checks(agent: Reader, limit: Limit = paging.USUAL, cursor: Cursor = Non
     return paging.slice_of(agent.learning.checks(), limit, cursor, "checks", agent.name)
 
 
-@router.post("/prevention/checks")
+@router.post("/prevention/checks", dependencies=[ONCE])
 def generate_checks(agent: Writer, wanted: NewChecks) -> Page[PreventionCheck]:
     """Make checks from a failure and what solved it, and keep them."""
     return Page(items=tuple(agent.learning.generate(wanted.pattern, stage=wanted.stage)))

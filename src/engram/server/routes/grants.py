@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from engram.errors import InvalidInput
 from engram.memory.drafting import MAX_LABEL
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Source
 from engram.model.wire import (
@@ -17,12 +16,11 @@ from engram.model.wire import (
     GroupChange,
     GroupView,
     Page,
-    Terms,
 )
-from engram.ports import MAX_NAME, unstorable
-from engram.server import paging
+from engram.ports import MAX_NAME
+from engram.server import governing, paging
 from engram.server.auth import Brain, Keeps, Sharer
-from engram.server.routes.asking import Cursor, Limit
+from engram.server.routes.asking import ONCE, Cursor, Key, Limit
 
 router = APIRouter(prefix="/v1", tags=["grants"])
 USES = 10_000
@@ -30,21 +28,22 @@ Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the grant.
 
 
 @router.post("/grants/requests", status_code=201)
-def request_grant(agent: Sharer, asked: GrantRequest) -> Grant:
+def request_grant(agent: Sharer, asked: GrantRequest, idempotency_key: Key = None) -> Grant:
     """Ask another agent for knowledge, and say what for; nothing is shared until it approves."""
-    return agent.grants.request(_name(asked.owner), **_terms(asked))
+    return agent.grants.request(governing.named(asked.owner), **governing.terms(asked), key=idempotency_key)
 
 
 @router.post("/grants/offers", status_code=201)
-def offer_grant(agent: Sharer, offered: GrantOffer) -> Grant:
+def offer_grant(agent: Sharer, offered: GrantOffer, idempotency_key: Key = None) -> Grant:
     """Offer knowledge to another agent; it is shared once that agent approves."""
-    return agent.grants.offer(_name(offered.to), **_terms(offered))
+    return agent.grants.offer(governing.named(offered.to), **governing.terms(offered), key=idempotency_key)
 
 
 @router.post("/grants", status_code=201)
-def share(agent: Sharer, shared: GrantShare) -> Grant:
+def share(agent: Sharer, shared: GrantShare, idempotency_key: Key = None) -> Grant:
     """Share at once: with an agent, a group or everyone; also what others have lent, if they allow that."""
-    return agent.grants.share(_name(shared.to), via=shared.via, **_terms(shared))
+    terms = governing.terms(shared)
+    return agent.grants.share(governing.named(shared.to), via=shared.via, **terms, key=idempotency_key)
 
 
 @router.get("/grants")
@@ -64,19 +63,19 @@ def get_grant(agent: Sharer, id: Id) -> Grant:
     return agent.grants.get(id)
 
 
-@router.post("/grants/{id}/approval")
+@router.post("/grants/{id}/approval", dependencies=[ONCE])
 def approve_grant(agent: Sharer, id: Id, terms: GrantAgreement) -> Grant:
     """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
     return agent.grants.approve(id, rights=terms.rights or None, expires=terms.expires)
 
 
-@router.post("/grants/{id}/denial")
+@router.post("/grants/{id}/denial", dependencies=[ONCE])
 def deny_grant(agent: Sharer, id: Id) -> Grant:
     """Turn a request or an offer down."""
     return agent.grants.deny(id)
 
 
-@router.post("/grants/{id}/revocation")
+@router.post("/grants/{id}/revocation", dependencies=[ONCE])
 def revoke_grant(agent: Sharer, id: Id) -> Revocation:
     """End a grant at once, and take back what was derived from it at its receivers; again is harmless."""
     return agent.grants.revoke(id)
@@ -97,12 +96,10 @@ def list_sources(agent: Sharer, limit: Limit = paging.USUAL, cursor: Cursor = No
 @router.get("/groups")
 def list_groups(brain: Brain, key: Keeps, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[GroupView]:
     """The groups that knowledge can be shared with, by name; this needs a key for all agents."""
-    groups = sorted(brain.sharing.ledger.groups().items())
-    views = [GroupView(name=name, members=tuple(sorted(members))) for name, members in groups]
-    return paging.slice_of(views, limit, cursor, "groups", key.id)
+    return paging.slice_of(governing.groups(brain), limit, cursor, "groups", key.id)
 
 
-@router.patch("/groups/{name}")
+@router.patch("/groups/{name}", dependencies=[ONCE])
 def change_group(
     brain: Brain,
     key: Keeps,
@@ -110,24 +107,4 @@ def change_group(
     change: GroupChange,
 ) -> GroupView:
     """Change who is in a group, which is there as long as somebody is in it; this needs a key for all agents."""
-    if brain.redactor.clean([_name(name)])[0].secrets:
-        raise InvalidInput("the name of this group holds a secret; give it another one")
-    added = [brain.agent(each).name for each in change.add]
-    members = brain.sharing.ledger.regroup(name, add=added, remove=change.remove)
-    return GroupView(name=name, members=tuple(sorted(members)))
-
-
-def _terms(terms: Terms) -> dict[str, Any]:
-    given = terms.model_dump(include=set(Terms.model_fields))
-    for texts in (terms.memories, terms.patterns):
-        for text in texts:
-            _name(text)
-    return given if terms.rights else {name: value for name, value in given.items() if name != "rights"}
-
-
-def _name(text: str) -> str:
-    if not text.strip():
-        raise InvalidInput("a name is empty; say who or what is meant")
-    if reason := unstorable(text):
-        raise InvalidInput(f"a name cannot be used: {reason}")
-    return text
+    return governing.regroup(brain, name, change)

@@ -22,7 +22,7 @@ from engram.model.transfer import ImportReport
 from engram.model.wire import Merge
 from engram.server.auth import Brain, Sharer, Writer
 from engram.server.limits import Limits
-from engram.server.routes.asking import slowly
+from engram.server.routes.asking import ONCE, slowly
 from engram.transfer import Knowledge
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
@@ -89,6 +89,7 @@ async def import_knowledge(
         Query(max_length=40, description="Which program wrote it, such as mem0; found out, if left out."),
     ] = None,
     dry_run: Annotated[bool, Query(description="Only say what would come in.")] = False,
+    large: Annotated[bool, Query(description="It has very many records, and may take long.")] = False,
 ) -> ImportReport:
     """Take in knowledge from a file that Engram or another program wrote; again changes nothing.
 
@@ -100,7 +101,12 @@ async def import_knowledge(
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
         take_in = partial(
-            Knowledge(brain, agent).take_in, path, format=format, dry_run=dry_run, trusted=request.app.state.trusted
+            Knowledge(brain, agent).take_in,
+            path,
+            format=format,
+            dry_run=dry_run,
+            large=large,
+            trusted=request.app.state.trusted,
         )
         try:
             return await slowly(request, take_in)
@@ -132,7 +138,7 @@ async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
         await run_in_threadpool(file.write, part)
 
 
-@router.post("/merge")
+@router.post("/merge", dependencies=[ONCE])
 async def merge_knowledge(request: Request, brain: Brain, agent: Sharer, merge: Merge) -> ImportReport:
     """Take in what another agent shares to learn from, to keep as long as its grant stands."""
     return await slowly(request, partial(Knowledge(brain, agent).merge, **merge.model_dump()))

@@ -19,7 +19,7 @@ from engram.model import (
 from engram.model.wire import CycleDecision, CycleEnd, CycleError, NewCycle, Page
 from engram.server import paging
 from engram.server.auth import Reader, Writer
-from engram.server.routes.asking import Cursor, Limit
+from engram.server.routes.asking import ONCE, Cursor, Limit
 
 router = APIRouter(prefix="/v1", tags=["life"])
 Index = Annotated[int, Path(ge=1, le=1_000_000_000, description="The number of the cycle.")]
@@ -52,20 +52,20 @@ def get_cycle(agent: Reader, index: Index) -> AgentCycle:
     return found
 
 
-@router.post("/cycles", status_code=201)
+@router.post("/cycles", status_code=201, dependencies=[ONCE])
 def propose(agent: Writer, proposal: NewCycle) -> AgentCycle:
     """Begin a cycle: what is about to be done is kept, and may then be done."""
     return agent.life.propose(**proposal.model_dump())
 
 
-@router.post("/cycles/{index}/result")
+@router.post("/cycles/{index}/result", dependencies=[ONCE])
 def tell_result(agent: Writer, index: Index, end: CycleEnd) -> AgentCycle:
     """Complete a cycle with what came of it; again with the same is harmless."""
     error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
     return agent.life.result(index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn)
 
 
-@router.post("/cycles/{index}/resolution")
+@router.post("/cycles/{index}/resolution", dependencies=[ONCE])
 def resolve(agent: Writer, index: Index, decision: CycleDecision) -> AgentCycle:
     """Decide about a cycle without a result: it is abandoned, or done again in a new one, which comes back."""
     return agent.life.resolve(index, decision.how, reason=decision.reason)

@@ -23,18 +23,35 @@ from engram.model.wire import (
 )
 from engram.server import paging
 from engram.server.auth import Reader, Writer
-from engram.server.problems import Refused, Stale
-from engram.server.routes.asking import Cursor, Id, Key, Limit, Since, Until, one_key
+from engram.server.problems import REPLAYED, Refused, Stale, told_receipt
+from engram.server.routes.asking import ONCE, Cursor, Id, Key, Limit, Since, Until, one_key
+from engram.words import digest
 
 router = APIRouter(prefix="/v1", tags=["memories"])
-_VERSION = re.compile(r'(?:W/)?"(\d{1,15})"', re.ASCII)
-_ETAG = {
-    "headers": {"ETag": {"description": "The version of the memory, for `If-Match`.", "schema": {"type": "string"}}}
+_TAG = re.compile(r'(W/)?"([!#-~\x80-\xff]{0,200})"')
+_ETAG: dict[str, Any] = {
+    "headers": {
+        "ETag": {
+            "description": "What it is now: its version, for `If-Match`, and all of it, for `If-None-Match`.",
+            "schema": {"type": "string"},
+        }
+    }
 }
+_SAME: dict[str, Any] = {"description": "It is as `If-None-Match` says.", **_ETAG}
 _KNOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "It was known: the same key, or a statement that was made before."},
+    200: {"model": Receipt, "description": "It was known: a statement that was made before."},
     202: {"model": Receipt, "description": "It was set apart: it tells the agent what to do and is not its own word."},
 }
+IfMatch = Annotated[
+    str | None,
+    Header(
+        max_length=1000,
+        description='Only if the memory has this version: an `ETag`, or a version such as `"3"`; `*` for any.',
+    ),
+]
+IfNoneMatch = Annotated[
+    str | None, Header(max_length=1000, description="Only if the memory is not as this `ETag` says; `*` for never.")
+]
 
 
 @router.post("/memories", status_code=201, responses=_KNOWN)
@@ -45,13 +62,13 @@ def remember(agent: Writer, draft: NewMemory, response: Response, idempotency_ke
 
 
 @router.post("/memories/batch")
-def remember_batch(agent: Writer, drafts: NewMemories, idempotency_key: Key = None) -> Receipts:
+def remember_batch(agent: Writer, drafts: NewMemories, response: Response, idempotency_key: Key = None) -> Receipts:
     """Remember several things in one transaction; one that cannot be kept gets a receipt that says so."""
     if idempotency_key is not None and any(draft.key is not None for draft in drafts.items):
         raise InvalidInput("with an Idempotency-Key, the drafts of a batch have no keys of their own")
     keys = (None if idempotency_key is None else f"{idempotency_key}/{n}" for n in range(len(drafts.items)))
     several = [_draft(draft, key or draft.key) for draft, key in zip(drafts.items, keys, strict=True)]
-    return Receipts(receipts=tuple(agent.remember(several)))
+    return Receipts(receipts=tuple(first_answer(receipt, response) for receipt in agent.remember(several)))
 
 
 @router.get("/memories")
@@ -73,41 +90,38 @@ def list_memories(
     return paging.memories(fetch, limit, until, cursor, *which)
 
 
-@router.get("/memories/{id}", responses={200: _ETAG})
-def get_memory(agent: Reader, id: Id, response: Response) -> Memory:
+@router.get("/memories/{id}", responses={200: _ETAG, 304: _SAME}, response_model=Memory)
+def get_memory(agent: Reader, id: Id, response: Response, if_none_match: IfNoneMatch = None) -> Memory | Response:
     """One memory."""
     memory = agent.get(id)
     if memory is None:
         raise _missing()
-    response.headers["ETag"] = f'"{memory.version}"'
+    response.headers["ETag"] = tag = _tag(memory)
+    if if_none_match is not None and _is_known(tag, if_none_match):
+        return Response(status_code=304, headers={"ETag": tag})
     return memory
 
 
-@router.patch("/memories/{id}", responses={200: _ETAG})
-def annotate(
-    agent: Writer,
-    id: Id,
-    changes: Annotation,
-    response: Response,
-    if_match: Annotated[
-        str | None, Header(max_length=100, description='Only if the memory has this version, such as `"3"`.')
-    ] = None,
-) -> Memory:
+@router.patch("/memories/{id}", responses={200: _ETAG}, dependencies=[ONCE])
+def annotate(agent: Writer, id: Id, changes: Annotation, response: Response, if_match: IfMatch = None) -> Memory:
     """Change what surrounds a memory; what it says never changes."""
-    if agent.get(id) is None:
+    known = agent.get(id)
+    if known is None:
         raise _missing()
-    given = changes.model_dump(exclude_none=True)
+    version = _expected(known, if_match)
     try:
-        memory = agent.annotate(id, **given, expected_version=_version(if_match))
-    except Conflict as error:
-        raise Stale(str(error)) from None
-    response.headers["ETag"] = f'"{memory.version}"'
+        memory = agent.annotate(id, **changes.model_dump(exclude_none=True), expected_version=version)
+    except Conflict:
+        raise _stale() from None
+    response.headers["ETag"] = _tag(memory)
     return memory
 
 
 @router.delete("/memories/{id}")
-def forget(agent: Writer, id: Id) -> ForgetReceipt:
+def forget(agent: Writer, id: Id, if_match: IfMatch = None) -> ForgetReceipt:
     """Remove a memory and everything that belongs to it; the receipt lists what went."""
+    if if_match is not None:
+        _expected(agent.get(id), if_match)
     return agent.forget(id)
 
 
@@ -132,20 +146,48 @@ def stored(receipt: Receipt, response: Response) -> Receipt:
         raise Refused(receipt)
     if receipt.status == "quarantined":
         response.status_code = 202
-    elif receipt.status == "merged" or receipt.code == "replayed":
+    elif receipt.status == "merged":
         response.status_code = 200
-    return receipt
+    return first_answer(receipt, response)
+
+
+def first_answer(receipt: Receipt, response: Response) -> Receipt:
+    """The receipt as it was given the first time; that it was given before is said in a header."""
+    if receipt.code != "replayed":
+        return told_receipt(receipt)
+    response.headers[REPLAYED] = "true"
+    return Receipt(id=receipt.id, status=receipt.status, redacted=receipt.redacted)
 
 
 def _draft(draft: NewMemory, key: str | None) -> Draft:
     return Draft(**draft.model_dump(exclude_unset=True) | {"key": key})
 
 
-def _version(if_match: str | None) -> int | None:
-    if if_match is None or if_match.strip() == "*":
+def _tag(memory: Memory) -> str:
+    """The entity tag of a memory: another one whenever anything in the answer is another."""
+    return f'"{memory.version}-{digest(memory.model_dump_json())[:16]}"'
+
+
+def _is_known(tag: str, if_none_match: str) -> bool:
+    """Whether a caller has what the tag stands for; weak tags count, too (RFC 9110, 8.8.3.2)."""
+    return if_none_match.strip() == "*" or tag[1:-1] in {opaque for _, opaque in _TAG.findall(if_none_match)}
+
+
+def _expected(memory: Memory | None, if_match: str | None) -> int | None:
+    """The version that a memory has to have when it is changed. Raises `Stale` if it has another one.
+
+    Weak tags never match. Of a tag only the version counts, which a look at the memory does not change.
+    """
+    if if_match is None or (if_match.strip() == "*" and memory is not None):
         return None
-    known = _VERSION.fullmatch(if_match.strip())
-    return int(known[1]) if known else -1
+    versions = {opaque.partition("-")[0] for weak, opaque in _TAG.findall(if_match) if not weak}
+    if memory is None or str(memory.version) not in versions:
+        raise _stale()
+    return memory.version
+
+
+def _stale() -> Stale:
+    return Stale("the memory does not have the version that If-Match names; read it again")
 
 
 def _missing() -> NotFound:

@@ -12,7 +12,7 @@ from engram.model.quarantine import Quarantined
 from engram.model.wire import Page
 from engram.server import paging
 from engram.server.auth import Reader, Reviewer, Writer
-from engram.server.routes.asking import Cursor, Id, Limit
+from engram.server.routes.asking import ONCE, Cursor, Id, Limit
 
 router = APIRouter(prefix="/v1/quarantine", tags=["quarantine"])
 
@@ -29,7 +29,7 @@ def get_quarantined(agent: Reader, id: Id) -> Quarantined:
     return _there(agent, id)
 
 
-@router.post("/{id}/release")
+@router.post("/{id}/release", dependencies=[ONCE])
 def release(agent: Reviewer, id: Id) -> Memory:
     """Give a memory back to the agent. It takes the right `admin`: who was told what to do does not decide about it."""
     return agent.quarantine.release(_there(agent, id).id)

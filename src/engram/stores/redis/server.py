@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from engram.batches import batched
 from engram.errors import (
     EngramError,
     MissingExtra,
@@ -37,9 +38,9 @@ _GLOB = re.compile(r"[*?\[\]^\\-]")
 CHUNK = 500  # how many things are asked for or written by one command
 
 
-def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
     """The items in portions that fit into one command."""
-    return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
+    return batched(items, CHUNK)
 
 
 class Server:

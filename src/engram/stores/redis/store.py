@@ -124,27 +124,13 @@ class RedisStore:
         if not entries:
             return []
         refuse_foreign(scope, entries)
-        ids = [entry.memory.id for entry in entries]
-        known = [str(entry.key) for entry in entries if entry.key is not None]
-        said = [digest(entry.merge_key) for entry in entries if entry.merge_key is not None]
-        told = [event.id for entry in entries for event in entry.events]
-        hashes = ((keys.cards, ids), (keys.keys, known), (keys.merges, said), (keys.events, told))
-        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
+        hashes = _looked_up(keys, entries)
 
         def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
-            rest = iter(answers)
-            cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
-            pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
+            adding, lost, events = self._adding(keys, hashes, batch, answers)
             self._transactions.erase(batch, keys, lost)
-            adding = Adding(
-                batch,
-                pending,
-                taken=set(cards) - set(lost),
-                owners={key: owner for key, owner in _decoded(owners).items() if owner[0] not in lost},
-                twins={statement: id.decode() for statement, id in twins.items() if id.decode() not in lost},
-            )
             receipts = [adding.decide(entry) for entry in entries]
-            for each in pending.values():
+            for each in adding.pending.values():
                 if each.changed:
                     batch.store(each, self._address.ttl_ms)
             batch.append(adding.events, {id for id, body in events.items() if read_row(body)["subject"] not in lost})
@@ -152,8 +138,39 @@ class RedisStore:
                 self._transactions.enrol(scope)
             return receipts
 
-        numbers = 2 * len(entries) + sum(len(entry.vectors) for entry in entries) + len(told)
-        return self._transactions.write(scope, reads, plan, renews=True, numbers=numbers)
+        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
+        return self._transactions.write(scope, reads, plan, renews=True, numbers=_numbers(entries))
+
+    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+        """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+        keys = self._transactions.keys(scope)
+        if not entries:
+            return []
+        refuse_foreign(scope, entries)
+        hashes = _looked_up(keys, entries)
+
+        def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
+            adding, _, _ = self._adding(keys, hashes, batch, answers)
+            return [adding.decide(entry) for entry in entries]
+
+        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
+        return self._transactions.write(scope, reads, plan, numbers=_numbers(entries))
+
+    def _adding(
+        self, keys: Keys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]
+    ) -> tuple[Adding, dict[str, Trace], dict[str, bytes]]:
+        """What entries are compared with, the traces of what is gone, and the events that are there already."""
+        rest = iter(answers)
+        cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
+        pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
+        adding = Adding(
+            batch,
+            pending,
+            taken=set(cards) - set(lost),
+            owners={key: owner for key, owner in _decoded(owners).items() if owner[0] not in lost},
+            twins={statement: id.decode() for statement, id in twins.items() if id.decode() not in lost},
+        )
+        return adding, lost, events
 
     def _pending(self, keys: Keys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, Trace]]:
         """Memories as they are, and the traces of those whose text is gone: expired just now, or evicted."""
@@ -400,6 +417,20 @@ class RedisStore:
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> RedisStore:
     """The store that a Redis URL names; options of other stores, such as `durable`, have no meaning here."""
     return RedisStore(location, vectors, sources)
+
+
+def _looked_up(keys: Keys, entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
+    """The hashes that say what is known of entries, and the fields to look at in each."""
+    ids = [entry.memory.id for entry in entries]
+    known = [str(entry.key) for entry in entries if entry.key is not None]
+    said = [digest(entry.merge_key) for entry in entries if entry.merge_key is not None]
+    told = [event.id for entry in entries for event in entry.events]
+    return [(keys.cards, ids), (keys.keys, known), (keys.merges, said), (keys.events, told)]
+
+
+def _numbers(entries: Sequence[Entry]) -> int:
+    """How many numbers a write of entries takes at most."""
+    return 2 * len(entries) + sum(len(entry.vectors) + len(entry.events) for entry in entries)
 
 
 def _found(fields: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, bytes]:

@@ -11,10 +11,11 @@ function faded(colour) {
 }
 
 function series(chart) {
+  const many = chart.lines.length;
   return chart.lines.flatMap((line, at) => {
     const colour = style(names[at % names.length]);
     if (chart.kind === "bar") return [{ type: "bar", name: line.name, x: chart.x, y: line.y, marker: { color: colour } }];
-    if (chart.kind === "interval") return [points(chart, line, colour)];
+    if (chart.kind === "interval") return [points(chart, line, colour, (at - (many - 1) / 2) * 0.3)];
     const found = [];
     if (line.low.length) found.push(...band(chart, line, colour));
     const area = chart.kind === "area" && at === 0;
@@ -35,13 +36,13 @@ function series(chart) {
   });
 }
 
-function points(chart, line, colour) {
+function points(chart, line, colour, beside) {
   return {
     type: "scatter",
     mode: "markers",
     name: line.name,
     x: line.y,
-    y: chart.x.map((_, at) => at),
+    y: chart.x.map((_, at) => at + beside),
     text: chart.x,
     hovertemplate: "%{text}: %{x:.0%}<extra></extra>",
     marker: { color: colour, size: 8 },
@@ -86,19 +87,25 @@ function layout(chart) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: style("--font"), size: 12, color: style("--dim") },
-    margin: { l: across ? 10 : 48, r: 12, t: 8, b: several ? 68 : 44 },
+    margin: { l: across ? 10 : 48, r: 20, t: 8, b: several ? 68 : 44 },
     height: across ? Math.max(160, 60 + 30 * chart.x.length) : 240,
     showlegend: several,
     legend: { orientation: "h", y: -0.24, x: 0, yanchor: "top" },
     hovermode: across ? "closest" : "x unified",
     hoverlabel: { bgcolor: style("--card"), font: { color: style("--text") }, bordercolor: style("--line") },
-    xaxis: { ...lines, ...(across ? share : { type: chart.x.length > 6 ? "date" : "category" }) },
+    xaxis: { ...lines, ...(across ? share : days(chart.x)) },
     yaxis: across
       ? { ...lines, automargin: true, range: [chart.x.length - 0.5, -0.5], tickvals: chart.x.map((_, at) => at), ticktext: chart.x }
-       : { ...lines, rangemode: "tozero", ...few, ...(chart.share ? share : {}) },
-    scattermode: across ? "group" : "overlay",
+      : { ...lines, rangemode: "tozero", ...few, ...(chart.share ? share : {}) },
     bargap: chart.x.length > 6 ? 0.2 : 0.6,
   };
+}
+
+// A few days are named one by one, many on a scale.
+function days(x) {
+  if (x.length > 6) return { type: "date", tickangle: 0, nticks: 4, tickformat: "%b %-d\n%Y" };
+  const named = (day) => new Date(day).toLocaleDateString("en", { day: "numeric", month: "short", timeZone: "UTC" });
+  return { type: "category", tickangle: 0, tickvals: x, ticktext: x.map(named) };
 }
 
 function escaped(chart) {

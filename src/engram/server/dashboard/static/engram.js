@@ -18,10 +18,25 @@ const menu = document.querySelector("details.menu");
 if (menu && matchMedia("(max-width: 60rem)").matches) menu.open = false;
 
 function prepare(part) {
-  for (const select of part.querySelectorAll("select[data-submits]")) {
-    select.addEventListener("change", () => select.form.submit());
-  }
+  for (const select of part.querySelectorAll("select[data-submits]")) prepareSelect(select);
   for (const slider of part.querySelectorAll("input[data-sets]")) prepareSlider(slider);
+  for (const button of part.querySelectorAll("button[data-asks]")) {
+    button.addEventListener("click", (event) => confirm(button.dataset.asks) || event.preventDefault());
+  }
+}
+
+// With the keys one goes past others on the way: only Enter, or going on, sends what was chosen so.
+function prepareSelect(select) {
+  let passing = false;
+  const began = select.value;
+  const send = () => select.value !== began && select.form.submit();
+  select.addEventListener("keydown", (event) => {
+    passing = event.key !== "Enter";
+    if (!passing) send();
+  });
+  select.addEventListener("pointerdown", () => (passing = false));
+  select.addEventListener("change", () => passing || send());
+  select.addEventListener("blur", send);
 }
 
 function prepareSlider(slider) {
@@ -47,8 +62,9 @@ async function refresh() {
   timer = 0;
   const here = document.querySelector("[data-live]");
   if (!here || here.contains(document.activeElement) || document.hidden) return tell();
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-  if (!answer.ok || answer.redirected) return tell();
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (answer?.redirected) return say("signed out");
+  if (!answer?.ok) return tell();
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = page.querySelector("[data-live]");
   if (!fresh) return tell();
@@ -70,10 +86,14 @@ function again(part) {
 }
 
 function tell() {
+  say(waiting ? `${waiting} new` : "live");
+  if (status) status.dataset.waiting = waiting ? "yes" : "";
+}
+
+function say(text) {
   if (!status) return;
   status.hidden = false;
-  status.dataset.waiting = waiting ? "yes" : "";
-  status.textContent = waiting ? `${waiting} new` : "live";
+  status.firstElementChild.textContent = text;
 }
 
 function listen() {
@@ -84,21 +104,18 @@ function listen() {
     tell();
     if (region && !timer) timer = setTimeout(refresh, 800);
   };
-  for (const name of ["stored", "forgotten", "decision", "outcome", "failure", "solution", "check", "checked", "ran"]) {
-    source.addEventListener(name, heard);
-  }
+  source.onmessage = heard;
   source.onopen = tell;
-  source.onerror = () => {
-    if (status) {
-      status.hidden = false;
-      status.textContent = source.readyState === EventSource.CLOSED ? "no news" : "connecting…";
-    }
-  };
+  source.onerror = () => say(source.readyState === EventSource.CLOSED ? "no news" : "connecting…");
   addEventListener("pagehide", () => source.close());
 }
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && waiting && !timer) refresh();
+});
 
 prepare(document);
 again(region);
 if (document.body.dataset.agent && "EventSource" in window) listen();
-status?.addEventListener("click", refresh);
+status?.addEventListener("click", () => (document.querySelector("[data-live]") ? refresh() : location.reload()));
 if (document.getElementById("drawing")) import("./graph.js");

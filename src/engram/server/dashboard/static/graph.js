@@ -24,6 +24,7 @@ function settle() {
     node.x = radius * Math.cos(angle);
     node.y = radius * Math.sin(angle);
   });
+  const reach = (3 * ideal) ** 2;
   const home = 0.4 + count * 0.06;
   let heat = ideal;
   const steps = count > 150 ? 150 : 300;
@@ -34,7 +35,9 @@ function settle() {
         const [one, other] = [nodes[i], nodes[j]];
         const x = one.x - other.x || 0.01 * (i - j);
         const y = one.y - other.y || 0.01;
-        const push = (ideal * ideal) / (x * x + y * y);
+        const far = x * x + y * y;
+        if (far > reach) continue; // so that parts that have nothing to do with each other stay near
+        const push = (ideal * ideal) / far;
         one.dx += x * push;
         one.dy += y * push;
         other.dx -= x * push;
@@ -86,7 +89,7 @@ function draw() {
   make("path", { d: "M0 1 7 4 0 7z", class: "tip" }, tip);
   const lines = make("g", {}, svg);
   const dots = make("g", {}, svg);
-  const few = edges.length <= 40;
+  const few = edges.length <= 40 && place.clientWidth > 600;
   for (const edge of edges) {
     const [one, other] = [nodes[edge.from], nodes[edge.to]];
     const apart = Math.hypot(other.x - one.x, other.y - one.y) || 1;
@@ -111,6 +114,19 @@ function draw() {
   });
 }
 
+// A name that would cover another one is only shown when somebody points there; the busiest come first.
+function tidy() {
+  const taken = [];
+  const order = [...nodes].sort((one, other) => other.edges - one.edges);
+  for (const node of order) {
+    const half = Math.min(node.name.length, 26) * 3.1;
+    const box = [node.x - half, node.y + radius(node) + 4, node.x + half, node.y + radius(node) + 16];
+    const covers = taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+    node.link.classList.toggle("crowded", covers);
+    if (!covers) taken.push(box);
+  }
+}
+
 function radius(node) {
   return 6 + Math.min(14, 2.2 * Math.sqrt(node.edges));
 }
@@ -126,6 +142,7 @@ function point(at) {
   nodes.forEach((node, number) => {
     node.link.classList.toggle("far", at !== null && !near.has(number));
     node.link.classList.toggle("here", number === at);
+    node.link.classList.toggle("beside", at !== null && near.has(number));
   });
   svg.classList.toggle("pointed", at !== null);
 }
@@ -141,5 +158,6 @@ function follow(element) {
 settle();
 fit();
 draw();
+tidy();
 document.querySelectorAll("[data-node]").forEach(follow);
 place.dataset.drawn = "yes";

@@ -1,0 +1,102 @@
+"""Asks a memory that is open already in another process of this user, so that a hook need not open it again.
+
+`engram mcp`, which a client keeps running beside its hooks, offers itself so; see `engram.hooks.offering`. Only the
+standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engram import config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST = 8_000_000
+"""Bytes of a question or an answer."""
+LONGEST_NAME = 100
+"""Bytes of the path of a socket, which systems keep short."""
+_FORM = "1"
+"""What is asked and answered in another way has another number, and so other names."""
+
+
+def folder() -> Path:
+    """Where the sockets of this user are."""
+    return config.default_db().parent / "near"
+
+
+def name(db: str, agent: str) -> str:
+    """How the socket of each process is called, up to a dot, that has this database open for this agent."""
+    database = db if "://" in db else str(Path(db).expanduser().resolve())
+    return hashlib.sha256("\0".join((_FORM, database, agent)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def private(place: Path) -> bool:
+    """Whether a folder is this user's alone: nobody else can have put a socket there, or listen to one."""
+    try:
+        told = place.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid() and not told.st_mode & 0o077
+
+
+def ask(db: str, agent: str, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+    """What the first process says that has this database open for this agent; `None` if none is there.
+
+    The answer is an object with the field `answer`; one that is anything else counts as none.
+    """
+    if not hasattr(socket, "AF_UNIX") or not private(folder()):
+        return None
+    said = json.dumps(question).encode()
+    for place in _places(name(db, agent)):
+        try:
+            told = _told(place, said, seconds)
+        except ConnectionRefusedError:
+            with suppress(OSError):
+                place.unlink()  # whoever listened there has ended without a word
+            continue
+        except TimeoutError:
+            return None
+        except OSError:
+            continue
+        try:
+            value = json.loads(told)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and "answer" in value:
+            return value
+    return None
+
+
+def read(connection: socket.socket) -> bytes:
+    """Everything that the other end says. Raises `OSError` if that is too much."""
+    parts: list[bytes] = []
+    size = 0
+    while part := connection.recv(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > MOST:
+            raise OSError("too much was said")
+    return b"".join(parts)
+
+
+def _places(called: str) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from sorted(folder().glob(f"{called}.*"))
+
+
+def _told(place: Path, question: bytes, seconds: float) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(seconds)
+        connection.connect(str(place))
+        connection.sendall(question)
+        connection.shutdown(socket.SHUT_WR)
+        return read(connection)

@@ -1,0 +1,70 @@
+"""Which operations there are: found by their path, and what each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+
+IDEMPOTENCY = "Idempotency-Key"
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of an application."""
+
+    routes: tuple[APIRoute, ...]
+
+    def at(self, path: str) -> list[APIRoute]:
+        """The operations that a path has, one for each method."""
+        return [route for route in self.routes if route.path_regex.match(path)]
+
+    def methods(self, path: str) -> list[str]:
+        """The methods that a path knows, by name."""
+        return sorted({method for route in self.at(path) for method in route.methods or ()})
+
+    def taking_keys(self, path: str, method: str) -> bool:
+        """Whether a request may have an `Idempotency-Key`."""
+        return any(method in (route.methods or ()) and takes_key(route) for route in self.at(path))
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse parameters that the operation does not know, so that a slip of the pen is not taken for a wish."""
+    if not request.query_params:
+        return
+    name = getattr(request.scope.get("route"), "name", "")
+    known = next((sorted(parameters(each)) for each in request.app.state.operations.routes if each.name == name), [])
+    said = f"this operation knows {', '.join(known)}" if known else "this operation knows none"
+    flaws = [
+        {"loc": ("query", ascii(name)[1:-1][:LONGEST_NAME]), "msg": f"there is no such parameter; {said}"}
+        for name in dict.fromkeys(request.query_params)
+        if name not in known
+    ]
+    if flaws:
+        raise RequestValidationError(flaws)
+
+
+def parameters(route: APIRoute) -> set[str]:
+    """The names of the query parameters that an operation takes."""
+    return {param.alias for part in _parts(route.dependant) for param in part.query_params}
+
+
+def takes_header(route: APIRoute, name: str) -> bool:
+    """Whether an operation takes a header."""
+    return any(param.alias == name for part in _parts(route.dependant) for param in part.header_params)
+
+
+def takes_key(route: APIRoute) -> bool:
+    """Whether an operation takes a key that makes it safe to repeat."""
+    return takes_header(route, IDEMPOTENCY)
+
+
+def _parts(dependant: Dependant) -> Iterable[Dependant]:
+    yield dependant
+    for inner in dependant.dependencies:
+        yield from _parts(inner)

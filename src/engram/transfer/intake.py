@@ -1,0 +1,460 @@
+"""Taking in what others say: looked at batch by batch, kept apart from what is the agent's own, and given no rights.
+
+A dry run looks at everything in the same way and says the same; it only stores nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, lru_cache, partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from pydantic import JsonValue
+
+from engram import arguments
+from engram.engine import Engram
+from engram.errors import InvalidInput
+from engram.knowledge import bundle
+from engram.knowledge.bundle import Holder
+from engram.learn import happened
+from engram.memory.drafting import MAX_LABEL, merge_key, prepare, readable
+from engram.model import Clean, Draft, Memory, Origin, Receipt
+from engram.model.bundle import CarriedEvent, CarriedMemory, Finding, Incoming, Lineage, Verification
+from engram.model.transfer import ImportReport
+from engram.ports import Entry, Event, Foresees, KeepsEvents, Scope, acting
+from engram.privacy.instructions import any_instruction, is_instruction
+from engram.sharing import LINEAGE, annex
+from engram.transfer.privileges import Privileges
+from engram.words import digest, normal_form
+
+FIRST_TRUST = 0.3
+MOST_EVIDENCE = 5
+"""What one source may say about how often it saw something."""
+MOST_OUTCOMES = 100
+"""How often the outcome of one decision may be told."""
+BATCH = 500
+"""So many memories are looked at together, and stored in one transaction."""
+REASONS = 20
+COUNTED = ("stored", "merged", "known", "own", "quarantined", "rejected", "outcomes")
+INSTRUCTIONS = "it tells an agent what to do"
+Began = tuple[str, str, str]
+T = TypeVar("T")
+
+
+def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    """The items in order, so many at a time."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+class Candidate(NamedTuple):
+    """Something that may be stored: its name for messages, how it is made, and why it has to be reviewed before."""
+
+    name: str
+    make: Callable[[], Entry]
+    doubt: str = ""
+
+
+@dataclass
+class Desk:
+    """Where what comes in is looked at, and put into the scope it is meant for."""
+
+    brain: Engram
+    scope: Scope
+    """Whose import it is."""
+    target: Scope
+    """Where it is kept."""
+    source: str
+    """Who says so."""
+    grant: str = ""
+    dry_run: bool = False
+    suspects: bool = True
+    """Whether what reads like an instruction waits for review."""
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    _said: dict[str, datetime | None] = field(default_factory=dict)
+    """The statements that this import made, and when each ends."""
+    _keys: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def privileges(self) -> Privileges:
+        """What nothing that comes in can give itself."""
+        return Privileges.of(self.brain.store)
+
+    @cached_property
+    def name(self) -> Callable[[str], Clean]:
+        """A clean name, of those that come again and again."""
+        return lru_cache(maxsize=1024)(self.brain.clean)
+
+    def acting(self) -> AbstractContextManager[None]:
+        """What is done here is done by the receiver, for itself."""
+        return acting(self.scope.agent, agent=self.scope.agent, grant=self.grant)
+
+    def take(self, candidates: Iterable[Candidate]) -> list[Entry]:
+        """Store a batch, or see what would become of it; the entries that are new."""
+        news, apart = list[tuple[str, Entry]](), list[tuple[Entry, str]]()
+        for candidate in candidates:
+            try:
+                entry = candidate.make()
+            except InvalidInput as error:
+                self._reject(candidate.name, str(error))
+                continue
+            if doubt := candidate.doubt or self._suspicion(candidate.name, entry.memory):
+                self.counts["quarantined"] += 1
+                self.reasons.append(f"{candidate.name}: {doubt}")
+                apart.append((entry, f"from {self.source}: {doubt}"))
+            elif self._is_news(candidate.name, entry):
+                news.append((candidate.name, entry))
+        fresh = self._fresh(news)
+        if self.dry_run:
+            self.counts["stored"] += len(fresh)
+        else:
+            self._store(fresh, apart)
+        return fresh
+
+    def _suspicion(self, name: str, memory: Memory) -> str:
+        if not self.suspects or not any_instruction(readable(memory)):
+            return ""
+        self.findings.append(Finding(code="instructions", record=name, reason=INSTRUCTIONS))
+        return INSTRUCTIONS
+
+    def _is_news(self, name: str, entry: Entry) -> bool:
+        """Whether this import has not said the same before: said often is said once."""
+        memory = entry.memory
+        if entry.key is not None:
+            said = digest(memory.kind, memory.text, memory.context)
+            if self._keys.get(entry.key, said) != said:
+                self._reject(name, "the file says something else under the same id")
+                return False
+            if entry.key in self._keys:
+                self.counts["known"] += 1
+                return False
+            self._keys[entry.key] = said
+        if entry.merge_key is None:
+            return True
+        if entry.merge_key in self._said:
+            ended = self._said[entry.merge_key]
+            if ended is None or ended > memory.valid_from:
+                self.counts["merged"] += 1
+                return False
+        self._said[entry.merge_key] = memory.valid_until
+        return True
+
+    def _fresh(self, news: Sequence[tuple[str, Entry]]) -> list[Entry]:
+        """Those that are new to the store, too; what it has already stays as it is."""
+        store, fresh = self.brain.store, list[Entry]()
+        if not news or not isinstance(store, Foresees):
+            return [entry for _, entry in news]
+        receipts = store.foresee(self.target, [entry for _, entry in news])
+        for (name, entry), receipt in zip(news, receipts, strict=True):
+            if receipt.status == "stored" and receipt.code is None:
+                fresh.append(entry)
+            elif receipt.status == "rejected":
+                self._reject(name, "it said something else when it came before; forget that, and import it again")
+            else:
+                self._count(receipt)
+        return fresh
+
+    def _count(self, receipt: Receipt) -> None:
+        self.counts["known" if receipt.status == "stored" and receipt.code else receipt.status] += 1
+
+    def _reject(self, name: str, reason: str) -> None:
+        self.counts["rejected"] += 1
+        self.reasons.append(f"{name}: {reason}")
+
+    def _store(self, fresh: Sequence[Entry], apart: Sequence[tuple[Entry, str]]) -> None:
+        with self.acting():
+            if apart:
+                self.brain.agent(self.scope.agent).quarantine.keep(apart)
+            if fresh:
+                placed, _ = self.brain.embed(fresh)
+                for receipt in self.brain.store.add(self.target, placed):
+                    self._count(receipt)
+
+    def report(
+        self,
+        source: str,
+        format: str = "engram",
+        verification: Verification | None = None,
+        findings: Iterable[Finding] = (),
+    ) -> ImportReport:
+        """What became of everything."""
+        report = ImportReport(
+            source=source,
+            format=format,
+            dry_run=self.dry_run,
+            verification=verification or Verification(status="unsigned"),
+            reasons=tuple(dict.fromkeys(self.reasons))[:REASONS],
+            findings=tuple([*findings, *self.findings][: bundle.MOST_FINDINGS]),
+        )
+        return report.model_copy(update={name: self.counts[name] for name in COUNTED})
+
+
+def foreign(desk: Desk, some: Sequence[Incoming]) -> None:
+    """Take in what another program keeps: as memories of the agent itself, each under a key of its own."""
+    desk.take([Candidate(each.original_id, partial(_foreign_entry, desk, each)) for each in some])
+
+
+def _foreign_entry(desk: Desk, each: Incoming) -> Entry:
+    draft = Draft(
+        each.text,
+        kind=each.kind,
+        tags=each.tags,
+        at=each.at,
+        session=None if each.session is None else f"{each.source}:{each.session}"[:MAX_LABEL],
+        role=each.role,
+        speaker=each.speaker,
+        context=each.context,
+        content=each.content,
+        metadata={name: value for name, value in each.metadata.items() if name != LINEAGE},
+        key=f"import:{each.source}:{digest(each.original_id)}",
+        origin=Origin.IMPORTED,
+    )
+    entry, _ = prepare(desk.privileges.without(draft), desk.scope, desk.brain.redactor, desk.brain.sources)
+    return entry
+
+
+class Arrival(NamedTuple):
+    """A memory of a file, where it began, and what was found about it."""
+
+    record: CarriedMemory
+    begun: Lineage
+    findings: Sequence[Finding] = ()
+
+
+class _Told(NamedTuple):
+    """What can be believed of an outcome: when it was told, how it went, and with which error."""
+
+    at: datetime
+    quality: float
+    error: str
+
+
+def annexing(
+    brain: Engram, receiver: Holder, source: str, *, grant: str = "", dry_run: bool = False, suspects: bool = True
+) -> Desk:
+    """The desk for what a source says, by a file or under a grant: it is kept in an annex of its own."""
+    scope = Scope(receiver.agent)
+    target = annex(scope, f"{source}\x1f{grant}")
+    return Desk(brain, scope, target, source, grant=grant, dry_run=dry_run, suspects=suspects)
+
+
+@dataclass
+class Annex:
+    """Takes in what a source knows, under the ids that it has there, and how its decisions went."""
+
+    desk: Desk
+    receiver: Holder
+    teller: str = ""
+    """Who says so, if nobody vouches for what it says about others."""
+    vouched: bool = True
+    _ids: dict[str, str] = field(default_factory=dict)
+    """The id here of each memory that is kept, by its id in the file."""
+    _taken: dict[str, Began] = field(default_factory=dict)
+    """Where what has each id here began, of what this import brought."""
+    _decided: set[str] = field(default_factory=set)
+    """The decisions that this import brought."""
+    _outcomes: defaultdict[str, list[_Told]] = field(default_factory=lambda: defaultdict(list))
+    _was_there: bool = False
+
+    @cached_property
+    def _places(self) -> list[str]:
+        """The annexes that the receiver uses, this one first; a file outlasts the grants that copies rest on."""
+        known = self.desk.brain.sharing.ledger.annexes(self.receiver.agent).items()
+        own, lasts = self.desk.target.agent, not self.desk.grant
+        usable = [name for name, body in known if not body.get("quarantined") and not (lasts and body.get("grant"))]
+        return [own, *(name for name in usable if name != own)]
+
+    # Memories ------------------------------------------------------------------------------------------
+
+    def memories(self, some: Sequence[Arrival]) -> None:
+        """Take a batch in: what is known by whatever way, or is the receiver's own, counts no second time."""
+        own, target = self._own(some), self.desk.target.agent
+        ids = [self._id(arrival.begun) for arrival in some]
+        began = [self._began(arrival.begun) for arrival in some]
+        there = {name: self._there(name, ids) for name in self._places}
+        many = Counter(ids)
+        doubtful = [
+            b for id, b in zip(ids, began, strict=True) if many[id] > 1 or id in there[target] or self._is_taken(id)
+        ]
+        there[target] |= self._there(target, [_other(each) for each in doubtful])
+        candidates, names = list[Candidate](), dict[str, str]()
+        for arrival, id, begun in zip(some, ids, began, strict=True):
+            record = arrival.record
+            if self._is_own(arrival.begun) and arrival.begun.id in own:
+                self.desk.counts["own"] += 1
+                continue
+            place, known = self._place(record, id, begun, there)
+            if known:
+                self.desk.counts["known"] += 1
+                self._ids[record.id] = place
+                continue
+            self._taken[place] = begun
+            names[place] = record.id
+            bad = [finding.reason for finding in arrival.findings if finding.code == "forged-origin"]
+            candidates.append(
+                Candidate(record.id, partial(self._entry, record, arrival.begun, place), bad[0] if bad else "")
+            )
+        for entry in self.desk.take(candidates):
+            self._ids[names[entry.memory.id]] = entry.memory.id
+            if any(event.kind == happened.DECISION for event in entry.events):
+                self._decided.add(entry.memory.id)
+
+    def _is_own(self, begun: Lineage) -> bool:
+        return (begun.agent, begun.installation) == (self.receiver.agent, self.receiver.installation)
+
+    def _own(self, some: Sequence[Arrival]) -> set[str]:
+        ids = [arrival.begun.id for arrival in some if self._is_own(arrival.begun)]
+        return set(self._there(self.receiver.agent, ids))
+
+    def _there(self, agent: str, ids: Sequence[str]) -> dict[str, Memory]:
+        found = self.desk.brain.store.get(Scope(agent), list(dict.fromkeys(ids))) if ids else []
+        return {memory.id: memory for memory in found if memory is not None}
+
+    def _id(self, begun: Lineage) -> str:
+        """The id that a memory has where it began, if it can be one here."""
+        plain = len(begun.id) <= 64 and arguments.is_id(begun.id) and self.desk.brain.clean(begun.id) == begun.id
+        return begun.id if plain else digest(begun.agent, begun.id)
+
+    def _is_taken(self, id: str) -> bool:
+        return id in self._taken or id in self.desk.privileges.ids
+
+    def _began(self, begun: Lineage) -> Began:
+        return self.desk.name(begun.installation), self.desk.name(begun.agent), self.desk.brain.clean(begun.id)
+
+    def _place(
+        self, record: CarriedMemory, id: str, began: Began, there: Mapping[str, Mapping[str, Memory]]
+    ) -> tuple[str, bool]:
+        """The id for a memory here, and whether just this has come before, by this or by another way."""
+        target = self.desk.target.agent
+        for name, memories in there.items():
+            known = memories.get(id)
+            same = known is not None and _began(known) == began
+            if known is not None and same and (name == target or self._says(known, record.text)):
+                self._was_there = self._was_there or name == target
+                return id, True
+        if self._taken.get(id) == began:
+            return id, True
+        if id not in there[target] and not self._is_taken(id):
+            return id, False
+        other = _other(began)
+        return other, other in there[target] or other in self._taken
+
+    def _says(self, memory: Memory, text: str) -> bool:
+        """Whether what came by another way says just this; somebody may have pretended that it does."""
+        return normal_form(memory.text) == normal_form(self.desk.brain.clean(text))
+
+    def _entry(self, record: CarriedMemory, begun: Lineage, id: str) -> Entry:
+        desk, name = self.desk, self.desk.name
+        draft = desk.privileges.without(bundle.draft(record))
+        entry, _ = prepare(draft, desk.target, desk.brain.redactor, desk.brain.sources)
+        author = begun.agent if self.vouched or not begun.hands else self.teller
+        lineage: dict[str, JsonValue] = {
+            "agent": name(begun.agent),
+            "installation": name(begun.installation),
+            "id": desk.brain.clean(begun.id),
+            "hands": [name(hand.agent) for hand in begun.hands],
+        }
+        provenance = {"origin": Origin.IMPORTED, "author": name(author)}
+        memory = entry.memory.model_copy(
+            update={
+                "id": id,
+                "metadata": {**entry.memory.metadata, LINEAGE: lineage},
+                "provenance": entry.memory.provenance.model_copy(update=provenance),
+                "trust": FIRST_TRUST,
+                "evidence": min(record.evidence, MOST_EVIDENCE),
+            }
+        )
+        event = happened.event_of(memory)
+        return Entry(memory, merge_key=merge_key(memory), events=() if event is None else (event,))
+
+    # Outcomes ------------------------------------------------------------------------------------------
+
+    def event(self, record: CarriedEvent) -> None:
+        """Note how a decision went that is kept here; what a decision or failure was, the memory itself says."""
+        if record.kind != happened.OUTCOME or record.subject not in self._ids:
+            return
+        quality, error = record.body.get("quality"), record.body.get("error")
+        if isinstance(quality, bool) or not isinstance(quality, int | float) or not 0 <= quality <= 1:
+            self.desk.reasons.append(f"{record.id}: an outcome is a number from 0 to 1")
+            return
+        said = error if isinstance(error, str) and error.strip() else ""
+        if said and is_instruction(said):
+            self.desk.reasons.append(f"{record.id}: its error {INSTRUCTIONS.removeprefix('it ')}, and was left out")
+            said = ""
+        self._outcomes[self._ids[record.subject]].append(_Told(record.at, float(quality), said))
+
+    def finish(self, *, signer: str | None = None) -> None:
+        """Store how decisions went, and make the annex known, so that its receiver can use it."""
+        store = self.desk.brain.store
+        if isinstance(store, KeepsEvents):
+            for some in batches(self._outcomes):
+                self._tell(store, some)
+        if not self.desk.dry_run:
+            self._register(signer)
+
+    def _tell(self, store: KeepsEvents, ids: Sequence[str]) -> None:
+        """Keep the outcomes of some decisions, in one transaction."""
+        desk, fresh = self.desk, list[Event]()
+        there = defaultdict[str, dict[str, Event]](dict)
+        for event in store.events_of(desk.target, ids):
+            there[event.subject][event.id] = event
+        for id in ids:
+            told = sorted(self._outcomes[id])
+            if len(told) > MOST_OUTCOMES:
+                desk.reasons.append(f"{id}: of {len(told):,} outcomes of one decision the first {MOST_OUTCOMES} count")
+            decision = next((event for event in there[id].values() if event.kind == happened.DECISION), None)
+            if decision is not None:
+                made = self._made(decision, told[:MOST_OUTCOMES])
+                fresh += [event for event in made if event.id not in there[id]]
+            elif desk.dry_run and id in self._decided:
+                desk.counts["outcomes"] += len(told[:MOST_OUTCOMES])
+        if desk.dry_run:
+            desk.counts["outcomes"] += len(fresh)
+        elif fresh:
+            with desk.acting():
+                desk.counts["outcomes"] += sum(store.append(desk.target, fresh))
+
+    def _made(self, decision: Event, told: Sequence[_Told]) -> Iterator[Event]:
+        """The outcomes of one decision, made anew from what can be believed of them."""
+        before = happened.number(decision, "quality")
+        for number, (at, quality, error) in enumerate(told, 1):
+            said = self.desk.brain.clean(error) if error else ""
+            yield happened.outcome_of(decision, number, at, quality, before, error=said)
+            before = quality
+
+    def _register(self, signer: str | None) -> None:
+        desk = self.desk
+        ledger, name = desk.brain.sharing.ledger, desk.target.agent
+        known = ledger.annexes(self.receiver.agent).get(name)
+        if not desk.counts["stored"] and (known is not None or not self._was_there):
+            return
+        body: dict[str, JsonValue] = {
+            "receiver": self.receiver.agent,
+            "source": desk.source,
+            "id": name.removeprefix("\x1fannex:"),
+            "grant": desk.grant,
+            "signer": signer,
+        }
+        if known is None or {key: known.get(key) for key in body} != body or known.get("quarantined"):
+            with desk.acting():
+                ledger.annex(name, body)
+
+
+def _other(began: Began) -> str:
+    """The id for what has the same one as something of somebody else, so that both can stay."""
+    return digest("began", *began)
+
+
+def _began(memory: Memory) -> Began | None:
+    told = memory.metadata.get(LINEAGE)
+    if not isinstance(told, dict):
+        return None
+    return str(told.get("installation")), str(told.get("agent")), str(told.get("id"))

@@ -1,0 +1,179 @@
+"""What consent does not allow by roundabout ways: files, revocations, groups, and copies of copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import engram
+from engram import AgentHandle, Engram
+from engram.knowledge.signing import create_key
+from engram.testing.making import FixedSources
+from engram.transfer import Knowledge, installation
+
+HOUR = timedelta(hours=1)
+SECRET = "The staging database runs PostgreSQL 15 behind pgbouncer"
+
+
+@pytest.fixture
+def clock() -> FixedSources:
+    return FixedSources()
+
+
+@pytest.fixture
+def brain(clock: FixedSources) -> Iterator[Engram]:
+    with engram.open(":memory:", embedder="hashing", sources=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def alice(brain: Engram) -> AgentHandle:
+    return brain.agent("alice")
+
+
+@pytest.fixture
+def bob(brain: Engram) -> AgentHandle:
+    return brain.agent("bob")
+
+
+def remembered(agent: AgentHandle, text: str, **fields: object) -> str:
+    receipt = agent.remember(text, **fields)
+    assert receipt.id is not None
+    return receipt.id
+
+
+def exported(brain: Engram, agent: AgentHandle, file: Path) -> list[str]:
+    """The ids in a file that an agent writes."""
+    Knowledge(brain, agent).export(file)
+    return [memory["id"] for memory in json.loads(file.read_text())["memories"]]
+
+
+@pytest.mark.parametrize("rights", [["reshare"], ["learn", "reshare"]])
+def test_what_may_not_be_read_is_in_no_file(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle, tmp_path: Path, rights: list[str]
+) -> None:
+    id = remembered(alice, SECRET)
+    alice.grants.share("bob", everything=True, rights=rights)
+    assert exported(brain, bob, tmp_path / "a.json") == []
+    alice.grants.share("bob", everything=True, rights=["read", "reshare"])
+    assert exported(brain, bob, tmp_path / "b.json") == [id]
+
+
+def test_what_is_lent_by_two_grants_is_in_a_file_once(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle, tmp_path: Path
+) -> None:
+    id = remembered(alice, SECRET, tags=["db"])
+    alice.grants.share("bob", tags=["db"], rights=["read", "reshare"])
+    alice.grants.share("bob", memories=[id], rights=["read", "reshare"])
+    assert exported(brain, bob, tmp_path / "a.json") == [id]
+
+
+@pytest.mark.parametrize("ending", ["withdrawn", "denied", "withdrawn twice"])
+def test_who_was_never_granted_anything_learns_nothing_by_revoking(
+    alice: AgentHandle, bob: AgentHandle, ending: str
+) -> None:
+    remembered(alice, SECRET)
+    request = bob.grants.request("alice", everything=True, purpose="to guess")
+    guess = remembered(bob, SECRET)
+    if ending == "denied":
+        alice.grants.deny(request.id)
+    for _ in range(2 if ending == "withdrawn twice" else 1):
+        assert bob.grants.revoke(request.id).quarantined == ()
+    assert bob.get(guess) is not None
+
+
+def test_a_guess_about_what_is_not_covered_is_not_confirmed(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle
+) -> None:
+    carol = brain.agent("carol")
+    remembered(alice, SECRET)
+    shared = remembered(alice, "Backups run at night", tags=["db"])
+    root = alice.grants.share("bob", tags=["db"], rights=["read", "reshare"])
+    on = bob.grants.share("carol", everything=True, via=root.id, rights=["read"])
+    guess, repeat = remembered(carol, SECRET), remembered(carol, "Backups run at night")
+    assert carol.get(shared) is not None
+    assert carol.grants.revoke(on.id).quarantined == (repeat,)
+    assert carol.get(guess) is not None
+
+
+def test_a_guess_is_not_confirmed_without_the_right_to_read_or_after_the_end(
+    alice: AgentHandle, bob: AgentHandle, clock: FixedSources
+) -> None:
+    remembered(alice, SECRET)
+    learns = alice.grants.share("bob", everything=True, rights=["learn"])
+    guess = remembered(bob, SECRET)
+    assert bob.grants.revoke(learns.id).quarantined == ()
+    clock.advance(HOUR)
+    short = alice.grants.share("bob", everything=True, expires=HOUR)
+    clock.advance(2 * HOUR)
+    late = remembered(bob, SECRET.upper())
+    assert bob.grants.revoke(short.id).quarantined == ()
+    assert bob.grants.revoke(short.id).quarantined == ()
+    assert [bob.get(id) is not None for id in (guess, late)] == [True, True]
+
+
+def test_what_was_known_before_it_was_lent_is_not_taken_back(
+    alice: AgentHandle, bob: AgentHandle, clock: FixedSources
+) -> None:
+    grant = alice.grants.share("bob", everything=True)
+    clock.advance(HOUR)
+    mine = remembered(bob, SECRET)
+    clock.advance(HOUR)
+    remembered(alice, SECRET)
+    assert alice.grants.revoke(grant.id).quarantined == ()
+    assert bob.get(mine) is not None
+
+
+def test_what_another_grant_lets_an_agent_read_may_be_repeated(alice: AgentHandle, bob: AgentHandle) -> None:
+    id = remembered(alice, SECRET)
+    grant = alice.grants.share("bob", everything=True)
+    alice.grants.share("bob", memories=[id])
+    repeat = remembered(bob, SECRET)
+    assert alice.grants.revoke(grant.id).quarantined == ()
+    assert bob.get(repeat) is not None
+
+
+def test_what_was_shared_on_ends_when_the_giver_leaves_the_group(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle
+) -> None:
+    carol, ledger = brain.agent("carol"), brain.sharing.ledger
+    id = remembered(alice, SECRET)
+    ledger.regroup("team", add=["bob"])
+    root = alice.grants.share("group:team", everything=True, rights=["read", "reshare"])
+    bob.grants.share("carol", everything=True, via=root.id, rights=["read"])
+    assert carol.get(id) is not None
+    ledger.regroup("team", remove=["bob"])
+    assert carol.get(id) is None
+    ledger.regroup("team", add=["bob"])
+    assert carol.get(id) is not None
+
+
+def test_what_was_taken_back_is_in_nobodys_copy(brain: Engram, alice: AgentHandle, bob: AgentHandle) -> None:
+    carol = brain.agent("carol")
+    id = remembered(alice, SECRET)
+    grant = alice.grants.share("bob", everything=True)
+    cites = remembered(bob, "So staging needs a pooler", sources=[id])
+    bob.grants.share("carol", everything=True)
+    assert Knowledge(brain, carol).merge("bob").stored == 1
+    assert carol.get(cites) is not None
+    assert alice.grants.revoke(grant.id).quarantined == (cites,)
+    assert carol.get(cites) is None
+    assert carol.list(shared=True) == []
+
+
+def test_a_file_outlasts_the_grant_that_a_copy_rests_on(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle, clock: FixedSources, tmp_path: Path
+) -> None:
+    id = remembered(alice, SECRET)
+    file, key = tmp_path / "signed.json", create_key(tmp_path / "key.pem")
+    Knowledge(brain, alice).export(file, sign=key)
+    alice.grants.share("bob", everything=True, expires=HOUR)
+    assert Knowledge(brain, bob).merge("alice").stored == 1
+    assert Knowledge(brain, bob).take_in(file, trusted={installation(brain): key.public}).stored == 1
+    assert [memory.id for memory in bob.list(shared=True)] == [id], "by two ways, and shown once"
+    clock.advance(2 * HOUR)
+    assert bob.get(id) is not None
