@@ -221,14 +221,17 @@ class Consent:
                 continue
             copies = {one: kept for one, kept in there.items() if one in going and who in {place[1], kept.began}}
             plan[place] |= copies
-            self._derive(place, plan)
+            self._derive(place, plan, near=place[1])
         for place, some in plan.items():
             for each in some:
                 del self.places[place][each]
         return any(plan.values())
 
-    def _derive(self, scope: Place, plan: defaultdict[Place, dict[str, Kept]]) -> None:
-        """What cites something that goes, goes too: all of it in the same place, and elsewhere what repeats it."""
+    def _derive(self, scope: Place, plan: defaultdict[Place, dict[str, Kept]], near: str | None = None) -> None:
+        """What cites something that goes, goes too: all of it in the same place, and elsewhere what repeats it.
+
+        Of a copy, only where the one who has it has things.
+        """
         fresh = set(plan[scope])
         while fresh:
             found = {
@@ -236,12 +239,20 @@ class Consent:
                 for place, there in self.places.items()
                 for id, kept in there.items()
                 if id not in plan[place]
+                and near in {None, place[1]}
                 and kept.sources & fresh
-                and (place == scope or self._quotes(kept, (plan[scope][s] for s in kept.sources & plan[scope].keys())))
+                and (place == scope or self._quotes(kept, self._told(place, kept, scope, plan)))
             }
             for (place, id), kept in found.items():
                 plan[place][id] = kept
             fresh = {id for _, id in found}
+
+    def _told(
+        self, place: Place, kept: Kept, scope: Place, plan: defaultdict[Place, dict[str, Kept]]
+    ) -> Iterator[Kept]:
+        """What a memory somewhere else cites of what goes, and has not from where it is."""
+        theirs = self.places[place].keys() - plan[place].keys()
+        return (plan[scope][id] for id in (kept.sources & plan[scope].keys()) - theirs)
 
     @staticmethod
     def _quotes(kept: Kept, said: Iterable[Kept]) -> bool:

@@ -18,12 +18,12 @@ from typing import Any, Protocol
 from pydantic import JsonValue
 
 from engram import archives, arguments, holds
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.grants import Grants
 from engram.holds import RETENTION
 from engram.ids import Sources
 from engram.knowledge.consent import LEDGER, written
-from engram.knowledge.quarantine import apart
+from engram.knowledge.quarantine import QUARANTINE, apart
 from engram.learn import happened
 from engram.learn.experience import Experience
 from engram.lifecycle.objects import Objects
@@ -32,6 +32,7 @@ from engram.memory.consolidation import CONSOLIDATED, FOREVER, MARK
 from engram.memory.working import Sessions
 from engram.model import Clean, ForgetReceipt, Memory
 from engram.model.clean import UNSAID, named
+from engram.model.content import texts_in
 from engram.model.grant import Grant, GrantState, Subject
 from engram.model.retention import ErasureReceipt, LegalHold
 from engram.ports import (
@@ -169,22 +170,30 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
     plan.whose, here = dict(_kept_apart(store, _receivers(brain), scope)), _installation(store)
     for place, receiver in plan.whose.items():
         mine = receiver == scope.agent
+        near = {place, *(beside for beside, whose in plan.whose.items() if receiver and whose == receiver)}
+        near |= {Scope(receiver)} if receiver else set()
         for copy in store.get(place, list(dict.fromkeys([*ids, *plan.places.get(scope, ())]))):
             if copy is not None and (mine or _began_with(copy, scope.agent, here)):
                 plan.add(place, copy, plan.roots.get(copy.id, copy.id))
-        _derive(store, place, plan, list(plan.places.get(place, ())))
+        _derive(store, place, plan, list(plan.places.get(place, ())), near)
     return plan
 
 
-def _derive(store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str]) -> None:
-    """Plan that what was derived goes too: all of it in this scope, and elsewhere what repeats the words."""
+def _derive(
+    store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str], near: Collection[Scope] | None = None
+) -> None:
+    """Plan that what was derived goes too: all of it in this scope, and elsewhere what repeats the words.
+
+    Elsewhere is only where no memory of the same id is, which would be what it was derived from. Forgetting a copy
+    reaches no further than `near`: whoever has a copy does not decide over others.
+    """
     made = _consolidations(store, scope) if ids else {}
     fresh = list(ids)
     while fresh:
         citing = [*derived(store, fresh), *((scope, id) for id, of in made.items() if not of.isdisjoint(fresh))]
         by_scope = defaultdict[Scope, list[str]](list)
         for place, id in dict.fromkeys(citing):
-            if not plan.has(place, id):
+            if not plan.has(place, id) and (near is None or place in near):
                 by_scope[place].append(id)
         sources, fresh = {*fresh}, []
         for place, some in by_scope.items():
@@ -192,9 +201,11 @@ def _derive(store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str]) -
                 if memory is None:
                     continue
                 of = [id for id in (*memory.provenance.sources, *made.get(memory.id, ())) if id in sources]
-                said = [plan.places[scope][id] for id in of if plan.has(scope, id)]
-                if place != scope and not quotes(memory.text, said):
-                    continue
+                if place != scope:
+                    theirs = {one.id for one in store.get(place, of) if one is not None and not plan.has(place, one.id)}
+                    said = [plan.places[scope][id] for id in of if plan.has(scope, id) and id not in theirs]
+                    if not quotes(memory.text, said):
+                        continue
                 plan.add(place, memory, plan.roots.get(of[0], of[0]) if of else memory.id)
                 fresh.append(memory.id)
 
@@ -240,13 +251,14 @@ def _receivers(brain: Parts) -> dict[str, str]:
 
 
 def _kept_apart(store: MemoryStore, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
-    """The scopes beside those of agents that may have a copy, and whose each is."""
+    """The scopes beside those of agents that may have a copy, and whose each is, if that can be told."""
     names = store.agents() if isinstance(store, ListsAgents) else []
     if not names:
         return [(apart(scope), scope.agent)]
-    whose = dict(receivers) | {apart(Scope(name)).agent: name for name in names if not reserved(name)}
-    whose[apart(scope).agent] = scope.agent
-    return [(Scope(name), whose[name]) for name in names if name in whose and reserved(name)]
+    known = {scope.agent, *receivers.values(), *(name for name in names if not reserved(name))}
+    known |= {hold.agent for hold in holds.held(store) if hold.agent is not None}
+    whose = dict(receivers) | {apart(Scope(name)).agent: name for name in known}
+    return [(Scope(name), whose.get(name, "")) for name in names if name in whose or name.startswith(QUARANTINE)]
 
 
 def _began_with(copy: Memory, agent: str, here: str | None) -> bool:
@@ -298,7 +310,10 @@ def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[
     }
 
 
-def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]) -> None:
+def _refuse_held(
+    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]], *, by_agent: bool = True
+) -> None:
+    """Raise `NotAllowed` if something is held; an agent is not told of the holds of others."""
     held = holds.held(brain.store)
     if not held:
         return
@@ -308,6 +323,8 @@ def _refuse_held(brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path
     going += [(scope.agent, memory) for some in in_files.values() for memory in some]
     for agent, memory in going:
         if hold := holds.covering(held, agent, memory):
+            if by_agent and agent != scope.agent:
+                raise NotAllowed("something that rests on it is under a legal hold; whoever runs Engram can release it")
             raise holds.refusal(hold, f"memory {memory.id}")
 
 
@@ -356,7 +373,7 @@ def _carry_out(
 def _where(scope: Scope, place: Scope) -> str:
     if place == scope or not reserved(place.agent):
         return "derived"
-    return "quarantine" if place.agent.startswith("\x1fquarantine:") else "copies"
+    return "quarantine" if place.agent.startswith(QUARANTINE) else "copies"
 
 
 def _revive(store: MemoryStore, scope: Scope, made: Memory, going: Collection[str]) -> None:
@@ -520,7 +537,7 @@ def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
     if not isinstance(brain.store, KeepsEvents):
         return []
     lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
-    names = {use.agent for id in lent for use in brain.sharing.uses(id)}
+    names = {use.agent for id in lent for use in brain.sharing.uses(id, MOST)}
     receivers = _receivers(brain)
     names |= {receivers.get(place.agent, place.agent) for place in plan.places}
     return [Scope(name) for name in sorted(names - {scope.agent}) if not reserved(name)]
@@ -538,16 +555,8 @@ def quotes(text: str, memories: Iterable[Memory]) -> bool:
 
 def _parts(memory: Memory) -> set[str]:
     """What a memory says, text by text."""
-    told = [memory.text, memory.context, *_texts(memory.content.model_dump(mode="json", exclude={"kind"}))]
+    told = [memory.text, memory.context, *texts_in(memory.content.model_dump(mode="json", exclude={"kind"}))]
     return {normal_form(text) for text in told if text.strip()}
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
 
 
 # A whole agent ---------------------------------------------------------------------------------------
@@ -624,7 +633,8 @@ def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
     for first in range(0, len(ids), PAGE):
         some = ids[first : first + PAGE]
         plan = planned(brain, scope, some)
-        _refuse_held(brain, scope, plan, _in_archives(brain, scope, [*some, *plan.places.get(scope, ())]))
+        in_files = _in_archives(brain, scope, [*some, *plan.places.get(scope, ())])
+        _refuse_held(brain, scope, plan, in_files, by_agent=False)
     for name, body in _annexes_of(brain, scope.agent).items() if held else ():
         holds.refuse_held(brain.store, Scope(str(body["receiver"])), every(brain.store, Scope(name)))
 

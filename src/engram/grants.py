@@ -116,7 +116,7 @@ class Grants:
         receiver, audience = self._other(to)
         owner = self._scope
         if via:
-            above = self._ledger.grant(via)
+            above = self.get(via)
             owner = Scope(above.owner)
             self._may_share_on(above, arguments.several("rights", rights))
             if audience == "agent" and receiver == above.owner:

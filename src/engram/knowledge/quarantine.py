@@ -14,6 +14,8 @@ from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor
 from engram.privacy import shipped
 from engram.words import digest
 
+QUARANTINE = "\x1fquarantine:"
+"""How the names of the reserved scopes begin that things are set apart in."""
 WHY = "quarantine"
 """The kind of event that says why a memory was set apart."""
 MOST = 10_000
@@ -23,7 +25,7 @@ TAKEN_BACK = "it was derived from knowledge whose grant was revoked"
 
 def apart(scope: Scope) -> Scope:
     """The reserved scope beside an agent's own, which nothing but a review looks into."""
-    return Scope(f"\x1fquarantine:{digest(scope.agent)}")
+    return Scope(f"{QUARANTINE}{digest(scope.agent)}")
 
 
 class Quarantine:
