@@ -36,6 +36,8 @@ class Kept:
     """Whose it was at first, if it was imported."""
     taken: bool = False
     """Whether it was set apart because a grant was revoked."""
+    source: str = ""
+    """Whose annex it belongs in, if an import set it apart."""
 
 
 @dataclass
@@ -183,7 +185,7 @@ class Consent:
             if any(id in there and there[id].began == kept.began for there in self.imports(who)):
                 continue
             if (local and not signed) or kept.kind == "instruction":
-                self.apart(who).setdefault(id, kept)
+                self.apart(who).setdefault(id, replace(kept, source=source))
             else:
                 self.places["import", who, source][id] = kept
 
@@ -203,8 +205,14 @@ class Consent:
         return bool(lent)
 
     def released(self, who: str, id: str, tags: frozenset[str]) -> None:
-        """What was set apart is its agent's own; what came in without the tag of facts, or of skills, is none."""
+        """What was set apart goes to the annex of its source, or is its agent's own.
+
+        What came in without the tag of facts, or of skills, is none.
+        """
         kept = self.apart(who).pop(id)
+        if kept.source:
+            self.places["import", who, kept.source].setdefault(id, kept)
+            return
         kind = {"fact": "knowledge", "skill": "note"}.get(kept.kind, kept.kind) if kept.kind not in tags else kept.kind
         self.own(who).setdefault(id, replace(kept, kind=kind, tags=tags))
 

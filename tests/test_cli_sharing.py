@@ -106,6 +106,7 @@ def test_seed_001_exports_imports_and_merges(run: Run, here: Path) -> None:
         run("memory record --type decision --context migrate --action dry-run --outcome success --tag db --agent bob")
     told = run("knowledge export --agent alice --domain auth").output
     assert "Wrote 4 memories" in told
+    assert "Nothing here is of it" in run("knowledge export --agent alice --domain aut --file none.json").output
     assert (here / "auth-knowledge.json").exists()
     other = f"--db {here / 'other.db'}"
     assert "4 would be stored" in run(f"{other} knowledge import --file auth-knowledge.json --dry-run").output

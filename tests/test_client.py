@@ -385,7 +385,10 @@ def test_a_memory_is_forgotten_only_if_it_has_the_version_that_is_expected(alice
 def test_the_server_says_how_it_is(home: House, alice: Client) -> None:
     assert alice.healthy()
     assert alice.ready()
-    assert "engram_operations_total" in alice.metrics()
+    with pytest.raises(NotAllowed, match="admin"):
+        alice.metrics()
+    with client(home, home.key("prometheus", rights=("admin",))) as prometheus:
+        assert "engram_operations_total" in prometheus.metrics()
     alice.remember("one")
     seen = alice.agent("alice")
     assert seen is not None
@@ -394,6 +397,59 @@ def test_the_server_says_how_it_is(home: House, alice: Client) -> None:
     assert alice.cycle(1) is None
     home.brain.close()
     assert not alice.ready()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://memory.example",
+        "HTTP://10.0.0.1:8750",
+        "http://127.0.0.1@memory.example/",
+        "http://localhost.memory.example",
+        "http://0.0.0.0:8750",
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_key_is_not_sent_in_the_clear_unless_that_is_meant(url: str, kind: Any) -> None:
+    heard = Heard()
+    http = httpx.Client(transport=heard) if kind is Client else httpx.AsyncClient(transport=heard)
+    with pytest.raises(InvalidInput, match=r"the key would be sent in the clear.*`plaintext=True`"):
+        kind(url, "eng_x", http=http)
+    kind(url, "eng_x", plaintext=True, http=http)
+    assert heard.requests == set()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://memory.example", "http://127.0.0.1:1", "http://localhost/", "http://[::1]:8", "http://127.8.0.1"]
+)
+def test_this_machine_is_asked_without_tls_and_others_with_it(url: str) -> None:
+    with Client(url, "eng_x", http=httpx.Client(transport=Heard())) as made, pytest.raises(EngramError):
+        made.get("x")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8750", "localhost:8750", "", "ftp://127.0.0.1", "http://", "http://[::1"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="not the address of a server"):
+        Client(url, "eng_x")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda it: it.remember("\ud800"),
+        lambda it: it.remember(["one", "\ud800"]),
+        lambda it: it.recall("\ud800"),
+        lambda it: it.list(session="\ud800"),
+        lambda it: it.annotate("x", tags=["\ud800"]),
+        lambda it: it.record_decision(context="c", action="a", metadata={"a": ["\ud800"]}),
+    ],
+)
+def test_half_a_character_is_refused_before_anything_is_sent(home: House, alice: Client, call: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"surrogate|unicode"):
+        call(alice)
+    with pytest.raises(InvalidInput, match="surrogate"):
+        client(home, "eng_x", "\ud800")
+    assert home.brain.agents() == []
 
 
 def test_a_grant_whose_answer_got_lost_is_made_once(home: House) -> None:

@@ -310,6 +310,62 @@ def test_errors_are_those_of_the_library(path: Path) -> None:
         awaited(live(home))
 
 
+def test_half_of_a_surrogate_pair_cannot_be_sent(path: Path, tmp_path: Path) -> None:
+    half = "\ud800"
+    asked: list[tuple[str, list[Any], dict[str, Any]]] = [
+        ("remember", [half], {}),
+        ("remember", [["one", half]], {}),
+        ("remember", ["one"], {"tags": [half]}),
+        ("remember", ["one"], {"metadata": {half: 1}}),
+        ("get", [half], {}),
+        ("recall", [half], {}),
+        ("record_decision", [], {"context": half, "action": "x"}),
+        ("outcome", [half, "success"], {}),
+        ("learn_from_failure", [ValueError(half)], {}),
+        ("export", [tmp_path / "out.json"], {"tags": [half]}),
+        ("take_in", [tmp_path / "in.json"], {"format": half}),
+    ]
+
+    async def live(home: Exchange) -> None:
+        async with client(home, "alice") as alice:
+            for name, given, named in asked:
+                with pytest.raises(InvalidInput):
+                    await getattr(alice, name)(*given, **named)
+
+    with exchange(path) as home:
+        key = home.key("alice", rights=("admin",))
+        awaited(live(home))
+        with Client(home.server.address, key) as alice:
+            for name, given, named in asked:
+                with pytest.raises(InvalidInput):
+                    getattr(alice, name)(*given, **named)
+            assert alice.list() == []
+        for kind in (Client, AsyncClient):
+            for wrong in ((f"127.0.0.1:{half}", key), (home.server.address, half), (home.server.address, key, half)):
+                with pytest.raises(InvalidInput):
+                    kind(*wrong)
+
+
+@pytest.mark.parametrize("wrong", ["\ud800", 3])
+def test_a_stream_ends_with_what_cannot_be_sent(path: Path, wrong: Any) -> None:
+    receipts: list[Any] = []
+
+    async def live(home: Exchange) -> None:
+        async with client(home, "alice") as alice:
+            stream = alice.remember_stream(["one", wrong, "never"])
+            receipts.append(await anext(stream))
+            with pytest.raises(InvalidInput):
+                await anext(stream)
+
+    with exchange(path) as home:
+        awaited(live(home))
+        with Client(home.server.address, home.key("alice", rights=("admin",))) as alice:
+            with pytest.raises(InvalidInput):
+                list(alice.remember_stream(["two", wrong, "never"]))
+            assert {memory.text for memory in alice.list()} == {"one", "two"}
+    assert [receipt.status for receipt in receipts] == ["stored"]
+
+
 def test_what_is_busy_is_asked_again_and_what_is_refused_is_waited_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

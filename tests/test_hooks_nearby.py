@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,10 +20,12 @@ from typing import Any
 import pytest
 
 import engram
-from engram.hooks import fast, nearby
+from engram import wiring
+from engram.hooks import fast, nearby, offering
 from engram.hooks.offering import offered
 
 PROMPT = {"prompt": "which database does staging run?", "session_id": "s1", "cwd": "/home/me/shop"}
+QUESTION = {"event": "UserPromptSubmit", "client": "claude", "block": False, "payload": PROMPT}
 ALONE = """
 import sys
 sys.modules["engram.hooks.events"] = None  # whoever opens the memory imports it
@@ -122,7 +128,8 @@ def test_one_that_answers_nonsense_is_as_one_that_is_not_there(brain: engram.Eng
         def answer() -> None:
             connection, _ = listener.accept()
             with connection:
-                nearby.read(connection)
+                connection.sendall(nearby.HERE)
+                nearby.read(connection, 60)
                 connection.sendall(said)
 
         answering = threading.Thread(target=answer)
@@ -143,7 +150,7 @@ def test_nonsense_is_not_answered_and_breaks_nothing(brain: engram.Engram, path:
             connection.connect(str(place))
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
-            assert nearby.read(connection) in {b"", b'{"answer": null}'}
+            assert nearby.read(connection, 60).removeprefix(nearby.HERE) in {b"", b'{"answer": null}'}
         assert "PostgreSQL" in near_only(PROMPT)[0]
 
 
@@ -178,10 +185,9 @@ def test_a_path_that_is_too_long_for_a_socket_and_a_memory_without_a_name_are_no
 
 def test_several_hooks_at_once_are_all_answered(brain: engram.Engram, path: Path) -> None:
     answers: list[Any] = []
-    question = {"event": "UserPromptSubmit", "client": "claude", "block": False, "payload": PROMPT}
     with offered(brain, str(path), "default"):
         asking = [
-            threading.Thread(target=lambda: answers.append(nearby.ask(str(path), "default", question, 60)))
+            threading.Thread(target=lambda: answers.append(nearby.ask(str(path), "default", QUESTION, 60)))
             for _ in range(12)
         ]
         for each in asking:
@@ -193,7 +199,193 @@ def test_several_hooks_at_once_are_all_answered(brain: engram.Engram, path: Path
     assert not [each for each in threading.enumerate() if each.name.startswith("engram-hooks")]
 
 
-def test_the_server_that_a_client_starts_answers_its_hooks(brain: engram.Engram, path: Path) -> None:
+# Another file at the same path ---------------------------------------------------------------------------------
+
+
+def replaced(path: Path, said: str) -> None:
+    """Put another database where one is."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    with engram.open(path, durable=False) as new:
+        new.agent("default").remember(said)
+
+
+def test_a_database_that_is_gone_answers_nobody(brain: engram.Engram, path: Path) -> None:
+    with offered(brain, str(path), "default"):
+        assert "PostgreSQL" in near_only(PROMPT)[0]
+        replaced(path, "Staging runs MariaDB")
+        assert near_only(PROMPT)[0] == ""
+        assert "MariaDB" in str(ask("UserPromptSubmit", PROMPT))
+
+
+def test_a_database_that_goes_while_it_is_asked_is_not_answered_from(brain: engram.Engram, path: Path) -> None:
+    with offered(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(place))
+        assert connection.recv(1) == nearby.HERE
+        replaced(path, "Staging runs MariaDB")
+        connection.sendall(json.dumps(QUESTION).encode())
+        connection.shutdown(socket.SHUT_WR)
+        assert nearby.read(connection, 60) == b""
+
+
+def test_a_restored_database_is_answered_from_as_it_is_now(brain: engram.Engram, path: Path, home: Path) -> None:
+    with engram.open(home / "other.db", durable=False) as other:
+        other.agent("default").remember("Staging runs MariaDB")
+        other.store.backup(home / "backup.db")  # type: ignore[attr-defined]
+    with offered(brain, str(path), "default"):
+        wiring.restore(home / "backup.db", path)
+        answer = str(ask("UserPromptSubmit", PROMPT))
+        assert "MariaDB" in answer
+        assert "PostgreSQL" not in answer
+
+
+# Whoever hangs, and whoever has trouble -------------------------------------------------------------------------
+
+
+@contextmanager
+def hanging(path: Path, *numbers: int) -> Iterator[None]:
+    """Processes that were stopped: they can be connected to, and that is all."""
+    nearby.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for number in numbers:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(nearby.folder() / f"{nearby.name(str(path), 'default')}.{number}"))
+            listener.listen()
+        yield
+
+
+def test_whoever_hangs_costs_little_of_the_time(brain: engram.Engram, path: Path) -> None:
+    with hanging(path, *range(100)):
+        began = time.monotonic()
+        assert nearby.ask(str(path), "default", QUESTION, 60) is None
+        assert time.monotonic() - began < 10
+
+
+def test_whoever_hangs_is_passed_over(brain: engram.Engram, path: Path) -> None:
+    with offered(brain, str(path), "default"), hanging(path, 0):
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
+
+
+def test_those_who_say_nothing_keep_nobody_from_being_answered(brain: engram.Engram, path: Path) -> None:
+    with offered(brain, str(path), "default") as place, ExitStack() as idle:
+        for _ in range(15):
+            idle.enter_context(socket.socket(socket.AF_UNIX)).connect(str(place))
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 4))
+
+
+def test_more_than_can_be_answered_are_sent_away_at_once(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offering, "FIRST_WORD", 600)
+    with offered(brain, str(path), "default") as place, ExitStack() as idle:
+        for number in range(offering.AT_A_TIME + 3):
+            guest = idle.enter_context(socket.socket(socket.AF_UNIX))
+            guest.settimeout(60)
+            guest.connect(str(place))
+            assert guest.recv(1) == (nearby.HERE if number < offering.AT_A_TIME else b"")
+        assert nearby.ask(str(path), "default", QUESTION, 60) is None
+
+
+def test_whoever_says_nothing_is_hung_up_on(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offering, "PATIENCE", 600)
+    with offered(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as guest:
+        guest.settimeout(60)
+        guest.connect(str(place))
+        assert nearby.read(guest, 60) == nearby.HERE
+
+
+def test_the_end_waits_for_nobody(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offering, "FIRST_WORD", 30)
+    monkeypatch.setattr(offering, "PATIENCE", 30)
+    with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as slow:
+        with offered(brain, str(path), "default") as place:
+            for guest in (silent, slow):
+                guest.connect(str(place))
+                assert guest.recv(1) == nearby.HERE
+            slow.sendall(b"{")
+            began = time.monotonic()
+        assert time.monotonic() - began < 15
+
+
+class Troubled:
+    """A listener that cannot let the second one in who comes."""
+
+    def __init__(self, listener: socket.socket, trouble: int) -> None:
+        self.listener, self.trouble, self.tried = listener, trouble, 0
+
+    def accept(self) -> Any:
+        self.tried += 1
+        if self.tried == 2:
+            raise OSError(self.trouble, os.strerror(self.trouble))
+        return self.listener.accept()
+
+    def shutdown(self, how: int) -> None:
+        self.listener.shutdown(how)
+
+    def __enter__(self) -> Troubled:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.listener.close()
+
+
+def troubled(trouble: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = offering._listening
+
+    def listening(called: str) -> tuple[Any, Path | None]:
+        listener, place = real(called)
+        assert listener is not None
+        return Troubled(listener, trouble), place
+
+    monkeypatch.setattr(offering, "_listening", listening)
+
+
+@pytest.mark.parametrize("trouble", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
+def test_after_a_moment_without_descriptors_hooks_are_answered_again(
+    brain: engram.Engram, path: Path, trouble: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubled(trouble, monkeypatch)
+    with offered(brain, str(path), "default"):
+        for _ in range(3):
+            assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
+
+
+def test_where_nobody_can_be_let_in_any_more_no_socket_stays(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubled(errno.EBADF, monkeypatch)
+    with offered(brain, str(path), "default") as place:
+        assert place is not None
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
+        end = time.monotonic() + 60
+        while place.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not place.exists()
+
+
+def test_a_socket_has_its_name_only_when_it_can_be_connected_to(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    listen = socket.socket.listen
+
+    def hurried(listener: socket.socket, *waiting: int) -> None:
+        seen.append(nearby.ask(str(path), "default", QUESTION, 60))  # it would remove what refuses it
+        listen(listener, *waiting)
+
+    monkeypatch.setattr(socket.socket, "listen", hurried)
+    with offered(brain, str(path), "default") as place:
+        assert seen == [None]
+        assert [*nearby.folder().iterdir()] == [place]
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
+
+
+# The server that a client starts ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The server, when it has answered for the first time."""
     server = subprocess.Popen(
         [sys.executable, "-m", "engram", "mcp", "--db", str(path)],
         stdin=subprocess.PIPE,
@@ -208,12 +400,38 @@ def test_the_server_that_a_client_starts_answers_its_hooks(brain: engram.Engram,
         server.stdin.write(json.dumps(line).encode() + b"\n")
         server.stdin.flush()
         assert b"engram" in server.stdout.readline()
-        assert "PostgreSQL" in near_only(PROMPT)[0]
-        server.stdin.close()
-        assert server.wait(60) == 0
-        assert [*nearby.folder().iterdir()] == []
+        yield server
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
         server.stdin.close()
+
+
+def test_the_server_that_a_client_starts_answers_its_hooks(brain: engram.Engram, path: Path) -> None:
+    with started(path) as server:
+        assert server.stdin is not None
+        assert "PostgreSQL" in near_only(PROMPT)[0]
+        server.stdin.close()
+        assert server.wait(60) == 0
+        assert [*nearby.folder().iterdir()] == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_good_order(brain: engram.Engram, path: Path, sign: signal.Signals) -> None:
+    with started(path) as server:
+        assert len([*nearby.folder().iterdir()]) == 1
+        server.send_signal(sign)
+        assert server.wait(60) == 0
+        assert [*nearby.folder().iterdir()] == []
+
+
+def test_a_server_that_was_stopped_does_not_take_the_time_of_a_hook(brain: engram.Engram, path: Path) -> None:
+    with started(path) as server:
+        server.send_signal(signal.SIGSTOP)
+        assert "PostgreSQL" in str(ask("UserPromptSubmit", PROMPT))
+        began = time.monotonic()
+        assert nearby.ask(str(path), "default", QUESTION, 60) is None
+        assert time.monotonic() - began < 10
+        server.send_signal(signal.SIGCONT)
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))

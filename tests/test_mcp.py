@@ -485,6 +485,10 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
         for other in ("/", "/mcp", "/v1/other", "/.well-known/x"):
             root = url.removesuffix(http.PATH) + other
             assert httpx.get(root, headers={"Host": "evil.example"}).status_code == 421
+            lost = httpx.get(root, headers=good)
+            assert (lost.status_code, lost.headers["content-type"]) == (404, "application/problem+json"), other
+            assert lost.json()["code"] == "not_found"
+            assert lost.json()["request_id"] == lost.headers["x-request-id"]
         assert httpx.post(url, content=b"x" * 2_000_000, headers=good).status_code == 413
         with engram.open(path) as brain:
             Keys(brain.store, brain.redactor, brain.sources).revoke(tokens["alice"])

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from engram import errors
 from engram.errors import ConfigError, EngramError, InvalidInput, StoreBusy
+from engram.loopback import is_loopback
 from engram.model import Draft
 from engram.model.wire import MOST_AT_ONCE, NewMemory
 from engram.server import paging, problems
@@ -24,7 +25,6 @@ from engram.server.border import Address, request_id
 from engram.server.limits import Buckets, Limits, flaw_of_json
 from engram.server.live import HIDING
 from engram.server.logs import line_of
-from engram.server.loopback import is_loopback
 from engram.server.metrics import COUNTED_EVERY, Metrics
 from engram.server.run import Binding
 from served import FREELY, House, house
@@ -330,7 +330,8 @@ async def _in_thread(call: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/v1/memories", "/healthz", "/readyz", "/metrics", "/openapi.json", "/nowhere"])
-def test_other_hosts_and_foreign_pages_are_refused_everywhere(home: House, alice: httpx.Client, path: str) -> None:
+def test_other_hosts_and_foreign_pages_are_refused_everywhere(home: House, path: str) -> None:
+    alice = home.http(home.key(ALICE, rights=("admin",)))
     for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1:80:80", "", "localhost@evil.example"):
         problem(alice.get(path, headers={"Host": host}), 421, "misdirected")
     for origin in ("https://evil.example", "null", "http://127.0.0.1.evil.example", "http://localhost:1"):
@@ -466,9 +467,11 @@ def test_too_many_requests_at_a_time_are_told_to_come_back() -> None:
         problem(client.get("/v1/memories"), 503, "busy")
 
 
-def test_the_metrics_name_no_agent_and_need_a_key(home: House, alice: httpx.Client) -> None:
+def test_the_metrics_name_no_agent_and_need_a_key_that_administers(home: House, alice: httpx.Client) -> None:
     alice.post("/v1/memories", json={"text": "one"})
-    text = alice.get("/metrics").text
+    problem(alice.get("/metrics"), 403, "not_allowed")
+    with home.http(home.key("prometheus", rights=("admin",))) as prometheus:
+        text = prometheus.get("/metrics").text
     assert 'engram_operations_total{op="remember",status="201"} 1.0' in text
     assert 'engram_operation_duration_seconds_count{op="remember"} 1.0' in text
     for name in ("engram_memories 1.0", "engram_agents 1.0", "engram_queue_depth", "process_resident_memory_bytes"):

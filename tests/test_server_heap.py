@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
+
+from engram.server import heap
 
 THREADS = """
 import ctypes, re, sys, threading
@@ -40,3 +44,13 @@ def test_threads_share_two_heaps(tmp_path: object) -> None:
     if done.returncode == 77:
         pytest.skip("the allocator of this system is another one")
     assert int(done.stdout) <= 2, done.stderr
+
+
+def test_what_is_free_is_given_back_until_the_server_ends() -> None:
+    def trimmers() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name == "engram-heap"]
+
+    with heap.kept_small(seconds=0.01):
+        time.sleep(0.05)
+        assert len(trimmers()) == (1 if heap.settle() else 0)
+    assert trimmers() == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,13 @@ from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
 
+import engram
+from engram import erasure
 from engram.access import told
-from engram.errors import Conflict, InvalidInput, StoreError
-from engram.server import live, once, problems, wording
+from engram.errors import Conflict, InvalidInput, StoreBusy, StoreError
+from engram.ports import Deed, Scope
+from engram.retention import Retention
+from engram.server import live, losses, once, problems, wording
 from engram.server.app import document, routes
 from engram.server.auth import about_all, right_of
 from engram.server.limits import Limits
@@ -27,6 +33,7 @@ from engram.stores import sqlite
 from served import House, house
 
 ALICE = "alice"
+DEEDS = Path(__file__).parents[1] / "docs" / "audit.md"
 ALL = ("read", "write", "share", "admin")
 
 
@@ -212,6 +219,36 @@ def test_a_number_that_was_never_told_is_refused() -> None:
     assert refused > 1990
 
 
+def test_two_servers_that_draw_a_secret_at_once_tell_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with house(tmp_path / "team.db") as home:
+        store: Any = home.brain.store
+        usual, waiting = store.setting, threading.Barrier(2)
+
+        def setting(name: str) -> str | None:
+            known: str | None = usual(name)
+            if name == live.HIDING and known is None:
+                waiting.wait(timeout=30)
+            return known
+
+        monkeypatch.setattr(store, "setting", setting)
+        home.brain.agent(ALICE).remember("one")
+        drawing = [threading.Thread(target=live.veil_of, args=(store,)) for _ in range(2)]
+        one, other = (live.Listener(store, 0) for _ in range(2))
+        scopes = [Scope(ALICE)]
+        for thread in drawing:
+            thread.start()
+        for thread in drawing:
+            thread.join(timeout=30)
+        assert one.news(scopes) == other.news(scopes) != []
+        home.brain.agent(ALICE).remember("two")
+        store.set_setting(live.HIDING, "11" * 32)  # the later of the two
+        assert one.news(scopes) == other.news(scopes) != []
+        home.brain.agent(ALICE).remember("three")
+        assert one.news(scopes)[0].seq == live.veil_of(store).shown(live.newest(store, scopes))
+
+
 def numbers(client: httpx.Client, **params: Any) -> list[int]:
     answer = client.get("/v1/events", params={"seconds": 0, **params})
     assert answer.status_code == 200, answer.text
@@ -291,6 +328,7 @@ SENT: dict[str, tuple[str, Any]] = {
     "remember": ("/v1/memories", {"text": "one"}),
     "remember_batch": ("/v1/memories/batch", {"items": [{"text": "one"}, {"text": " "}]}),
     "annotate": ("/v1/memories/{memory}", {"tags": ["x"]}),
+    "forget": ("/v1/memories/{memory}", None),
     "record_decision": ("/v1/decisions", {"context": "deploy", "action": "rerun"}),
     "tell_outcome": ("/v1/outcomes", {"id": "{decision}", "outcome": "success"}),
     "learn_from_failure": ("/v1/failures", {"error": "ValueError: another"}),
@@ -308,7 +346,9 @@ SENT: dict[str, tuple[str, Any]] = {
     "tell_result": ("/v1/cycles/1/result", {"output": 1}),
     "resolve": ("/v1/cycles/1/resolution", {"how": "retry"}),
     "release": ("/v1/quarantine/{apart}/release", None),
+    "discard": ("/v1/quarantine/{apart}", None),
     "set_policy": ("/v1/retention/policies", {"name": "old", "action": "forget", "tags": ["scratch"]}),
+    "remove_policy": ("/v1/retention/policies/young", None),
     "hold": ("/v1/retention/holds", {"reason": "a case", "agent": "bob"}),
     "release_hold": ("/v1/retention/holds/{hold}/release", None),
     "run_retention": ("/v1/retention/runs", {"dry_run": True}),
@@ -322,6 +362,7 @@ def furnished(home: House) -> dict[str, str]:
     agent.life.propose(tool="shell")
     with home.http(home.key("*", rights=ALL)) as client:
         hold = ok(client.post("/v1/retention/holds", json={"reason": "a case", "agent": "bob"}), 201)["id"]
+        ok(client.post("/v1/retention/policies", json={"name": "young", "action": "forget", "tags": ["x"]}))
     return {
         "memory": agent.remember("staging runs PostgreSQL").id or "",
         "decision": agent.record_decision(context="deploy", action="rerun").id or "",
@@ -337,7 +378,7 @@ def test_every_write_takes_a_key() -> None:
     writes = {
         route.name
         for route in routes()
-        if {"POST", "PATCH", "PUT"} & (route.methods or set()) and right_of(route) != "read"
+        if {"POST", "PATCH", "PUT", "DELETE"} & (route.methods or set()) and right_of(route) != "read"
     }
     assert {route.name for route in KEYED} == writes - NOT_KEYED == set(SENT)
 
@@ -415,31 +456,214 @@ def test_two_at_once_are_done_once(home: House, alice: httpx.Client, monkeypatch
     assert sum("idempotency-replayed" in answer.headers for answer in answers) == 3
 
 
-def test_an_answer_is_not_kept_when_something_is_forgotten(home: House, alice: httpx.Client) -> None:
-    path, headers, body = path_of(alice), {"Idempotency-Key": "k1"}, {"error": "ValueError: my secret"}
-    first = ok(alice.post("/v1/failures", json=body, headers=headers), 201)
-    ok(alice.delete(path))
-    again = alice.post("/v1/failures", json=body, headers=headers)
-    assert ok(again, 201)["pattern_id"] == first["pattern_id"]
-    assert "idempotency-replayed" not in again.headers
+def forget_here(home: House, id: str, path: Path) -> None:
+    with home.http(home.key(ALICE)) as client:
+        ok(client.delete(f"/v1/memories/{id}"))
+
+
+def forget_elsewhere(home: House, id: str, path: Path) -> None:
+    with engram.open(path, embedder="hashing") as brain:
+        assert brain.agent(ALICE).forget(id).forgotten
+
+
+def forget_by_policy(home: House, id: str, path: Path) -> None:
+    Retention(home.brain).set("all", action="forget", tags=["x"])
+    assert sum(one.memories for one in Retention(home.brain).run().gone) == 1
+
+
+def erase(home: House, id: str, path: Path) -> None:
+    erasure.erase(home.brain, ALICE)
+
+
+def many_deeds(home: House, id: str, path: Path) -> None:
+    home.brain.store.note([Deed("export", target=str(n)) for n in range(losses.PAGE)])  # type: ignore[attr-defined]
+    forget_elsewhere(home, id, path)
+
+
+@pytest.mark.parametrize("door", [forget_here, forget_elsewhere, forget_by_policy, erase, many_deeds])
+def test_what_was_forgotten_at_any_door_is_not_said_again(tmp_path: Path, door: Any) -> None:
+    with house(tmp_path / "team.db") as home, home.http(home.key("*"), **{"Engram-Agent": ALICE}) as client:
+        path, headers, body = path_of(client, "my secret"), {"Idempotency-Key": "k1"}, {"tags": ["x"]}
+        assert ok(client.patch(path, json=body, headers=headers))["text"] == "my secret"
+        assert ok(client.patch(path, json=body, headers=headers))["version"] == 2
+        door(home, path.rpartition("/")[2], tmp_path / "team.db")
+        again = client.patch(path, json=body, headers=headers)
+        said = problem(again, 409, "conflict")
+        assert "done before, with status 200" in said["detail"]
+        assert again.headers["idempotency-replayed"] == "true"
+        assert "etag" not in again.headers
+        assert "secret" not in again.text
+
+
+def test_a_revoked_grant_is_not_said_again_from_what_was_made_of_it(home: House, alice: httpx.Client) -> None:
+    home.brain.agent("bob").remember("of bob", tags=["given"])
+    grant = home.brain.agent("bob").grants.share(ALICE, tags="given")
+    headers, body = {"Idempotency-Key": "k1"}, {"from_agent": "bob"}
+    ok(alice.post("/v1/knowledge/merge", json=body, headers=headers))
+    home.brain.agent("bob").grants.revoke(grant.id)
+    again = alice.post("/v1/knowledge/merge", json=body, headers=headers)
+    problem(again, 409, "conflict")
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+def test_what_is_forgotten_while_it_is_answered_is_not_said_again(
+    home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, headers, body = path_of(alice, "my secret"), {"Idempotency-Key": "k1"}, {"tags": ["x"]}
+    usual = home.brain.store.annotate  # type: ignore[attr-defined]
+
+    def annotate(scope: Any, id: str, *args: Any) -> Any:
+        found = usual(scope, id, *args)
+        home.brain.agent(ALICE).forget(id)
+        return found
+
+    monkeypatch.setattr(home.brain.store, "annotate", annotate)
+    assert ok(alice.patch(path, json=body, headers=headers))["text"] == "my secret"
+    assert "secret" not in alice.patch(path, json=body, headers=headers).text
+
+
+def test_what_was_forgotten_is_not_stored_by_a_write_that_is_sent_again(home: House, alice: httpx.Client) -> None:
+    headers, body = {"Idempotency-Key": "k1"}, {"text": "my secret"}
+    first = ok(alice.post("/v1/memories", json=body, headers=headers), 201)
+    ok(alice.delete(f"/v1/memories/{first['id']}"))
+    again = alice.post("/v1/memories", json=body, headers=headers)
+    assert ok(again, 201) == first
+    assert again.headers["idempotency-replayed"] == "true"
+    assert home.brain.agent(ALICE).list() == []
+
+
+def test_what_was_done_stays_done_whatever_is_deleted(home: House, alice: httpx.Client) -> None:
+    name = home.brain.agent(ALICE).learn_from_failure("ValueError: no", "retry", action="deploy").pattern_id
+
+    def tell(key: str) -> httpx.Response:
+        body = {"solution": "retry", "helped": True}
+        return alice.post(f"/v1/failures/{name}/solutions", json=body, headers={"Idempotency-Key": key})
+
+    def tried() -> int:
+        return int(ok(alice.get(f"/v1/failures/{name}"))["known_solutions"][0]["tried"])
+
+    first, before = ok(tell("k1")), tried()
+    with home.http(home.key("*", rights=ALL)) as root:
+        ok(root.post("/v1/retention/policies", json={"name": "p", "action": "forget", "older_than_days": 9000}))
+        ok(root.delete("/v1/retention/policies/p"))
+    ok(alice.delete("/v1/memories/none"))
+    assert ok(tell("k1")) == first
+    ok(alice.delete(path_of(alice, "unrelated")))
+    assert tell("k1").headers["idempotency-replayed"] == "true"
+    assert tried() == before
+    ok(tell("k2"))
+    assert tried() == before + 1
+
+
+def test_a_large_answer_is_not_kept_and_what_was_done_is(
+    home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(once, "LARGEST", 100)
+    path = path_of(alice, "a text " * 100)
+    headers = {"Idempotency-Key": "k1", "If-Match": '"1"'}
+    assert ok(alice.patch(path, json={"tags": ["x"]}, headers=headers))["version"] == 2
+    again = alice.patch(path, json={"tags": ["x"]}, headers=headers)
+    problem(again, 409, "conflict")
+    assert again.headers["idempotency-replayed"] == "true"
+    assert ok(alice.get(path))["version"] == 2
+
+
+def test_another_condition_makes_another_request(alice: httpx.Client) -> None:
+    path, key = path_of(alice), {"Idempotency-Key": "k1"}
+    ok(alice.patch(path, json={"tags": ["x"]}, headers=key | {"If-Match": '"1"'}))
+    assert ok(alice.patch(path, json={"tags": ["x"]}, headers=key | {"If-Match": '"1"'}))["version"] == 2
+    for other in ({"If-Match": '"2"'}, {}):
+        answer = alice.patch(path, json={"tags": ["x"]}, headers=key | other)
+        assert "belongs to another request" in problem(answer, 409, "conflict")["detail"]
+
+
+def test_a_write_whose_caller_has_gone_is_known_to_be_done(home: House) -> None:
+    token = home.key(ALICE)
+    body = b'{"thoughts": "what now?"}'
+    named = {"host": "127.0.0.1", "authorization": f"Bearer {token}", "idempotency-key": "k1"}
+    named["content-type"] = "application/json"
+    headers = [(name.encode(), value.encode()) for name, value in named.items()]
+    scope = {"type": "http", "method": "POST", "path": "/v1/cycles", "query_string": b"", "headers": headers}
+    scope |= {"scheme": "http", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "http_version": "1.1"}
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        raise OSError("nobody is there")
+
+    with suppress(OSError):
+        home.portal.call(home.served.asgi, scope, receive, send)
+    assert len(home.brain.agent(ALICE).life.cycles()) == 1
+    with home.http(token) as client:
+        again = client.post("/v1/cycles", json=json.loads(body), headers={"Idempotency-Key": "k1"})
+    assert again.headers["idempotency-replayed"] == "true"
+    assert len(home.brain.agent(ALICE).life.cycles()) == 1
+
+
+def test_a_database_that_does_not_answer_is_a_problem_before_anything_is_done(
+    home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trail(*args: Any, **named: Any) -> Any:
+        raise StoreBusy("the database is busy")
+
+    ok(alice.post("/v1/memories", json={"text": "one"}, headers={"Idempotency-Key": "k1"}), 201)
+    monkeypatch.setattr(home.brain.store, "trail", trail)
+    problem(alice.post("/v1/memories", json={"text": "two"}, headers={"Idempotency-Key": "k2"}), 503, "busy")
     assert len(home.brain.agent(ALICE).list()) == 1
+
+
+def test_where_nothing_is_put_on_record_anything_may_be_lost() -> None:
+    watch = losses.Watch(object())  # type: ignore[arg-type]
+    assert watch.look() != watch.look()
+
+
+def test_every_deed_that_is_named_is_one_that_is_documented() -> None:
+    rows = [line for line in DEEDS.read_text().splitlines() if line.startswith("| `")]
+    documented = set[str]()
+    for row in rows:
+        group = ""
+        for name in re.findall(r"`([a-z.]+)`", row.split("|")[1]):
+            group = group if name.startswith(".") else name.partition(".")[0]
+            documented.add(group + name if name.startswith(".") else name)
+    named = losses.NOTHING_GONE | losses.NAMES_GONE
+    assert named - documented == {"group.change", "read"}
+    assert documented - named == {"forget", "event.forget", "grant.revoke", "annex.quarantine", "annex.remove"} | {
+        "quarantine.move",
+        "quarantine.discard",
+    }
 
 
 def test_the_answers_that_are_kept_end_and_stay_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     answers = once.Answers(lambda: now[0])
-    slots = [("key", "agent", str(n)) for n in range(5)]
+    slots, gone = [("key", "agent", str(n)) for n in range(5)], [losses.Losses()]
+
+    def keep(slot: once.Slot, size: int = 1) -> None:
+        answers.keep(slot, b"asked", 200, once.Said({}, b"x" * size, 0, silent=False))
+
+    def kept() -> list[tuple[bool, bool]]:
+        found = [answers.get(slot, gone[0]) for slot in slots]
+        return [(done is not None, said is not None) for done, said in found]
+
     monkeypatch.setattr(once, "MOST_ANSWERS", 3)
     for slot in slots:
-        answers.keep(slot, "asked", {}, b"x")
-    assert [answers.get(slot) is not None for slot in slots] == [False, False, True, True, True]
+        keep(slot)
+    assert kept() == [(False, False), (False, False), (True, True), (True, True), (True, True)]
     monkeypatch.setattr(once, "MOST_BYTES", 10)
-    answers.keep(slots[0], "asked", {}, b"x" * 9)
-    assert [answers.get(slot) is not None for slot in slots] == [True, False, False, False, True]
-    answers.keep(slots[1], "asked", {}, b"x" * (once.LARGEST + 1))
-    assert answers.get(slots[1]) is None
+    keep(slots[0], 10)
+    assert kept() == [(True, True), (False, False), (False, False), (True, False), (True, False)]
+    keep(slots[1], once.LARGEST + 1)
+    assert kept() == [(True, True), (True, False), (False, False), (False, False), (True, False)]
+    gone[0] = losses.Losses(memories=1)
+    assert kept()[0] == (True, False)
+    keep(slots[0])  # it began before that was lost
+    assert kept()[0] == (True, False)
+    answers.get(slots[0], losses.Losses())  # somebody who looked before that
+    keep(slots[0])
+    assert kept()[0] == (True, False)
     now[0] += once.KEPT_SECONDS
-    assert answers.get(slots[0]) is None
+    assert kept() == [(False, False)] * 5
     assert answers._bytes == 0
 
 

@@ -167,7 +167,8 @@ def test_instructions_in_a_file_are_set_apart(opened: Open, tmp_path: Path) -> N
     assert (report.stored, report.quarantined) == (1, 1)
     assert ATTACK not in [hit.memory.text for hit in bob.recall("instructions contents ssh", k=20)]
     assert [each.memory.text for each in bob.quarantine.list()] == [ATTACK]
-    assert Knowledge(two, bob).take_in(file).quarantined == 1
+    again = Knowledge(two, bob).take_in(file)
+    assert (again.quarantined, again.known) == (0, 2)
     assert len(bob.quarantine.list()) == 1
 
 
@@ -545,7 +546,7 @@ def test_a_dry_run_says_what_the_import_does(place: str, tmp_path: Path) -> None
                     assert planned.model_copy(update={"dry_run": False}) == done
                     after = everything(brain)
                     again = knowledge.take_in(path)
-                    assert (again.stored, again.outcomes) == (0, 0)
+                    assert (again.stored, again.outcomes, again.quarantined) == (0, 0, 0)
                     assert everything(brain) == after
                     assert bool(done.quarantined) <= (apart(Scope("bob")).agent in after)
 

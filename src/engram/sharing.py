@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
-from engram.knowledge.consent import LEDGER, Ledger
+from engram.knowledge.consent import LEDGER, LINEAGE, Ledger
 from engram.knowledge.lens import Lens, lens
 from engram.learn.beta import Beta
 from engram.learn.experience import Experience
@@ -27,8 +27,6 @@ from engram.words import digest, normal_form
 
 USES = Scope("\x1fuses")
 """The reserved scope that keeps who used which grant."""
-LINEAGE = "lineage"
-"""Where the metadata of a copy say whose memory it is a copy of, and in which database it began."""
 INSTALLATION = "installation"
 """The setting with the name of this database, by which others know it."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})

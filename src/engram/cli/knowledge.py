@@ -73,6 +73,8 @@ def export(
         f"Wrote {many(report.memories, 'memory')}, {many(report.events, 'event')} and "
         f"{many(report.patterns, 'pattern')} to {inline(report.file)}".replace("memorys", "memories")
     )
+    if not report.memories and (domains or tags):
+        click.echo("Nothing here is of it: a domain is a tag, the domain of knowledge, or the task type of a decision.")
     for reason, number in report.left_out.items():
         click.echo(f"{many(number, 'memory')} left out: {reason}.".replace("memorys", "memories"))
     click.echo(f"Signed by {report.signed_by}." if report.signed_by else "It is not signed; --sign would sign it.")

@@ -68,11 +68,12 @@ def command(state: State, /, agent: str | None, transport: str, no_project: bool
 
 def _talk(brain: Engram, db: str, name: str) -> None:
     from engram.hooks.offering import offered
-    from engram.mcp.server import create, of_agent
+    from engram.mcp.ending import ended_by_signals
 
-    server = create(of_agent(brain, name))
-    with offered(brain, db, name):
-        server.run("stdio")
+    with ended_by_signals(), offered(brain, db, name):
+        from engram.mcp.server import create, of_agent
+
+        create(of_agent(brain, name)).run("stdio")
 
 
 def _listen(brain: Engram, name: str | None, where: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from engram import errors
 from engram.errors import EngramError, InvalidInput, NotFound, StoreAway
@@ -90,6 +91,7 @@ Texts = str | Iterable[str]
 Item = str | Draft | Mapping[str, Any]
 Memories = list[Memory]
 USUAL, MOST = 50, 500
+UNSENDABLE = "a text has half of a surrogate pair, which cannot be sent; decode it properly first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def forget(id: str, *, expected_version: int | None = None) -> Call[ForgetReceip
     """
     headers = {} if expected_version is None else {"If-Match": f'"{expected_version}"'}
     path, repeatable = f"/memories/{_part(id)}", expected_version is None
-    return Call("DELETE", path, _reader(ForgetReceipt), headers=headers, repeatable=repeatable)
+    return Call("DELETE", path, _reader(ForgetReceipt), headers=headers, write=True, repeatable=repeatable)
 
 
 def recall(
@@ -682,7 +684,7 @@ def release(id: str) -> Call[Memory]:
 
 def discard(id: str) -> Call[ForgetReceipt]:
     """Forget a memory that was set apart. Raises `NotFound`."""
-    return Call("DELETE", f"/quarantine/{_part(id)}", _reader(ForgetReceipt), repeatable=False)
+    return Call("DELETE", f"/quarantine/{_part(id)}", _reader(ForgetReceipt), write=True, repeatable=False)
 
 
 def export_knowledge(*, domains: Texts = (), tags: Texts = (), form: Literal["json", "jsonl"] = "json") -> Call[bytes]:
@@ -761,7 +763,7 @@ def set_policy(
 
 def remove_policy(name: str) -> Call[Policy]:
     """Give a retention policy up. Raises `NotFound`."""
-    return Call("DELETE", f"/retention/policies/{_part(name)}", _reader(Policy), repeatable=False)
+    return Call("DELETE", f"/retention/policies/{_part(name)}", _reader(Policy), write=True, repeatable=False)
 
 
 def holds() -> Call[list[LegalHold]]:
@@ -819,7 +821,10 @@ def _made(model: type[M], **values: Any) -> M:
 
 
 def _sent(model: BaseModel) -> dict[str, JsonValue]:
-    sent: dict[str, JsonValue] = json.loads(model.model_dump_json(exclude_unset=True))
+    try:
+        sent: dict[str, JsonValue] = json.loads(model.model_dump_json(exclude_unset=True))
+    except PydanticSerializationError:
+        raise InvalidInput(UNSENDABLE) from None
     return sent
 
 

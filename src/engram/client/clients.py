@@ -13,6 +13,7 @@ from urllib.parse import quote
 from engram.client import calls
 from engram.client.calls import Call, Item
 from engram.errors import InvalidInput, MissingExtra, StoreAway
+from engram.loopback import is_loopback
 from engram.model import Draft, Receipt
 from engram.model.wire import LiveEvent
 
@@ -47,10 +48,13 @@ def _awaited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], Corou
 class _Asking:
     """What both clients do alike: how a call is sent, and when it is sent once more."""
 
-    def __init__(self, url: str, key: str, agent: str | None, new_key: Callable[[], str] | None) -> None:
-        self._url = url.rstrip("/")
+    def __init__(
+        self, url: str, key: str, agent: str | None, plaintext: bool, new_key: Callable[[], str] | None
+    ) -> None:
+        self._httpx = _httpx()
+        self._url = _address(self._httpx, url, plaintext)
         self._base = self._url + "/v1"
-        own = {} if agent is None else {"Engram-Agent": quote(agent, safe="")}
+        own = {} if agent is None else {"Engram-Agent": quote(_sendable(agent), safe="")}
         self._headers = {"Authorization": f"Bearer {key}", **own}
         self._new_key = new_key or (lambda: uuid.uuid4().hex)
 
@@ -62,7 +66,7 @@ class _Asking:
         return {
             "method": call.method,
             "url": self._url + call.path[1:] if call.path.startswith("//") else self._base + call.path,
-            "params": list(call.params),
+            "params": [(name, _sendable(value)) for name, value in call.params],
             "headers": headers,
             "json": call.body,
             "content": call.file,
@@ -90,13 +94,17 @@ class Client(_Asking):
         key: str,
         agent: str | None = None,
         *,
+        plaintext: bool = False,
         timeout: float = 60.0,
         new_key: Callable[[], str] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         http: httpx.Client | None = None,
     ) -> None:
-        super().__init__(url, key, agent, new_key)
-        self._httpx = _httpx()
+        """Ask the server at an address, such as `https://memory.example`.
+
+        Without TLS only this machine is asked, unless `plaintext` says that others may read the key.
+        """
+        super().__init__(url, key, agent, plaintext, new_key)
         self._http = http or self._httpx.Client(timeout=timeout)
         self._sleep = sleep
 
@@ -229,13 +237,14 @@ class AsyncClient(_Asking):
         key: str,
         agent: str | None = None,
         *,
+        plaintext: bool = False,
         timeout: float = 60.0,
         new_key: Callable[[], str] | None = None,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        super().__init__(url, key, agent, new_key)
-        self._httpx = _httpx()
+        """The same as for `Client`."""
+        super().__init__(url, key, agent, plaintext, new_key)
         self._http = http or self._httpx.AsyncClient(timeout=timeout)
         self._sleep = sleep
 
@@ -381,6 +390,28 @@ class Events:
 def _since(after: int | None, seconds: float | None) -> dict[str, str]:
     given: Iterable[tuple[str, float | None]] = (("after", after), ("seconds", seconds))
     return {name: str(value) for name, value in given if value is not None}
+
+
+def _address(httpx: Any, url: str, plaintext: bool) -> str:
+    """Where to ask. Raises `InvalidInput` if it is no address, or if others could read the key on its way."""
+    try:
+        where = httpx.URL(url)
+    except httpx.InvalidURL:
+        where = httpx.URL("")
+    if where.scheme not in {"http", "https"} or not where.host:
+        raise InvalidInput("this is not the address of a server; it begins with `https://` or `http://`")
+    if where.scheme == "http" and not plaintext and not is_loopback(where.host):
+        raise InvalidInput("the key would be sent in the clear; give `https://`, or `plaintext=True` if that is meant")
+    return url.rstrip("/")
+
+
+def _sendable(text: str) -> str:
+    """A text that can go into an address or a header. Raises `InvalidInput`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(calls.UNSENDABLE) from None
+    return text
 
 
 def _nothing(content: bytes) -> None:

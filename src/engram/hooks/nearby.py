@@ -11,11 +11,13 @@ import json
 import os
 import socket
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engram import config
+from engram.hooks.fast import database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,11 @@ MOST = 8_000_000
 """Bytes of a question or an answer."""
 LONGEST_NAME = 100
 """Bytes of the path of a socket, which systems keep short."""
-_FORM = "1"
+HERE = b"\n"
+"""What is said first to whoever connects."""
+SOON = 0.3
+"""Seconds within which it is said; whoever does not say it hangs."""
+_FORM = "2"
 """What is asked and answered in another way has another number, and so other names."""
 
 
@@ -34,9 +40,12 @@ def folder() -> Path:
 
 
 def name(db: str, agent: str) -> str:
-    """How the socket of each process is called, up to a dot, that has this database open for this agent."""
-    database = db if "://" in db else str(Path(db).expanduser().resolve())
-    return hashlib.sha256("\0".join((_FORM, database, agent)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """How the socket of each process is called, up to a dot, that has this database open for this agent.
+
+    A database in a file is the file that is there now: one that takes its place has another name.
+    """
+    known = "\0".join((_FORM, *_identity(db), agent))
+    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def private(place: Path) -> bool:
@@ -51,20 +60,23 @@ def private(place: Path) -> bool:
 def ask(db: str, agent: str, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
     """What the first process says that has this database open for this agent; `None` if none is there.
 
-    The answer is an object with the field `answer`; one that is anything else counts as none.
+    The answer is an object with the field `answer`; one that is anything else counts as none. Those that hang cost two
+    times `SOON` at most, however many there are.
     """
     if not hasattr(socket, "AF_UNIX") or not private(folder()):
         return None
-    said = json.dumps(question).encode()
+    said, began = json.dumps(question).encode(), time.monotonic()
     for place in _places(name(db, agent)):
         try:
-            told = _told(place, said, seconds)
+            told = _told(place, said, began + seconds)
         except ConnectionRefusedError:
             with suppress(OSError):
                 place.unlink()  # whoever listened there has ended without a word
             continue
         except TimeoutError:
-            return None
+            if time.monotonic() >= began + 2 * SOON:
+                return None
+            continue
         except OSError:
             continue
         try:
@@ -76,11 +88,12 @@ def ask(db: str, agent: str, question: dict[str, Any], seconds: float) -> dict[s
     return None
 
 
-def read(connection: socket.socket) -> bytes:
-    """Everything that the other end says. Raises `OSError` if that is too much."""
+def read(connection: socket.socket, seconds: float) -> bytes:
+    """Everything that the other end says. Raises `OSError` if that is too much, or takes too long."""
+    end = time.monotonic() + seconds
     parts: list[bytes] = []
     size = 0
-    while part := connection.recv(1 << 16):
+    while part := _part(connection, end):
         parts.append(part)
         size += len(part)
         if size > MOST:
@@ -88,15 +101,42 @@ def read(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def _part(connection: socket.socket, end: float) -> bytes:
+    connection.settimeout(_left(end))
+    return connection.recv(1 << 16)
+
+
+def _left(end: float) -> float:
+    """The seconds until then. Raises `TimeoutError` if there are none."""
+    if (left := end - time.monotonic()) <= 0:
+        raise TimeoutError("the time is up")
+    return left
+
+
+def _identity(db: str) -> tuple[str, ...]:
+    """What tells a database from all others: its address, or its path and which file is there."""
+    if (file := database(db)) is None:
+        return (db,)
+    path = Path(file).expanduser().resolve()
+    try:
+        there = path.stat()
+    except OSError:
+        return (str(path),)
+    return str(path), str(there.st_dev), str(there.st_ino)
+
+
 def _places(called: str) -> Iterator[Path]:
     with suppress(OSError):
         yield from sorted(folder().glob(f"{called}.*"))
 
 
-def _told(place: Path, question: bytes, seconds: float) -> bytes:
+def _told(place: Path, question: bytes, end: float) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(seconds)
+        connection.settimeout(min(SOON, _left(end)))
         connection.connect(str(place))
+        if connection.recv(1) != HERE:
+            return b""  # it has no time for this
+        connection.settimeout(_left(end))
         connection.sendall(question)
         connection.shutdown(socket.SHUT_WR)
-        return read(connection)
+        return read(connection, _left(end))

@@ -2,83 +2,154 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from engram.engine import Engram
 from engram.errors import EngramError
 from engram.hooks import events, nearby
 from engram.hooks.fast import ASKED, CLIENTS
+from engram.wiring import locate
 
-AT_A_TIME = 4
+AT_A_TIME = 16
+"""Hooks that are answered at once; whoever comes then is sent away, and opens the memory itself."""
+FIRST_WORD = 0.5
+"""Seconds that somebody who has connected may take to begin to say what it wants."""
 PATIENCE = 5.0
-"""Seconds that somebody who has connected may take to say what it wants."""
+"""Seconds that all of it may take."""
+PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM})
+"""Why nobody can be let in for a moment."""
+PAUSE = 0.1
+
+Answer = Callable[[dict[str, Any]], bytes]
 
 
 @contextmanager
 def offered(brain: Engram, db: str, agent: str) -> Iterator[Path | None]:
-    """Answer hooks meanwhile; where, or `None` if that cannot be done here, and they open the memory themselves."""
-    listener, place = _listening(db, agent)
+    """Answer hooks meanwhile; where, or `None` if that cannot be done here, and they open the memory themselves.
+
+    It begins as soon as the memory is open: from then on, what takes the place of its file is another database.
+    """
+    called = nearby.name(db, agent)
+    listener, place = (None, None) if locate(db)[0] == "memory" else _listening(called)
     if listener is None or place is None:
         yield None
         return
+
+    def answer(told: dict[str, Any]) -> bytes:
+        payload = told.get("payload")
+        asked = SimpleNamespace(event=told["event"], client=told["client"], block=told.get("block") is True)
+        found = events.told(brain, agent, asked, payload if isinstance(payload, dict) else {})
+        return json.dumps({"answer": found}).encode() if nearby.name(db, agent) == called else b""
+
     with ThreadPoolExecutor(AT_A_TIME, "engram-hooks") as pool:
-        waiting = threading.Thread(target=_serve, args=(listener, pool, brain, agent), name="engram-hooks-listen")
+        guests = _Guests()
+        waiting = threading.Thread(
+            target=_serve, args=(listener, place, pool, guests, answer), name="engram-hooks-listen"
+        )
         waiting.start()
         try:
             yield place
         finally:
-            with suppress(OSError):
-                place.unlink()
+            guests.send_away()
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
             waiting.join()
 
 
-def _listening(db: str, agent: str) -> tuple[socket.socket | None, Path | None]:
+class _Guests:
+    """Those who are connected."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        """Nobody is let in any more."""
+        self._here: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def enter(self, guest: socket.socket) -> bool:
+        """Whether somebody may come in, who has to leave then."""
+        with self._lock:
+            if self.gone.is_set() or len(self._here) >= AT_A_TIME:
+                return False
+            self._here.add(guest)
+            return True
+
+    def leave(self, guest: socket.socket) -> None:
+        """Hang up."""
+        with self._lock:
+            self._here.discard(guest)
+            guest.close()
+
+    def send_away(self) -> None:
+        """Wait for nobody's word any more."""
+        with self._lock:
+            self.gone.set()
+            for guest in self._here:
+                with suppress(OSError):
+                    guest.shutdown(socket.SHUT_RDWR)
+
+
+def _listening(called: str) -> tuple[socket.socket | None, Path | None]:
+    """A socket that can be connected to as soon as it has its name."""
     folder = nearby.folder()
-    place = folder / f"{nearby.name(db, agent)}.{os.getpid()}"
-    if not hasattr(socket, "AF_UNIX") or db.startswith(":") or len(os.fsencode(place)) > nearby.LONGEST_NAME:
+    place, unfinished = (folder / f"{called}{mark}{os.getpid()}" for mark in ".~")
+    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(place)) > nearby.LONGEST_NAME:
         return None, None
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not nearby.private(folder):
             raise PermissionError(f"{folder} is not this user's alone")
-        place.unlink(missing_ok=True)
-        listener.bind(str(place))
-        listener.listen(16)
+        unfinished.unlink(missing_ok=True)
+        listener.bind(str(unfinished))
+        listener.listen(AT_A_TIME)
+        unfinished.replace(place)
     except OSError:
         listener.close()
         return None, None
     return listener, place
 
 
-def _serve(listener: socket.socket, pool: ThreadPoolExecutor, brain: Engram, agent: str) -> None:
-    while True:
+def _serve(listener: socket.socket, place: Path, pool: ThreadPoolExecutor, guests: _Guests, answer: Answer) -> None:
+    """Let hooks in until all are sent away; where nobody is let in any more, nothing to knock at stays."""
+    with listener:
         try:
-            connection, _ = listener.accept()
-        except OSError:  # it was closed
-            return
-        pool.submit(_answer, connection, brain, agent)
+            while not guests.gone.is_set():
+                try:
+                    guest, _ = listener.accept()
+                except OSError as error:
+                    if error.errno not in PASSING:
+                        return
+                    guests.gone.wait(PAUSE)
+                    continue
+                if guests.enter(guest):
+                    pool.submit(_attend, guest, guests, answer)
+                else:
+                    guest.close()
+        finally:
+            with suppress(OSError):
+                place.unlink()
 
 
-def _answer(connection: socket.socket, brain: Engram, agent: str) -> None:
+def _attend(guest: socket.socket, guests: _Guests, answer: Answer) -> None:
     """Answer one hook; whatever goes wrong, it hears nothing, and goes on by itself."""
-    with connection, suppress(OSError, EngramError, ValueError, RecursionError):
-        connection.settimeout(PATIENCE)
-        told = json.loads(nearby.read(connection))
-        if not isinstance(told, dict) or told.get("event") not in ASKED or told.get("client") not in CLIENTS:
-            return
-        payload = told.get("payload")
-        asked = SimpleNamespace(event=told["event"], client=told["client"], block=told.get("block") is True)
-        answer = events.told(brain, agent, asked, payload if isinstance(payload, dict) else {})
-        connection.sendall(json.dumps({"answer": answer}).encode())
+    try:
+        with suppress(OSError, EngramError, ValueError, RecursionError):
+            guest.settimeout(FIRST_WORD)
+            guest.sendall(nearby.HERE)
+            guest.recv(1, socket.MSG_PEEK)
+            told = json.loads(nearby.read(guest, PATIENCE))
+            if isinstance(told, dict) and told.get("event") in ASKED and told.get("client") in CLIENTS:
+                guest.settimeout(PATIENCE)
+                guest.sendall(answer(told))
+    finally:
+        guests.leave(guest)

@@ -24,6 +24,8 @@ from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
 """The reserved scope that keeps the log; no agent can have its name."""
+LINEAGE = "lineage"
+"""Where the metadata of a copy say whose memory it is a copy of, and in which database it began."""
 GRANT, GROUP, ANNEX, BY = "grant", "group", "annex", "by"
 PAGE = 1000
 OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+from pydantic import JsonValue
 
 from engram import holds
 from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
-from engram.model import Clean, ForgetReceipt, Memory, ObservationContent
+from engram.knowledge.consent import LINEAGE, Ledger
+from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
 from engram.model.quarantine import Quarantined
 from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, acting
 from engram.privacy import shipped
@@ -21,11 +24,24 @@ WHY = "quarantine"
 MOST = 10_000
 TAKEN_BACK = "it was derived from knowledge whose grant was revoked"
 """Why something was set apart that its agent may not read any more."""
+ANNEX, KEY = "annex", "key"
+"""Where the event says in which annex a memory belongs, if in one, and under which key it was to be stored."""
+NO_PLACE = (
+    "it came from somebody else, and the place for what its source says is not there; "
+    "import the file that brought it again, and release it then, or discard it"
+)
+NO_SOURCE = "it came by an import, and nothing says by which; discard it, and import its file again"
 
 
 def apart(scope: Scope) -> Scope:
     """The reserved scope beside an agent's own, which nothing but a review looks into."""
     return Scope(f"{QUARANTINE}{digest(scope.agent)}")
+
+
+def meant_for(store: MemoryStore, scope: Scope, ids: Sequence[str]) -> dict[str, str]:
+    """The name of the annex that each memory came for which an import set apart from an agent's, by its id."""
+    events = store.events_of(apart(scope), ids) if ids and isinstance(store, KeepsEvents) else []
+    return {event.subject: str(event.body[ANNEX]) for event in events if event.kind == WHY and ANNEX in event.body}
 
 
 class Quarantine:
@@ -42,8 +58,12 @@ class Quarantine:
         """Keep an entry here instead of among the memories, once."""
         self.keep([(entry, reason)])
 
-    def keep(self, several: Sequence[tuple[Entry, str]]) -> None:
-        """Keep entries here, each for its reason, in one transaction; those that are here stay as they are."""
+    def keep(self, several: Sequence[tuple[Entry, str]], place: Scope | None = None) -> None:
+        """Keep entries here, each for its reason, in one transaction; those that are here stay as they are.
+
+        `place` is where they belong, if not among the agent's own memories.
+        """
+        belongs: dict[str, JsonValue] = {} if place is None or place == self._scope else {ANNEX: place.agent}
         here = self._store.get(self._apart, [entry.memory.id for entry, _ in several])
         fresh = {
             entry.memory.id: (entry, reason)
@@ -54,7 +74,10 @@ class Quarantine:
         entries = []
         for (entry, _), said in zip(fresh.values(), cleaned, strict=True):
             id = entry.memory.id
-            why = Event(f"{id}:{WHY}", WHY, self._sources.now(), id, WHY, {"reason": said.text})
+            body: dict[str, JsonValue] = {"reason": said.text, **belongs}
+            if entry.key is not None:
+                body[KEY] = entry.key
+            why = Event(f"{id}:{WHY}", WHY, self._sources.now(), id, WHY, body)
             memory = entry.memory.model_copy(update={"agent": self._apart.agent})
             entries.append(Entry(memory, key=entry.key, events=(*entry.events, why)))
         with acting(self._scope.agent, "quarantine.put", agent=self._scope.agent):
@@ -90,18 +113,48 @@ class Quarantine:
         return self._told(memory)
 
     def release(self, id: str) -> Memory:
-        """Give a memory back to the agent, as it was. Raises `NotFound`, and `NotAllowed` for what was taken back."""
+        """Give a memory back, as it was: to the agent if it is its own, or to the annex of the source that it is from.
+
+        Raises `NotFound`, and `NotAllowed` for what was taken back and what has no place to go to.
+        """
         kept = self.get(id)
         if kept.reason == TAKEN_BACK:
             raise NotAllowed("its owner has taken it back; discard it, or ask for a new grant and remember it anew")
-        memory = kept.memory
-        events = [event for event in self._events(self._apart, id) if event.kind != WHY]
-        (there,) = self._store.get(self._scope, [id])
+        every = self._events(self._apart, id)
+        told = next((event.body for event in every if event.kind == WHY), {})
+        place, source = self._place(kept.memory, told)
+        memory = kept.memory.model_copy(update={"agent": place.agent})
+        entry = Entry(memory, events=tuple(event for event in every if event.kind != WHY))
         with acting(self._scope.agent, "quarantine.release", agent=self._scope.agent):
-            if there is None:
-                self._store.add(self._scope, [Entry(memory, events=tuple(events))])
+            if self._store.get(place, [id]) == [None]:
+                memory = self._give(place, entry, told.get(KEY))
             self._store.forget(self._apart, [id])
-        return memory
+        return memory.model_copy(update={"agent": source})
+
+    def _place(self, memory: Memory, told: Mapping[str, JsonValue]) -> tuple[Scope, str]:
+        """Where a memory belongs, and whose it is there. Raises `NotAllowed` if there is no such place."""
+        if ANNEX not in told:
+            if memory.provenance.origin == Origin.IMPORTED and isinstance(memory.metadata.get(LINEAGE), dict):
+                raise NotAllowed(NO_SOURCE)
+            return self._scope, self._scope.agent
+        name = str(told[ANNEX])
+        store = self._store
+        ledger = Ledger(store, self._sources) if isinstance(store, KeepsEvents) else None
+        known = None if ledger is None else ledger.annexes(self._scope.agent).get(name)
+        if known is None or known.get("quarantined"):
+            raise NotAllowed(NO_PLACE)
+        return Scope(name), str(known["source"])
+
+    def _give(self, place: Scope, entry: Entry, key: JsonValue) -> Memory:
+        """Store a memory under its key, or under none if that is another's by now; the memory that is there."""
+        keyed = replace(entry, key=Clean(key)) if isinstance(key, str) else entry
+        (receipt,) = self._store.add(place, [keyed])
+        if receipt.status == "rejected":
+            self._store.add(place, [entry])
+        elif receipt.id != entry.memory.id:
+            (there,) = self._store.get(place, [str(receipt.id)])
+            return there or entry.memory
+        return entry.memory
 
     def discard(self, id: str) -> ForgetReceipt:
         """Forget a memory that was set apart. Raises `NotAllowed` if it is held."""

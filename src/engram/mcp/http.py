@@ -9,6 +9,9 @@ from typing import Any
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from engram.access import Keys
@@ -21,6 +24,7 @@ from engram.server.auth import chosen, missing
 from engram.server.border import Address, Border, Gate
 from engram.server.limits import Limits
 from engram.server.metrics import Metrics
+from engram.server.problems import CODES, answer
 from engram.server.run import GRACE, Announced, Binding, listen, tell_first_key, where
 
 PATH = "/v1/mcp"
@@ -59,8 +63,16 @@ def application(
         max_request_body_size=most.body,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the border does it
     )
+    inner.add_exception_handler(HTTPException, _elsewhere)
     keys = Keys(brain.store, brain.redactor, brain.sources)
     return Border(Gate(inner, keys, most, metrics), address or Address(), most, metrics, brain.sources.new_id)
+
+
+def _elsewhere(request: HttpRequest, error: Exception) -> Response:
+    """The answer where nothing is."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = f"there is no such path; the server answers at {PATH}" if status == 404 else "the request cannot be used"
+    return answer(status, CODES.get(status, "failed"), detail, request.scope["engram.request"])
 
 
 def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None], only: str | None = None) -> None:

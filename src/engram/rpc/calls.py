@@ -123,8 +123,7 @@ class Call(Generic[R]):
             request = request.model_copy(update={"items": tuple(_keyed(item, new_key) for item in request.items)})
         elif self.method in WITH_KEY:
             request = _keyed(request, new_key)
-        message: Message = written(request, GetMessageClass(DESCRIPTOR.methods_by_name[self.method].input_type))
-        return message
+        return _said(request, GetMessageClass(DESCRIPTOR.methods_by_name[self.method].input_type))
 
     def giving(self, make: Callable[[R], S]) -> Call[S]:
         """The same call, with something else made of its answer."""
@@ -544,29 +543,33 @@ def run_retention(*, agents: str | Iterable[str] | None = None, dry_run: bool = 
 # Streams ------------------------------------------------------------------------------------------------
 
 
-def drafts(texts: Iterable[Item], fields: Mapping[str, Any], new_key: Callable[[], str]) -> Iterator[Message]:
-    """What a stream of memories sends."""
+def drafts(
+    texts: Iterable[Item], fields: Mapping[str, Any], new_key: Callable[[], str], wrong: list[InvalidInput]
+) -> Iterator[Message]:
+    """What a stream of memories sends, up to one that cannot be sent; what is `wrong` with that one is added there."""
     for item in texts:
-        yield written(_keyed(draft(item, fields), new_key), service_pb2.NewMemory)
+        try:
+            message = _said(_keyed(draft(item, fields), new_key), service_pb2.NewMemory)
+        except InvalidInput as error:  # whoever sends the stream would make something else of it
+            wrong.append(error)
+            return
+        yield message
 
 
 def export_query(wanted: Mapping[str, Any]) -> Message:
     """What is asked for a knowledge file."""
-    message: Message = written(made(ExportQuery, wanted), service_pb2.ExportQuery)
-    return message
+    return _said(made(ExportQuery, wanted), service_pb2.ExportQuery)
 
 
 def event_query(after: int | None, seconds: float | None) -> Message:
     """What is asked to hear of what happens."""
-    query = made(EventQuery, {"after": after, "seconds": seconds})
-    message: Message = written(query, service_pb2.EventQuery)
-    return message
+    return _said(made(EventQuery, {"after": after, "seconds": seconds}), service_pb2.EventQuery)
 
 
 def import_options(format: str | None, dry_run: bool, large: bool) -> Message:
     """What comes before the bytes of a knowledge file."""
     options = made(ImportOptions, {"format": format, "dry_run": dry_run, "large": large})
-    return service_pb2.ImportPart(options=written(options, service_pb2.ImportOptions))
+    return service_pb2.ImportPart(options=_said(options, service_pb2.ImportOptions))
 
 
 def parts(file: Path, options: Message) -> Iterator[Message]:
@@ -630,6 +633,16 @@ def made(model: type[M], fields: Mapping[str, Any]) -> M:
         return model(**given)
     except ValidationError as error:
         raise InvalidInput(explain(error)) from None
+
+
+def _said(request: BaseModel, kind: type[Message]) -> Message:
+    """A request as it is sent. Raises `InvalidInput` for text that cannot be."""
+    try:
+        message: Message = written(request, kind)
+    except UnicodeEncodeError as error:
+        flaw = f"half of a surrogate pair at position {error.start}"
+        raise InvalidInput(f"a text has {flaw}, and cannot be sent; decode it properly first") from None
+    return message
 
 
 def value(message: Message, kind: type[M]) -> M:

@@ -15,14 +15,15 @@ import grpc
 import grpc.aio
 
 from engram.errors import InvalidInput
+from engram.loopback import is_loopback
 from engram.model import Draft, Receipt
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent
+from engram.ports import unstorable
 from engram.rpc import calls
 from engram.rpc.calls import Call, Item, error_of
 from engram.rpc.door import MESSAGE
 from engram.rpc.v1 import service_pb2_grpc
-from engram.server.loopback import is_loopback
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,6 +53,10 @@ class _Asking:
     """What both clients do alike: where they ask, and what goes along."""
 
     def __init__(self, key: str, agent: str | None, timeout: float, new_key: Callable[[], str] | None) -> None:
+        if not (key.isascii() and key.isprintable()):
+            raise InvalidInput("the key has characters that no key has; copy it again")
+        if agent is not None and (flaw := unstorable(agent)):
+            raise InvalidInput(f"an agent's name must be plain text: {flaw}")
         own = [] if agent is None else [("engram-agent", quote(agent, safe=""))]
         self._metadata = [("authorization", f"Bearer {key}"), *own]
         self._timeout = timeout
@@ -60,6 +65,8 @@ class _Asking:
 
 def _channel(way: Any, address: str, tls: bool | Path, plaintext: bool) -> Any:
     """A connection that is made by `grpc` or `grpc.aio`. Raises `InvalidInput` if others could read the key."""
+    if flaw := unstorable(address):
+        raise InvalidInput(f"the address cannot be used: {flaw}")
     if tls:
         root = tls.read_bytes() if isinstance(tls, Path) else None
         return way.secure_channel(address, grpc.ssl_channel_credentials(root), OPTIONS)
@@ -167,9 +174,15 @@ class Client(_Asking):
     run_retention = _waiting(calls.run_retention)
 
     def remember_stream(self, texts: Iterable[Item], **fields: Any) -> Iterator[Receipt]:
-        """Remember many things; a receipt comes for each, in order, after its commit."""
-        for receipt in self._heard(self._stub.RememberStream, calls.drafts(texts, fields, self._new_key)):
+        """Remember many things; a receipt comes for each, in order, after its commit.
+
+        One that cannot be sent is the last: those before it are kept, and then `InvalidInput` is raised.
+        """
+        wrong: Several[InvalidInput] = []
+        for receipt in self._heard(self._stub.RememberStream, calls.drafts(texts, fields, self._new_key, wrong)):
             yield calls.receipt_of(receipt)
+        if wrong:
+            raise wrong[0]
 
     def export(self, to: Path, **wanted: Any) -> ExportReport:
         """Write what the agent knows to a file here; a file that is cut short does not stay."""
@@ -333,15 +346,23 @@ class AsyncClient(_Asking):
     async def remember_stream(
         self, texts: Iterable[Item] | AsyncIterable[Item], **fields: Any
     ) -> AsyncIterator[Receipt]:
-        """Remember many things; a receipt comes for each, in order, after its commit."""
+        """Remember many things; a receipt comes for each, in order, after its commit.
+
+        One that cannot be sent is the last: those before it are kept, and then `InvalidInput` is raised.
+        """
+        wrong: Several[InvalidInput] = []
 
         async def drafts() -> AsyncIterator[Any]:
             async for item in _each(texts):
-                for message in calls.drafts([item], fields, self._new_key):
+                for message in calls.drafts([item], fields, self._new_key, wrong):
                     yield message
+                if wrong:
+                    return
 
         async for receipt in self._heard(self._stub.RememberStream, drafts()):
             yield calls.receipt_of(receipt)
+        if wrong:
+            raise wrong[0]
 
     async def export(self, to: Path, **wanted: Any) -> ExportReport:
         """Write what the agent knows to a file here; a file that is cut short does not stay."""

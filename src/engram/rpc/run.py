@@ -19,10 +19,10 @@ from grpc_reflection.v1alpha import reflection
 from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
+from engram.loopback import is_loopback
 from engram.rpc.door import MESSAGE, Door, Observe
 from engram.rpc.service import NAME, handlers
 from engram.server.limits import Limits
-from engram.server.loopback import is_loopback
 
 T = TypeVar("T")
 HOST, PORT = "127.0.0.1", 8751

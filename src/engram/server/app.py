@@ -72,7 +72,7 @@ def create(
     api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
-    inner: ASGIApp = Gate(Once(api, api.state.operations), keys, most, metrics)
+    inner: ASGIApp = Gate(Once(api, api.state.operations, brain.store), keys, most, metrics)
     if where.origins:
         inner = CORSMiddleware(
             inner,

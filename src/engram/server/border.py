@@ -23,10 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.access import Keys
 from engram.errors import EngramError, TooMany, Unauthenticated
+from engram.loopback import LOOPBACK
 from engram.model.access import ApiKey
 from engram.ports import principal
 from engram.server.limits import Buckets, Limits, flaw_of_json
-from engram.server.loopback import LOOPBACK
 from engram.server.metrics import Metrics
 from engram.server.problems import CODES, answer, of_error
 

@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 
 from engram.model.wire import LiveEvent, Problem
 from engram.server.auth import right_of
-from engram.server.border import METRICS
 from engram.server.glossary import FIELDS
 from engram.server.operations import takes_header, takes_key
 from engram.server.problems import LISTED, MEDIA, REPLAYED
@@ -83,10 +82,9 @@ def _describe(model: str, schema: dict[str, Any]) -> None:
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     """Say which key an operation needs, and every way in which it may be refused."""
     right = right_of(route)
-    needs_key = right is not None or route.path == METRICS
-    operation["security"] = [{SCHEME: [right] if right else []}] if needs_key else []
+    operation["security"] = [] if right is None else [{SCHEME: [right]}]
     responses = operation["responses"]
-    wanted = LISTED if needs_key else {status: LISTED[status] for status in (403, *_OPEN)}
+    wanted = LISTED if right is not None else {status: LISTED[status] for status in (403, *_OPEN)}
     responses.pop("422", None)
     for status, said in wanted.items():
         if status == 412 and not takes_header(route, "if-match"):
@@ -105,9 +103,9 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
             "description": "By which the request is found in the server's log.",
             "schema": {"type": "string"},
         }
-        if status.startswith("2") and takes_key(route):
+        if (status.startswith("2") or status == "409") and takes_key(route):
             response["headers"][REPLAYED] = {
-                "description": "`true` if this was answered before, to a request with the same key.",
+                "description": "`true` if this was done before, by a request with the same key.",
                 "schema": {"type": "string", "enum": ["true"]},
             }
         if status == "405":

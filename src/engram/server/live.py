@@ -57,7 +57,10 @@ class Veil:
 
 
 def veil_of(store: MemoryStore, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
-    """What hides the numbers of a database: drawn once, and kept in it, so that it is the same for every server."""
+    """What hides the numbers of a database: drawn once, and kept in it, so that it is the same for every server.
+
+    Should two servers draw it at the same moment, the later one counts for both: it is read again for each use.
+    """
     if not isinstance(store, KeepsSettings):
         raise Unsupported("this store cannot tell of its changes; SQLite and PostgreSQL can")
     if (known := store.setting(HIDING)) is None:
@@ -74,14 +77,13 @@ class Listener:
     after: int
     _seen: set[int] = field(default_factory=set)
     _began: bool = False
-    _veil: Veil | None = None
 
     def news(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
         """What happened since he last asked, the oldest first, limited, with numbers that tell of nobody else."""
-        found = self._found(scopes)
-        if found and self._veil is None:
-            self._veil = veil_of(self.store)
-        return [event.model_copy(update={"seq": self._veil.shown(event.seq)}) for event in found if self._veil]
+        if not (found := self._found(scopes)):
+            return []
+        veil = veil_of(self.store)
+        return [event.model_copy(update={"seq": veil.shown(event.seq)}) for event in found]
 
     def _found(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
         lag = self.store.lag() if isinstance(self.store, TellsChanges) else 0

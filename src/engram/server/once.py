@@ -11,138 +11,191 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.errors import Conflict, EngramError
+from engram.model import ForgetReceipt, Receipt
 from engram.model.access import EVERYONE, ApiKey
+from engram.model.grant import Grant, Revocation
+from engram.model.retention import LegalHold, RetentionReport
+from engram.model.wire import GroupView, Noted, Policy, Receipts
+from engram.ports import MemoryStore
 from engram.server.auth import AGENT, chosen
+from engram.server.losses import Losses, Watch
 from engram.server.operations import IDEMPOTENCY, Operations
-from engram.server.problems import REPLAYED, answer
+from engram.server.problems import REPLAYED, answer, of_error
 
 KEPT_SECONDS = 900.0
-MOST_ANSWERS = 10_000
+MOST_ANSWERS = 50_000
 MOST_BYTES = 32_000_000
-LARGEST = 256_000
+LARGEST = 2_000_000
 LONGEST_KEY = 255
+SILENT = (ForgetReceipt, Grant, GroupView, LegalHold, Noted, Policy, Receipt, Receipts, RetentionReport, Revocation)
+"""Answers that say nothing of what memories say: forgetting one does not touch them."""
+CONDITIONS = ("if-match", "if-none-match")
 _OTHER = "this Idempotency-Key belongs to another request; use a new one"
+_DONE = (
+    "this was done before, with status {status}, and not again; its answer is not kept, since something was forgotten "
+    "meanwhile or it was too large: read what you need anew"
+)
 
 Slot = tuple[str, str, str]
 """The caller's key, the agent, and the key of the write."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was answered to a request, and to which."""
+class Done:
+    """That a request was carried out, and which."""
 
-    asked: str
-    start: Message
-    body: bytes
+    asked: bytes
+    status: int
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was answered, and what had been let go before that; another number means that it may not be said again."""
+
+    start: Message
+    body: bytes
+    losses: int
+    silent: bool
+
+    def holds(self, losses: Losses) -> bool:
+        """Whether everything in it is still there."""
+        return self.losses == (losses.names if self.silent else losses.memories)
+
+
 class Answers:
-    """Answers that are kept for a while, in this process, within bounds."""
+    """What was carried out, and what was said then, for a while, in this process, within bounds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Slot, Answer] = OrderedDict()
+        self._done: OrderedDict[Slot, Done] = OrderedDict()
+        self._said: OrderedDict[Slot, Said] = OrderedDict()
         self._bytes = 0
+        self._losses = Losses()
 
-    def get(self, slot: Slot) -> Answer | None:
-        """The answer that is kept there, if it still is."""
+    def get(self, slot: Slot, losses: Losses) -> tuple[Done | None, Said | None]:
+        """Whether something was done there, and what was said then, if that may still be said."""
+        self._let_go(losses)
         self._tidy()
-        return self._kept.get(slot)
+        return self._done.get(slot), self._said.get(slot)
 
-    def keep(self, slot: Slot, asked: str, start: Message, body: bytes) -> None:
-        """Keep an answer, unless it is very large; the oldest go first."""
-        if len(body) <= LARGEST:
-            self._kept[slot] = Answer(asked, start, body, self._clock() + KEPT_SECONDS)
-            self._bytes += len(body)
-            self._tidy()
+    def keep(self, slot: Slot, asked: bytes, status: int, said: Said | None) -> None:
+        """Keep what was done, and what was said unless it is very large; the oldest go first."""
+        self._done[slot] = Done(asked, status, self._clock() + KEPT_SECONDS)
+        if said is not None and said.holds(self._losses) and len(said.body) <= LARGEST:
+            self._said[slot] = said
+            self._bytes += len(said.body)
+        self._tidy()
 
-    def drop(self, agent: str) -> None:
-        """Keep nothing of what was answered about an agent, or about all of them."""
-        for slot in [slot for slot in self._kept if agent == EVERYONE or slot[1] in {agent, EVERYONE}]:
-            self._bytes -= len(self._kept.pop(slot).body)
+    def _let_go(self, losses: Losses) -> None:
+        """Keep nothing of what was said that may be gone; that it was done stays known."""
+        if losses != self._losses:
+            self._losses = losses
+            for slot in [slot for slot, said in self._said.items() if not said.holds(losses)]:
+                self._unsay(slot)
+
+    def _unsay(self, slot: Slot) -> None:
+        if (said := self._said.pop(slot, None)) is not None:
+            self._bytes -= len(said.body)
 
     def _tidy(self) -> None:
         now = self._clock()
-        while self._kept:
-            oldest = next(iter(self._kept.values()))
-            if oldest.until > now and len(self._kept) <= MOST_ANSWERS and self._bytes <= MOST_BYTES:
-                return
-            self._bytes -= len(self._kept.popitem(last=False)[1].body)
+        while self._done:
+            slot, oldest = next(iter(self._done.items()))
+            if oldest.until > now and len(self._done) <= MOST_ANSWERS:
+                break
+            del self._done[slot]
+            self._unsay(slot)
+        while self._bytes > MOST_BYTES:
+            self._unsay(next(iter(self._said)))
 
 
 class Once:
     """Answers a write that was answered before with what was said then, and one that is being answered after that.
 
-    What was refused changed nothing and is tried again. When something is forgotten, no answer about that agent is
-    kept.
+    What was refused changed nothing and is tried again. When anything is let go, at whichever door, nothing is said
+    again that may have held it; that the write was done stays known.
     """
 
-    def __init__(self, app: ASGIApp, operations: Operations, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, app: ASGIApp, operations: Operations, store: MemoryStore, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._app = app
         self._operations = operations
+        self._watch = Watch(store)
         self._answers = Answers(clock)
         self._turns: WeakValueDictionary[Slot, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         key: ApiKey | None = scope.get("engram.key")
-        if scope["type"] != "http" or key is None or scope["method"] in {"GET", "HEAD", "OPTIONS"}:
-            await self._app(scope, receive, send)
-            return
-        agent = _agent(scope, key)
-        if scope["method"] == "DELETE":
-            reply = _Reply(send)
-            await self._app(scope, receive, reply)
-            if reply.done:
-                self._answers.drop(agent)
-            return
-        own = Headers(scope=scope).get(IDEMPOTENCY, "")
-        if not 0 < len(own) <= LONGEST_KEY or not self._operations.taking_keys(scope["path"], scope["method"]):
+        own = "" if scope["type"] != "http" or key is None else Headers(scope=scope).get(IDEMPOTENCY, "")
+        route = self._operations.keyed(scope["path"], scope["method"]) if own and len(own) <= LONGEST_KEY else None
+        if key is None or route is None:
             await self._app(scope, receive, send)
             return
         body = await receive()
-        slot = (key.id, agent, own)
+        slot = (key.id, _agent(scope, key), own)
         async with self._turns.setdefault(slot, asyncio.Lock()):
-            await self._answered(slot, scope, body, receive, send)
+            try:
+                losses = await run_in_threadpool(self._watch.look)
+            except EngramError as error:
+                await of_error(error, scope["engram.request"])(scope, receive, send)
+                return
+            asked = _digest(scope, body.get("body", b""))
+            done, said = self._answers.get(slot, losses)
+            if done is None:
+                reply = _Reply(send, route, losses)
+                try:
+                    await self._app(scope, _first(body, receive), reply)
+                finally:  # whether or not the caller was there to hear it
+                    if reply.status:
+                        self._answers.keep(slot, asked, reply.status, reply.said)
+            else:
+                await self._again(done, said, asked, scope, receive, send)
 
-    async def _answered(self, slot: Slot, scope: Scope, body: Message, receive: Receive, send: Send) -> None:
-        asked = _digest(scope, body.get("body", b""))
-        known = self._answers.get(slot)
-        if known is None:
-            reply = _Reply(send)
-            await self._app(scope, _first(body, receive), reply)
-            if reply.done and reply.start is not None:
-                self._answers.keep(slot, asked, reply.start, bytes(reply.body))
-        elif known.asked == asked:
-            start: Message = {**known.start, "headers": [*known.start["headers"]]}
+    async def _again(
+        self, done: Done, said: Said | None, asked: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        id = scope["engram.request"]
+        if done.asked != asked:
+            await answer(409, Conflict.code, _OTHER, id)(scope, receive, send)
+        elif said is None:
+            detail = _DONE.format(status=done.status)
+            await answer(409, Conflict.code, detail, id, headers={REPLAYED: "true"})(scope, receive, send)
+        else:
+            start: Message = {**said.start, "headers": [*said.start["headers"]]}
             MutableHeaders(scope=start)[REPLAYED] = "true"
             await send(start)
-            await send({"type": "http.response.body", "body": known.body})
-        else:
-            await answer(409, Conflict.code, _OTHER, scope["engram.request"])(scope, receive, send)
+            await send({"type": "http.response.body", "body": said.body})
 
 
 class _Reply:
     """Sends an answer on, and keeps a copy of one that says that it was done."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, route: APIRoute, losses: Losses) -> None:
         self._send = send
-        self.start: Message | None = None
-        self.body = bytearray()
-        self.done = False
+        self._silent = route.response_model in SILENT
+        self._losses = losses.names if self._silent else losses.memories
+        self._start: Message = {}
+        self._body = bytearray()
+        self.status = 0
+        self.said: Said | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and 200 <= message["status"] < 300:
-            self.start = {**message, "headers": [*message["headers"]]}
-        elif message["type"] == "http.response.body" and self.start is not None:
-            if len(self.body) <= LARGEST:
-                self.body += message.get("body", b"")
-            self.done = not message.get("more_body", False)
+            self.status, self._start = message["status"], {**message, "headers": [*message["headers"]]}
+        elif message["type"] == "http.response.body" and self.status:
+            if len(self._body) <= LARGEST:
+                self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                self.said = Said(self._start, bytes(self._body), self._losses, self._silent)
         await self._send(message)
 
 
@@ -154,14 +207,16 @@ def _agent(scope: Scope, key: ApiKey) -> str:
         return EVERYONE
 
 
-def _digest(scope: Scope, body: bytes) -> str:
-    """Equal for two requests that ask for the same thing, however their JSON is written."""
+def _digest(scope: Scope, body: bytes) -> bytes:
+    """Equal for two requests that ask for the same thing on the same conditions, however their JSON is written."""
     try:
         said = json.dumps(json.loads(body), sort_keys=True).encode()
     except (ValueError, RecursionError):
         said = body
-    parts = (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), said)
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    headers = Headers(scope=scope)
+    conditions = [json.dumps(headers.getlist(name)).encode() for name in CONDITIONS]
+    parts = (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), *conditions, said)
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
 
 
 def _first(message: Message, receive: Receive) -> Receive:

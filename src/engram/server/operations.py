@@ -28,9 +28,9 @@ class Operations:
         """The methods that a path knows, by name."""
         return sorted({method for route in self.at(path) for method in route.methods or ()})
 
-    def taking_keys(self, path: str, method: str) -> bool:
-        """Whether a request may have an `Idempotency-Key`."""
-        return any(method in (route.methods or ()) and takes_key(route) for route in self.at(path))
+    def keyed(self, path: str, method: str) -> APIRoute | None:
+        """The operation of a request that may have an `Idempotency-Key`, if it is one."""
+        return next((route for route in self.at(path) if method in (route.methods or ()) and takes_key(route)), None)
 
 
 async def known_parameters(request: Request) -> None:

@@ -64,7 +64,8 @@ LISTED = {
     404: "There is no such thing among what the key may see.",
     405: "This path does not know the method.",
     408: "The body did not come in time.",
-    409: "It contradicts what is there: another outcome, a key that is taken, an ability that the store does not have.",
+    409: "It contradicts what is there: another outcome, a key that is taken, an ability that the store does not have. "
+    "With `Idempotency-Replayed`, it was done before, and its answer is not kept.",
     412: "It does not have the version that `If-Match` names, or is not there.",
     413: "The body is larger than the server takes.",
     421: "The `Host` header names a host that this server is not.",

@@ -14,13 +14,13 @@ from engram.access import Keys
 from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
+from engram.loopback import LOOPBACK, is_loopback
 from engram.model.access import EVERYONE
 from engram.server import dashboard, heap
 from engram.server.app import create
 from engram.server.border import ANYWHERE, Address
 from engram.server.limits import Limits
 from engram.server.logs import LogFormat, log_to
-from engram.server.loopback import LOOPBACK, is_loopback
 from engram.server.metrics import Metrics
 
 HOST, PORT = "127.0.0.1", 8750
@@ -77,7 +77,6 @@ def serve(
 
     A link that signs in to the dashboard is told with the first key, or if `link` asks for it.
     """
-    heap.settle()
     served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
     listener = listen(binding)
     invites = (tell_first_key(brain, say) and is_loopback(binding.host)) or link
@@ -95,7 +94,7 @@ def serve(
         ssl_certfile=binding.certfile,
         ssl_keyfile=binding.keyfile,
     )
-    with listener:
+    with listener, heap.kept_small():
         here = where(binding, listener)
 
         def ready() -> None:

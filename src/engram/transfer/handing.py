@@ -47,13 +47,22 @@ Progress = Callable[[int, int], None]
 
 def installation(brain: Engram) -> str:
     """The name of this database; made at the first need."""
-    store = brain.store
-    if not isinstance(store, KeepsSettings):
-        raise Unsupported("this store has no name to sign knowledge with; SQLite, PostgreSQL and Redis do")
+    store = _naming(brain)
     if (known := store.setting(INSTALLATION)) is None:
         known = brain.sources.new_id()
         store.set_setting(INSTALLATION, known)
     return known
+
+
+def _provisional(brain: Engram) -> str:
+    """The name of this database, or one that it could get."""
+    return _naming(brain).setting(INSTALLATION) or brain.sources.new_id()
+
+
+def _naming(brain: Engram) -> KeepsSettings:
+    if not isinstance(brain.store, KeepsSettings):
+        raise Unsupported("this store has no name to sign knowledge with; SQLite, PostgreSQL and Redis do")
+    return brain.store
 
 
 class Knowledge:
@@ -256,7 +265,7 @@ class Knowledge:
         """
         if format not in {None, "engram"} or (format is None and not _is_ours(file)):
             return self._from_others(file, format, dry_run=dry_run, large=large, progress=progress)
-        receiver = Holder(self._agent.name, installation(self._brain))
+        receiver = self._receiver(dry_run)
         with bundle.reading(file, trusted=trusted, receiver=receiver) as found:
             if found.verification.status == "invalid":
                 raise InvalidInput(
@@ -312,7 +321,7 @@ class Knowledge:
                 f"{from_agent!a} shares nothing with {self._agent.name!a} to learn from; ask for it: "
                 f"engram grant request --agent {self._agent.name} --from {from_agent} --domain … --purpose …"
             )
-        receiver = Holder(self._agent.name, installation(self._brain))
+        receiver = self._receiver(dry_run)
         reports, seen = [], set[str]()
         for lender in lenders:
             ids = [id for id in self._lent(lender, subject) if id not in seen]
@@ -331,6 +340,10 @@ class Knowledge:
                 self._note("merge", len(ids), {"stored": desk.counts["stored"]}, lender.id)
             reports.append(desk.report(from_agent))
         return _summed(reports)
+
+    def _receiver(self, dry_run: bool) -> Holder:
+        """Who takes something in; a dry run in a database that has no name yet gives it none for good."""
+        return Holder(self._agent.name, _provisional(self._brain) if dry_run else installation(self._brain))
 
     def _arrival(self, memory: Memory, author: str, receiver: Holder) -> Arrival:
         return Arrival(carried(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))

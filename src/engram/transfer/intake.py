@@ -21,6 +21,7 @@ from engram.engine import Engram
 from engram.errors import InvalidInput
 from engram.knowledge import bundle
 from engram.knowledge.bundle import Holder
+from engram.knowledge.quarantine import apart, meant_for
 from engram.learn import happened
 from engram.memory.drafting import MAX_LABEL, merge_key, prepare, readable
 from engram.model import Clean, Draft, Memory, Origin, Receipt
@@ -54,11 +55,23 @@ def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
 
 
 class Candidate(NamedTuple):
-    """Something that may be stored: its name for messages, how it is made, and why it has to be reviewed before."""
+    """Something that may be stored: its name for messages, how it is made, and why it has to be reviewed before.
+
+    `again` makes it under another id, if something else waits for review under the first.
+    """
 
     name: str
     make: Callable[[], Entry]
     doubt: str = ""
+    again: Callable[[], Entry] | None = None
+
+
+class Doubtful(NamedTuple):
+    """Something that has to be reviewed, and why."""
+
+    candidate: Candidate
+    entry: Entry
+    doubt: str
 
 
 @dataclass
@@ -99,24 +112,24 @@ class Desk:
 
     def take(self, candidates: Iterable[Candidate]) -> list[Entry]:
         """Store a batch, or see what would become of it; the entries that are new."""
-        news, apart = list[tuple[str, Entry]](), list[tuple[Entry, str]]()
+        news, doubtful = list[tuple[str, Entry]](), list[Doubtful]()
         for candidate in candidates:
             try:
                 entry = candidate.make()
             except InvalidInput as error:
                 self._reject(candidate.name, str(error))
                 continue
+            if not self._is_first(candidate.name, entry):
+                continue
             if doubt := candidate.doubt or self._suspicion(candidate.name, entry.memory):
-                self.counts["quarantined"] += 1
-                self.reasons.append(f"{candidate.name}: {doubt}")
-                apart.append((entry, f"from {self.source}: {doubt}"))
-            elif self._is_news(candidate.name, entry):
+                doubtful.append(Doubtful(candidate, entry, doubt))
+            elif self._is_news(entry):
                 news.append((candidate.name, entry))
-        fresh = self._fresh(news)
+        fresh, waiting = self._fresh(news), self._unreviewed(doubtful)
         if self.dry_run:
             self.counts["stored"] += len(fresh)
         else:
-            self._store(fresh, apart)
+            self._store(fresh, waiting)
         return fresh
 
     def _suspicion(self, name: str, memory: Memory) -> str:
@@ -125,18 +138,24 @@ class Desk:
         self.findings.append(Finding(code="instructions", record=name, reason=INSTRUCTIONS))
         return INSTRUCTIONS
 
-    def _is_news(self, name: str, entry: Entry) -> bool:
+    def _is_first(self, name: str, entry: Entry) -> bool:
+        """Whether this import has not brought anything under the same key."""
+        memory = entry.memory
+        if entry.key is None:
+            return True
+        said = digest(memory.kind, memory.text, memory.context)
+        if self._keys.get(entry.key, said) != said:
+            self._reject(name, "the file says something else under the same id")
+            return False
+        if entry.key in self._keys:
+            self.counts["known"] += 1
+            return False
+        self._keys[entry.key] = said
+        return True
+
+    def _is_news(self, entry: Entry) -> bool:
         """Whether this import has not said the same before: said often is said once."""
         memory = entry.memory
-        if entry.key is not None:
-            said = digest(memory.kind, memory.text, memory.context)
-            if self._keys.get(entry.key, said) != said:
-                self._reject(name, "the file says something else under the same id")
-                return False
-            if entry.key in self._keys:
-                self.counts["known"] += 1
-                return False
-            self._keys[entry.key] = said
         if entry.merge_key is None:
             return True
         if entry.merge_key in self._said:
@@ -147,6 +166,37 @@ class Desk:
         self._said[entry.merge_key] = memory.valid_until
         return True
 
+    def _unreviewed(self, doubtful: Sequence[Doubtful]) -> list[tuple[Entry, str]]:
+        """Those that neither wait for review nor were released, each with why it has to wait."""
+        waits, unknown = apart(self.scope), list[Doubtful]()
+        here = self.brain.store.get(waits, [each.entry.memory.id for each in doubtful]) if doubtful else []
+        for each, other in zip(doubtful, here, strict=True):
+            if other is None or each.candidate.again is None:
+                unknown.append(each)
+            elif _same(other, each.entry.memory):
+                self.counts["known"] += 1
+            else:
+                unknown.append(each._replace(entry=each.candidate.again()))
+        for place in (waits, self.target):
+            unknown = self._unkept(place, unknown)
+        self.counts["quarantined"] += len(unknown)
+        self.reasons += [f"{each.candidate.name}: {each.doubt}" for each in unknown]
+        return [(each.entry, f"from {self.source}: {each.doubt}") for each in unknown]
+
+    def _unkept(self, place: Scope, doubtful: Sequence[Doubtful]) -> list[Doubtful]:
+        """Those under whose key, if they have one, a scope keeps nothing; the others are counted."""
+        store, found = self.brain.store, list[Doubtful]()
+        if not isinstance(store, Foresees) or all(each.entry.key is None for each in doubtful):
+            return list(doubtful)
+        there = [each.entry.memory.model_copy(update={"agent": place.agent}) for each in doubtful]
+        entries = [Entry(memory, key=each.entry.key) for memory, each in zip(there, doubtful, strict=True)]
+        for each, receipt in zip(doubtful, store.foresee(place, entries), strict=True):
+            if receipt.code is None:
+                found.append(each)
+            else:
+                self._answered(each.candidate.name, receipt)
+        return found
+
     def _fresh(self, news: Sequence[tuple[str, Entry]]) -> list[Entry]:
         """Those that are new to the store, too; what it has already stays as it is."""
         store, fresh = self.brain.store, list[Entry]()
@@ -156,11 +206,15 @@ class Desk:
         for (name, entry), receipt in zip(news, receipts, strict=True):
             if receipt.status == "stored" and receipt.code is None:
                 fresh.append(entry)
-            elif receipt.status == "rejected":
-                self._reject(name, "it said something else when it came before; forget that, and import it again")
             else:
-                self._count(receipt)
+                self._answered(name, receipt)
         return fresh
+
+    def _answered(self, name: str, receipt: Receipt) -> None:
+        if receipt.status == "rejected":
+            self._reject(name, "it said something else when it came before; forget that, and import it again")
+        else:
+            self._count(receipt)
 
     def _count(self, receipt: Receipt) -> None:
         self.counts["known" if receipt.status == "stored" and receipt.code else receipt.status] += 1
@@ -169,10 +223,10 @@ class Desk:
         self.counts["rejected"] += 1
         self.reasons.append(f"{name}: {reason}")
 
-    def _store(self, fresh: Sequence[Entry], apart: Sequence[tuple[Entry, str]]) -> None:
+    def _store(self, fresh: Sequence[Entry], waiting: Sequence[tuple[Entry, str]]) -> None:
         with self.acting():
-            if apart:
-                self.brain.agent(self.scope.agent).quarantine.keep(apart)
+            if waiting:
+                self.brain.agent(self.scope.agent).quarantine.keep(waiting, self.target)
             if fresh:
                 placed, _ = self.brain.embed(fresh)
                 for receipt in self.brain.store.add(self.target, placed):
@@ -280,18 +334,16 @@ class Annex:
         ids = [self._id(arrival.begun) for arrival in some]
         began = [self._began(arrival.begun) for arrival in some]
         there = {name: self._there(name, ids) for name in self._places}
-        many = Counter(ids)
-        doubtful = [
-            b for id, b in zip(ids, began, strict=True) if many[id] > 1 or id in there[target] or self._is_taken(id)
-        ]
-        there[target] |= self._there(target, [_other(each) for each in doubtful])
+        others = [_other(each) for each in began]
+        there[target] |= self._there(target, others)
+        waiting = self._waiting([*ids, *others])
         candidates, names = list[Candidate](), dict[str, str]()
         for arrival, id, begun in zip(some, ids, began, strict=True):
             record = arrival.record
             if self._is_own(arrival.begun) and arrival.begun.id in own:
                 self.desk.counts["own"] += 1
                 continue
-            place, known = self._place(record, id, begun, there)
+            place, known = self._place(record, id, begun, there, waiting)
             if known:
                 self.desk.counts["known"] += 1
                 self._ids[record.id] = place
@@ -299,9 +351,9 @@ class Annex:
             self._taken[place] = begun
             names[place] = record.id
             bad = [finding.reason for finding in arrival.findings if finding.code == "forged-origin"]
-            candidates.append(
-                Candidate(record.id, partial(self._entry, record, arrival.begun, place), bad[0] if bad else "")
-            )
+            make = partial(self._entry, record, arrival.begun)
+            doubt, again = bad[0] if bad else "", partial(make, _other(begun))
+            candidates.append(Candidate(record.id, partial(make, place), doubt, again))
         for entry in self.desk.take(candidates):
             self._ids[names[entry.memory.id]] = entry.memory.id
             if any(event.kind == happened.DECISION for event in entry.events):
@@ -318,6 +370,12 @@ class Annex:
         found = self.desk.brain.store.get(Scope(agent), list(dict.fromkeys(ids))) if ids else []
         return {memory.id: memory for memory in found if memory is not None}
 
+    def _waiting(self, ids: Sequence[str]) -> dict[str, Memory]:
+        """What waits for review, of what this source brought before."""
+        found = self._there(apart(self.desk.scope).agent, ids)
+        places = meant_for(self.desk.brain.store, self.desk.scope, list(found))
+        return {id: memory for id, memory in found.items() if places.get(id) == self.desk.target.agent}
+
     def _id(self, begun: Lineage) -> str:
         """The id that a memory has where it began, if it can be one here."""
         plain = len(begun.id) <= 64 and arguments.is_id(begun.id) and self.desk.brain.clean(begun.id) == begun.id
@@ -330,22 +388,30 @@ class Annex:
         return self.desk.name(begun.installation), self.desk.name(begun.agent), self.desk.brain.clean(begun.id)
 
     def _place(
-        self, record: CarriedMemory, id: str, began: Began, there: Mapping[str, Mapping[str, Memory]]
+        self,
+        record: CarriedMemory,
+        id: str,
+        began: Began,
+        there: Mapping[str, Mapping[str, Memory]],
+        waiting: Mapping[str, Memory],
     ) -> tuple[str, bool]:
         """The id for a memory here, and whether just this has come before, by this or by another way."""
-        target = self.desk.target.agent
+        target, other = self.desk.target.agent, _other(began)
         for name, memories in there.items():
             known = memories.get(id)
             same = known is not None and _began(known) == began
             if known is not None and same and (name == target or self._says(known, record.text)):
                 self._was_there = self._was_there or name == target
                 return id, True
-        if self._taken.get(id) == began:
-            return id, True
-        if id not in there[target] and not self._is_taken(id):
-            return id, False
-        other = _other(began)
-        return other, other in there[target] or other in self._taken
+        for one in (id, other):
+            if self._taken.get(one) == began:
+                return one, True
+            if one in waiting and _began(waiting[one]) == began:
+                self._was_there = True
+                return one, True
+        if other in there[target]:
+            return other, True
+        return (other if id in there[target] or self._is_taken(id) else id), False
 
     def _says(self, memory: Memory, text: str) -> bool:
         """Whether what came by another way says just this; somebody may have pretended that it does."""
@@ -434,7 +500,8 @@ class Annex:
         desk = self.desk
         ledger, name = desk.brain.sharing.ledger, desk.target.agent
         known = ledger.annexes(self.receiver.agent).get(name)
-        if not desk.counts["stored"] and (known is not None or not self._was_there):
+        came = desk.counts["stored"] or desk.counts["quarantined"]
+        if not came and (known is not None or not self._was_there):
             return
         body: dict[str, JsonValue] = {
             "receiver": self.receiver.agent,
@@ -451,6 +518,11 @@ class Annex:
 def _other(began: Began) -> str:
     """The id for what has the same one as something of somebody else, so that both can stay."""
     return digest("began", *began)
+
+
+def _same(one: Memory, other: Memory) -> bool:
+    """Whether two began at the same place and say the same."""
+    return _began(one) == _began(other) and normal_form(one.text) == normal_form(other.text)
 
 
 def _began(memory: Memory) -> Began | None:

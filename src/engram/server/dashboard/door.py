@@ -18,6 +18,7 @@ from starlette.routing import Route
 from engram.access import told
 from engram.errors import EngramError, NotAllowed, NotFound
 from engram.knowledge.quarantine import apart
+from engram.loopback import is_loopback
 from engram.ports import principal
 from engram.server import events, live
 from engram.server.dashboard import charts
@@ -25,7 +26,6 @@ from engram.server.dashboard.asking import HOME, SAFE, SEE_OTHER, Asking, Board,
 from engram.server.dashboard.pages import DEEDS, LOOKS, Handler
 from engram.server.dashboard.sessions import OWNER, Sessions, same
 from engram.server.limits import Buckets
-from engram.server.loopback import is_loopback
 from engram.server.problems import status_of
 
 COOKIE, FORM = "engram_session", "engram_form"

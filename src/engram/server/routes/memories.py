@@ -117,7 +117,7 @@ def annotate(agent: Writer, id: Id, changes: Annotation, response: Response, if_
     return memory
 
 
-@router.delete("/memories/{id}")
+@router.delete("/memories/{id}", dependencies=[ONCE])
 def forget(agent: Writer, id: Id, if_match: IfMatch = None) -> ForgetReceipt:
     """Remove a memory and everything that belongs to it; the receipt lists what went."""
     if if_match is not None:

@@ -35,7 +35,7 @@ def release(agent: Reviewer, id: Id) -> Memory:
     return agent.quarantine.release(_there(agent, id).id)
 
 
-@router.delete("/{id}")
+@router.delete("/{id}", dependencies=[ONCE])
 def discard(agent: Writer, id: Id) -> ForgetReceipt:
     """Forget a memory that is set apart."""
     return agent.quarantine.discard(_there(agent, id).id)

@@ -31,7 +31,7 @@ def set_policy(brain: Brain, key: Keeps, policy: Policy) -> Policy:
     return governing.set_policy(brain, policy)
 
 
-@router.delete("/policies/{name}")
+@router.delete("/policies/{name}", dependencies=[ONCE])
 def remove_policy(brain: Brain, key: Keeps, name: Name) -> Policy:
     """Give a policy up."""
     return governing.remove_policy(brain, name)

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from engram.errors import EngramError
 from engram.model.wire import Health
 from engram.ports import Scope
-from engram.server.auth import Brain
+from engram.server.auth import Brain, Watches
 from engram.server.metrics import MEDIA, Metrics
 
 router = APIRouter(tags=["server"])
@@ -41,8 +41,8 @@ def readyz(brain: Brain, response: Response) -> Health:
 
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
-async def metrics(request: Request) -> Response:
-    """What the server has counted, for Prometheus; any key will do, also one for no agent."""
+async def metrics(request: Request, key: Watches) -> Response:
+    """What the server has counted, of all callers, for Prometheus."""
     counted: Metrics = request.app.state.metrics
     threads = current_default_thread_limiter().statistics()
     counted.busy.set(threads.borrowed_tokens)
