@@ -218,11 +218,14 @@ def test_a_database_that_is_gone_answers_nobody(brain: engram.Engram, path: Path
         assert "MariaDB" in str(ask("UserPromptSubmit", PROMPT))
 
 
-def test_a_database_that_goes_while_it_is_asked_is_not_answered_from(brain: engram.Engram, path: Path) -> None:
+def test_a_database_that_goes_while_it_is_asked_is_not_answered_from(
+    brain: engram.Engram, path: Path, home: Path
+) -> None:
+    replaced(home / "other.db", "Staging runs MariaDB")
     with offered(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(place))
         assert connection.recv(1) == nearby.HERE
-        replaced(path, "Staging runs MariaDB")
+        (home / "other.db").replace(path)
         connection.sendall(json.dumps(QUESTION).encode())
         connection.shutdown(socket.SHUT_WR)
         assert nearby.read(connection, 60) == b""

@@ -12,6 +12,7 @@ from engram.errors import NotAllowed, NotFound
 from engram.ids import Sources
 from engram.knowledge.consent import LINEAGE, Ledger
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
+from engram.model.clean import named
 from engram.model.quarantine import Quarantined
 from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, acting
 from engram.privacy import shipped
@@ -147,7 +148,7 @@ class Quarantine:
 
     def _give(self, place: Scope, entry: Entry, key: JsonValue) -> Memory:
         """Store a memory under its key, or under none if that is another's by now; the memory that is there."""
-        keyed = replace(entry, key=Clean(key)) if isinstance(key, str) else entry
+        keyed = replace(entry, key=named(key)) if isinstance(key, str) else entry
         (receipt,) = self._store.add(place, [keyed])
         if receipt.status == "rejected":
             self._store.add(place, [entry])

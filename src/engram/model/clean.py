@@ -13,9 +13,9 @@ UNSAID = Clean("forgotten")
 """What stands where words were that are forgotten."""
 
 
-def named(id: str) -> Clean:
-    """An id that the program made, where a name stood."""
-    return Clean(id)
+def named(name: str) -> Clean:
+    """A name that the program made, or that was clean when it was written down."""
+    return Clean(name)
 
 
 def joined(*parts: Clean) -> Clean:
