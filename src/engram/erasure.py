@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from pydantic import JsonValue
 
 from engram import archives, arguments, holds
+from engram.batches import batched
 from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.grants import Grants
 from engram.holds import RETENTION
@@ -168,14 +169,15 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
         plan.add(scope, memory, memory.id)
     _derive(store, scope, plan, [memory.id for memory in own])
     plan.whose, here = dict(_kept_apart(store, _receivers(brain), scope)), _installation(store)
+    beside = defaultdict[str, set[Scope]](set)
+    for place, receiver in plan.whose.items():
+        beside[receiver] |= {place, Scope(receiver)} if receiver else set()
     for place, receiver in plan.whose.items():
         mine = receiver == scope.agent
-        near = {place, *(beside for beside, whose in plan.whose.items() if receiver and whose == receiver)}
-        near |= {Scope(receiver)} if receiver else set()
         for copy in store.get(place, list(dict.fromkeys([*ids, *plan.places.get(scope, ())]))):
             if copy is not None and (mine or _began_with(copy, scope.agent, here)):
                 plan.add(place, copy, plan.roots.get(copy.id, copy.id))
-        _derive(store, place, plan, list(plan.places.get(place, ())), near)
+        _derive(store, place, plan, list(plan.places.get(place, ())), beside[receiver] or {place})
     return plan
 
 
@@ -226,8 +228,8 @@ def derived(store: MemoryStore, ids: Collection[str]) -> list[tuple[Scope, str]]
 def every(store: MemoryStore, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
     """Every memory of a scope, also those that are no longer valid; what is written meanwhile may be missed."""
     ids = [match.id for match in store.search(scope, Query(where=where or Filter(), limit=MOST))]
-    for first in range(0, len(ids), PAGE):
-        yield from (memory for memory in store.get(scope, ids[first : first + PAGE]) if memory is not None)
+    for some in batched(ids, PAGE):
+        yield from (memory for memory in store.get(scope, some) if memory is not None)
 
 
 def _consolidations(store: MemoryStore, scope: Scope) -> dict[str, frozenset[str]]:
@@ -236,8 +238,8 @@ def _consolidations(store: MemoryStore, scope: Scope) -> dict[str, frozenset[str
         return {}
     made = [match.id for match in store.search(scope, Query(where=Filter(tags=frozenset({MARK})), limit=MOST))]
     found = defaultdict[str, set[str]](set)
-    for first in range(0, len(made), PAGE):
-        for event in store.events_of(scope, made[first : first + PAGE]):
+    for some in batched(made, PAGE):
+        for event in store.events_of(scope, some):
             if event.kind == CONSOLIDATED:
                 found[event.subject].add(str(event.body.get("source")))
     return {id: frozenset(of) for id, of in found.items()}
@@ -630,8 +632,7 @@ def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
         if hold.agent in {None, scope.agent} and (hold.whole or any(_holds(brain.store, hold, at) for at in places)):
             raise holds.refusal(hold, f"{scope.agent!a}")
     ids = _everywhere(brain, scope) if held else []
-    for first in range(0, len(ids), PAGE):
-        some = ids[first : first + PAGE]
+    for some in batched(ids, PAGE):
         plan = planned(brain, scope, some)
         in_files = _in_archives(brain, scope, [*some, *plan.places.get(scope, ())])
         _refuse_held(brain, scope, plan, in_files, by_agent=False)
@@ -740,8 +741,8 @@ def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
     if isinstance(store, Vacates):
         return {name: count for name, count in store.vacate(scope).items() if count}
     ids = [match.id for match in store.search(scope, Query(limit=MOST))]
-    for first in range(0, len(ids), PAGE):
-        store.forget(scope, ids[first : first + PAGE])
+    for some in batched(ids, PAGE):
+        store.forget(scope, some)
     if isinstance(store, KeepsEvents):
         _unrecord(store, scope, store.feed(scope, 0, MOST))
     return {"memories": len(ids)} if ids else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from engram.batches import batched
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, Unsupported
 from engram.knowledge import bundle, importers
@@ -35,7 +36,7 @@ from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
 from engram.ports import Deed, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
 from engram.sharing import INSTALLATION, Lender
-from engram.transfer.intake import COUNTED, REASONS, Annex, Arrival, Desk, annexing, batches, foreign
+from engram.transfer.intake import BATCH, COUNTED, REASONS, Annex, Arrival, Desk, annexing, foreign
 
 MOST = 1_000_000
 NOT_SHARED_ON = "others lent it without the right to share it on"
@@ -163,7 +164,7 @@ class Knowledge:
     def _memories(
         self, ids: list[str], counted: Counter[str], progress: Progress | None, total: int
     ) -> Iterator[Carried]:
-        for some in batches(ids):
+        for some in batched(ids, BATCH):
             for memory in self._store.get(self._scope, some):
                 if memory is not None:
                     counted["memories"] += 1
@@ -172,7 +173,7 @@ class Knowledge:
                 progress(counted["memories"], max(total, counted["memories"]))
 
     def _happened(self, ids: list[str], counted: Counter[str]) -> Iterator[Carried]:
-        for some in batches(ids):
+        for some in batched(ids, BATCH):
             for event in self._events.events_of(self._scope, some):
                 if event.kind in CARRIED:
                     counted["events"] += 1
@@ -283,7 +284,7 @@ class Knowledge:
             desk = annexing(self._brain, receiver, name, dry_run=dry_run)
             taking = Annex(desk, receiver, teller=found.source.agent, vouched=signer is not None)
             done = 0
-            for some in batches(found.records()):
+            for some in batched(found.records(), BATCH):
                 arrivals = [
                     Arrival(record, bundle.lineage(found.source, record), findings)
                     for record, findings in some
@@ -328,10 +329,10 @@ class Knowledge:
             seen.update(ids)
             desk = annexing(self._brain, receiver, from_agent, grant=lender.id, dry_run=dry_run, suspects=False)
             taking = Annex(desk, receiver)
-            for some in batches(ids):
+            for some in batched(ids, BATCH):
                 taking.memories([self._arrival(memory, from_agent, receiver) for memory in _there(lender, some)])
             if isinstance(lender.store, KeepsEvents):
-                for some in batches(ids):
+                for some in batched(ids, BATCH):
                     for event in lender.store.events_of(lender.scope, some):
                         taking.event(bundle.carried_event(event))
             taking.finish()
@@ -356,7 +357,7 @@ class Knowledge:
         desk = Desk(self._brain, self._scope, self._scope, file.name, dry_run=dry_run)
         coming = importers.incoming(file, name)
         done = 0
-        for some in batches(coming if large else _usual(coming)):
+        for some in batched(coming if large else _usual(coming), BATCH):
             foreign(desk, some)
             done += len(some)
             if progress is not None:

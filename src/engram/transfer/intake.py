@@ -11,12 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache, partial
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from engram import arguments
+from engram.batches import batched
 from engram.engine import Engram
 from engram.errors import InvalidInput
 from engram.knowledge import bundle
@@ -44,14 +44,6 @@ REASONS = 20
 COUNTED = ("stored", "merged", "known", "own", "quarantined", "rejected", "outcomes")
 INSTRUCTIONS = "it tells an agent what to do"
 Began = tuple[str, str, str]
-T = TypeVar("T")
-
-
-def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """The items in order, so many at a time."""
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
 
 
 class Candidate(NamedTuple):
@@ -461,7 +453,7 @@ class Annex:
         """Store how decisions went, and make the annex known, so that its receiver can use it."""
         store = self.desk.brain.store
         if isinstance(store, KeepsEvents):
-            for some in batches(self._outcomes):
+            for some in batched(self._outcomes, BATCH):
                 self._tell(store, some)
         if not self.desk.dry_run:
             self._register(signer)
