@@ -56,6 +56,16 @@ def test_it_gives_the_same_values_as_the_library(home: House, alice: Client) -> 
     assert alice.get(receipt.id) is None
 
 
+def test_a_recall_can_be_widened_by_related_concepts(home: House, alice: Client) -> None:
+    own = home.brain.agent("alice")
+    own.semantic.tell("Alice works on Billing. Billing uses PostgreSQL 15.")
+    own.remember([f"Meeting {n} of the team was moved to room {n}" for n in range(20)])
+    question = "which storage does Alice need?"
+    assert not [hit for hit in alice.recall(question, 3) if "expanded" in hit.why]
+    assert [hit.id for hit in alice.recall(question, 3, expand=True) if "expanded" in hit.why]
+    assert "PostgreSQL 15" in alice.context(question, 3, expand=True)
+
+
 def test_several_are_remembered_at_once_in_order(alice: Client) -> None:
     receipts = alice.remember(["one", Draft("two", tags=("a",)), {"text": " "}], tags=["x"])
     assert [receipt.status for receipt in receipts] == ["stored", "stored", "rejected"]

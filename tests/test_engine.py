@@ -256,8 +256,13 @@ def test_annotations_carry_a_version_and_a_stale_one_is_refused(brain: Engram) -
     with pytest.raises(Conflict, match="version 2"):
         alice.annotate(id, importance=0, expected_version=1)
     assert [hit.id for hit in alice.recall("b", tags="b")] == [id]
+    with pytest.raises(Conflict, match="version 2, not at version 1"):
+        alice.forget(id, expected_version=1)
     with pytest.raises(InvalidInput, match="from 0 to 1"):
         alice.annotate(id, importance=7)
+    assert alice.forget(id, expected_version=2).forgotten
+    with pytest.raises(Conflict, match="gone"):
+        alice.forget(id, expected_version=2)
 
 
 def test_a_forgotten_memory_is_gone_from_every_search(brain: Engram) -> None:

@@ -239,10 +239,22 @@ def test_versions_guard_against_each_other(alice: Client) -> None:
     with pytest.raises(Conflict):
         alice.annotate(id, importance=0.1, expected_version=1)
     assert alice.annotate(id, tags=[]).tags == ()
-    assert alice.forget(id).forgotten
+    with pytest.raises(Conflict):
+        alice.forget(id, expected_version=2)
+    assert alice.forget(id, expected_version=3).forgotten
     assert not alice.forget(id).forgotten
     with pytest.raises(NotFound):
         alice.annotate(id, tags=["c"])
+
+
+def test_a_recall_can_be_widened_by_related_concepts(home: Exchange, alice: Client) -> None:
+    own = home.brain.agent("alice")
+    own.semantic.tell("Alice works on Billing. Billing uses PostgreSQL 15.")
+    own.remember([f"Meeting {n} of the team was moved to room {n}" for n in range(20)])
+    question = "which storage does Alice need?"
+    assert not [hit for hit in alice.recall(question, 3) if "expanded" in hit.why]
+    assert [hit.id for hit in alice.recall(question, 3, expand=True) if "expanded" in hit.why]
+    assert "PostgreSQL 15" in alice.context(question, 3, expand=True)
 
 
 def test_pages_go_on_where_they_ended(alice: Client) -> None:
@@ -430,8 +442,8 @@ def test_an_answer_that_is_too_large_is_refused_and_so_is_a_question(
 def test_a_call_that_takes_too_long_is_answered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with exchange(path, Limits(rate=0, seconds=0.1)) as home:
         waiting = threading.Event()
-        monkeypatch.setattr(engram.AgentHandle, "forget", lambda *_: waiting.wait(5))
-        answer = home.call("Forget", pb.Id(id="x").SerializeToString(), home.key("alice"))
+        monkeypatch.setattr(engram.AgentHandle, "forget", lambda *_, **__: waiting.wait(5))
+        answer = home.call("Forget", pb.Forgetting(id="x").SerializeToString(), home.key("alice"))
         assert (answer.status, answer.code) == (grpc.StatusCode.DEADLINE_EXCEEDED, "busy")
         waiting.set()
 

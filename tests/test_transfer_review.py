@@ -18,6 +18,7 @@ from engram.model import Origin
 from engram.ports import Entry, ListsAgents, Scope
 from engram.sharing import INSTALLATION
 from engram.transfer import Knowledge, installation
+from engram.upkeep import missing_vectors
 
 NOW = "2026-01-31T12:00:00Z"
 CONTEXT = "build the app"
@@ -100,6 +101,15 @@ def test_what_a_tool_said_is_released_to_the_agent_under_its_key(brain: Engram) 
     assert bob.quarantine.release(id).agent == "bob"
     assert [memory.id for memory in bob.list()] == [id]
     assert bob.remember(ATTACK, origin="self", key="page-7").id == id
+
+
+def test_what_is_released_is_found_by_its_meaning_at_once(brain: Engram, tmp_path: Path) -> None:
+    bob = brain.agent("bob")
+    bob.remember(ATTACK, origin="tool")
+    Knowledge(brain, bob).take_in(file_of(tmp_path / "f.json", {"id": "q1", "text": f"{ATTACK}, now"}))
+    assert missing_vectors(brain) == 2, "what waits for a review is among no vectors"
+    released(brain)
+    assert missing_vectors(brain) == 0
 
 
 def test_a_key_that_is_anothers_by_now_keeps_nothing_from_coming_back(brain: Engram) -> None:

@@ -524,11 +524,13 @@ class AgentHandle:
         )
 
     @traced("delete_memory", ids=telling.gone)
-    def forget(self, id: str) -> ForgetReceipt:
+    def forget(self, id: str, *, expected_version: int | None = None) -> ForgetReceipt:
         """Remove a memory, all copies of it and all that was derived from it; the receipt lists what went.
 
-        Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held.
+        Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held, and `Conflict` when
+        `expected_version` is given and it has another one.
         """
+        keeping.refuse_changed(self._seat, id, expected_version)
         return erasure.forget(self._brain, self._scope, [id])[0]
 
     # its parts -----------------------------------------------------------------------------------------
@@ -557,7 +559,8 @@ class AgentHandle:
     @property
     def quarantine(self) -> Quarantine:
         """What was set apart for review, and is in no search, list or pattern."""
-        return Quarantine(self._store, self._scope, self._brain.sources, self._brain.redactor)
+        brain = self._brain
+        return Quarantine(self._store, self._scope, brain.sources, brain.redactor, brain.embed)
 
     @property
     def episodic(self) -> EpisodicMemory:

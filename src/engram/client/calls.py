@@ -250,6 +250,7 @@ def recall(
     min_score: float = 0.0,
     group_by: Literal["session"] | None = None,
     budget_tokens: int | None = None,
+    expand: bool = False,
 ) -> Call[Recall]:
     """The memories that answer a query, best first, with the parts of their scores."""
     asked = _made(
@@ -266,6 +267,7 @@ def recall(
         min_score=min_score,
         group_by=group_by,
         budget_tokens=budget_tokens,
+        expand=expand,
     )
     return Call("POST", "/recall", _recalled, _sent(asked))
 

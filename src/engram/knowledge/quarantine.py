@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -48,12 +48,20 @@ def meant_for(store: MemoryStore, scope: Scope, ids: Sequence[str]) -> dict[str,
 class Quarantine:
     """What is set apart from one agent's memories."""
 
-    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        scope: Scope,
+        sources: Sources,
+        redactor: Redactor | None = None,
+        embed: Callable[[Sequence[Entry]], tuple[list[Entry], str | None]] | None = None,
+    ) -> None:
         self._store = store
         self._scope = scope
         self._apart = apart(scope)
         self._sources = sources
         self._redactor = redactor
+        self._embed = embed
 
     def put(self, entry: Entry, reason: str) -> None:
         """Keep an entry here instead of among the memories, once."""
@@ -128,7 +136,8 @@ class Quarantine:
         entry = Entry(memory, events=tuple(event for event in every if event.kind != WHY))
         with acting(self._scope.agent, "quarantine.release", agent=self._scope.agent):
             if self._store.get(place, [id]) == [None]:
-                memory = self._give(place, entry, told.get(KEY))
+                (placed,) = self._embed([entry])[0] if self._embed else [entry]
+                memory = self._give(place, placed, told.get(KEY))
             self._store.forget(self._apart, [id])
         return memory.model_copy(update={"agent": source})
 

@@ -127,6 +127,7 @@ class RecallQuery(Frozen):
     budget_tokens: int | None = Field(
         default=None, ge=1, le=1_000_000_000, description="How long all texts together may be."
     )
+    expand: bool = Field(default=False, description="Ask also with the concepts that facts join to those it names.")
 
 
 class ContextQuery(RecallQuery):

@@ -214,9 +214,12 @@ def annotate(id: str, *, expected_version: int | None = None, **changes: Any) ->
     return _asked("Annotate", Memory, id=id, changes=changes, expected_version=expected_version)
 
 
-def forget(id: str) -> Call[ForgetReceipt]:
-    """Remove a memory and everything that belongs to it; the receipt lists what went."""
-    return _asked("Forget", ForgetReceipt, id=id)
+def forget(id: str, *, expected_version: int | None = None) -> Call[ForgetReceipt]:
+    """Remove a memory and everything that belongs to it; the receipt lists what went.
+
+    Raises `Conflict` if it has another version than the one that is expected.
+    """
+    return _asked("Forget", ForgetReceipt, id=id, expected_version=expected_version)
 
 
 def recall(query: str, k: int = 5, **wanted: Any) -> Call[Recall]:

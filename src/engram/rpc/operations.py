@@ -84,6 +84,7 @@ from engram.rpc.requests import (
     DecisionListing,
     DiffQuery,
     EvaluationQuery,
+    Forgetting,
     GrantApproval,
     GrantListing,
     GroupChangeOf,
@@ -217,9 +218,9 @@ def annotate(call: Call, wanted: AnnotationOf) -> Memory:
 
 
 @_needs("write")
-def forget(call: Call, which: Id) -> ForgetReceipt:
+def forget(call: Call, which: Forgetting) -> ForgetReceipt:
     """Remove a memory and everything that belongs to it."""
-    return call.agent.forget(which.id)
+    return call.agent.forget(which.id, expected_version=which.expected_version)
 
 
 @_needs("read")

@@ -70,6 +70,13 @@ class AnnotationOf(Frozen):
     expected_version: int | None = Field(default=None, description="Only if the memory has this version.")
 
 
+class Forgetting(Frozen):
+    """Which memory is to be forgotten."""
+
+    id: str = Field(max_length=MAX_LABEL, description="The id of the memory.")
+    expected_version: int | None = Field(default=None, description="Only if the memory has this version.")
+
+
 class DecisionListing(Listing):
     """Which decisions are wanted."""
 

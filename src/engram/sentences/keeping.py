@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engram import arguments, holds
 from engram.arguments import When
-from engram.errors import NotFound, Unsupported
+from engram.errors import Conflict, NotFound, Unsupported
 from engram.memory.drafting import refuse_list
 from engram.model import Clean, Memory
 from engram.ports import Annotates, Changes, Filter, Query
@@ -64,6 +64,16 @@ def annotated(
         _refuse_unholding(seat, id, labels)
     changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
     return seat.store.annotate(seat.scope, id, changes, expected_version)
+
+
+def refuse_changed(seat: Seat, id: str, expected_version: int | None) -> None:
+    """Raises `Conflict` if a memory has another version than the one that is expected, or is not there."""
+    if expected_version is None:
+        return
+    (known,) = seat.store.get(seat.scope, [id]) if arguments.is_id(id) else [None]
+    if known is None or known.version != expected_version:
+        now = "gone" if known is None else f"at version {known.version}"
+        raise Conflict(f"the memory is {now}, not at version {expected_version}; read it again")
 
 
 def _refuse_unholding(seat: Seat, id: str, tags: tuple[Clean, ...]) -> None:

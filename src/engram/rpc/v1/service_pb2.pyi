@@ -179,8 +179,16 @@ class AnnotationOf(_message.Message):
     expected_version: int
     def __init__(self, id: _Optional[str] = ..., changes: _Optional[_Union[Annotation, _Mapping]] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
+class Forgetting(_message.Message):
+    __slots__ = ("id", "expected_version")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    expected_version: int
+    def __init__(self, id: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
 class RecallQuery(_message.Message):
-    __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens")
+    __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens", "expand")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     K_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +201,7 @@ class RecallQuery(_message.Message):
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     GROUP_BY_FIELD_NUMBER: _ClassVar[int]
     BUDGET_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    EXPAND_FIELD_NUMBER: _ClassVar[int]
     query: str
     k: int
     kinds: _containers.RepeatedScalarFieldContainer[_model_pb2.MemoryType]
@@ -205,10 +214,11 @@ class RecallQuery(_message.Message):
     min_score: float
     group_by: Grouping
     budget_tokens: int
-    def __init__(self, query: _Optional[str] = ..., k: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[Grouping, str]] = ..., budget_tokens: _Optional[int] = ...) -> None: ...
+    expand: bool
+    def __init__(self, query: _Optional[str] = ..., k: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[Grouping, str]] = ..., budget_tokens: _Optional[int] = ..., expand: bool = ...) -> None: ...
 
 class ContextQuery(_message.Message):
-    __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens")
+    __slots__ = ("query", "k", "kinds", "tags", "since", "until", "as_of", "now", "session", "min_score", "group_by", "budget_tokens", "expand")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     K_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +231,7 @@ class ContextQuery(_message.Message):
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     GROUP_BY_FIELD_NUMBER: _ClassVar[int]
     BUDGET_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    EXPAND_FIELD_NUMBER: _ClassVar[int]
     query: str
     k: int
     kinds: _containers.RepeatedScalarFieldContainer[_model_pb2.MemoryType]
@@ -233,7 +244,8 @@ class ContextQuery(_message.Message):
     min_score: float
     group_by: Grouping
     budget_tokens: int
-    def __init__(self, query: _Optional[str] = ..., k: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[Grouping, str]] = ..., budget_tokens: _Optional[int] = ...) -> None: ...
+    expand: bool
+    def __init__(self, query: _Optional[str] = ..., k: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[_model_pb2.MemoryType, str]]] = ..., tags: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., session: _Optional[str] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[Grouping, str]] = ..., budget_tokens: _Optional[int] = ..., expand: bool = ...) -> None: ...
 
 class NewDecision(_message.Message):
     __slots__ = ("environment", "tool", "task_type", "tags", "context", "action", "outcome", "alternatives", "error", "duration", "cost", "informed_by", "from_others", "at", "session", "importance", "key", "metadata")

@@ -69,7 +69,7 @@ class EngramStub(object):
                 _registered_method=True)
         self.Forget = channel.unary_unary(
                 '/engram.v1.Engram/Forget',
-                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+                request_serializer=engram_dot_rpc_dot_v1_dot_service__pb2.Forgetting.SerializeToString,
                 response_deserializer=engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.FromString,
                 _registered_method=True)
         self.Recall = channel.unary_unary(
@@ -905,7 +905,7 @@ def add_EngramServicer_to_server(servicer, server):
             ),
             'Forget': grpc.unary_unary_rpc_method_handler(
                     servicer.Forget,
-                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Id.FromString,
+                    request_deserializer=engram_dot_rpc_dot_v1_dot_service__pb2.Forgetting.FromString,
                     response_serializer=engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.SerializeToString,
             ),
             'Recall': grpc.unary_unary_rpc_method_handler(
@@ -1402,7 +1402,7 @@ class Engram(object):
             request,
             target,
             '/engram.v1.Engram/Forget',
-            engram_dot_rpc_dot_v1_dot_service__pb2.Id.SerializeToString,
+            engram_dot_rpc_dot_v1_dot_service__pb2.Forgetting.SerializeToString,
             engram_dot_rpc_dot_v1_dot_model__pb2.ForgetReceipt.FromString,
             options,
             channel_credentials,

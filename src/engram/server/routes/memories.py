@@ -120,9 +120,11 @@ def annotate(agent: Writer, id: Id, changes: Annotation, response: Response, if_
 @router.delete("/memories/{id}", dependencies=[ONCE])
 def forget(agent: Writer, id: Id, if_match: IfMatch = None) -> ForgetReceipt:
     """Remove a memory and everything that belongs to it; the receipt lists what went."""
-    if if_match is not None:
-        _expected(agent.get(id), if_match)
-    return agent.forget(id)
+    version = None if if_match is None else _expected(agent.get(id), if_match)
+    try:
+        return agent.forget(id, expected_version=version)
+    except Conflict:
+        raise _stale() from None
 
 
 @router.post("/recall")
