@@ -56,8 +56,8 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/engram bench transfer
 	$(BIN)/engram bench latency --sizes 10000,100000
 
-nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps
-	ENGRAM_LONG=1 $(PYTEST) -m slow
+nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps, other examples each time
+	ENGRAM_LONG=1 $(PYTEST)
 
 soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no error, no growth
 	$(BIN)/python benchmarks/soak.py

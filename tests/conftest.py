@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,15 @@ from engram.config import PREFIX
 pytest_plugins = ["backends_table"]
 
 settings.register_profile(
-    "engram", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    "engram",
+    deadline=None,
+    derandomize="ENGRAM_LONG" not in os.environ,  # the long form tries other examples each time
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("engram")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background, where programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

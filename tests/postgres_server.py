@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +24,7 @@ from psycopg import sql
 
 from engram.ids import Sources
 from engram.stores.postgres import PostgresStore
+from listening import free_ports
 
 _EMPTY = """
 DO $$ DECLARE index_name text; BEGIN
@@ -47,9 +47,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, binaries: Path) -> None:
         self._folder, self._binaries = folder, binaries
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        (self.port,) = free_ports()
         self._user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
         if self._user:
             shutil.chown(folder, self._user)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 import redis
+
+from listening import free_ports
 
 OWN = os.environ.get("ENGRAM_TEST_REDIS", "")
 SLOTS = 16384
@@ -28,17 +30,11 @@ def binary() -> Path:
         pytest.skip(str(error))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class RedisServer:
     """A server on a port of this machine, in a folder of its own; it can be killed and started again."""
 
     def __init__(self, folder: Path, *, password: str | None = None, aof: bool = False, cluster: bool = False) -> None:
-        self.port, self.bus = free_port(), free_port()
+        self.port, self.bus = free_ports(2)
         self.password = password
         self._command = [str(binary()), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
         self._command += ["--save", "", "--enable-debug-command", "yes"]
@@ -73,6 +69,16 @@ class RedisServer:
         """What the server says to a command, sent past the store."""
         with redis.Redis(port=self.port, password=self.password, protocol=2) as client:
             return client.execute_command(*words)
+
+    @contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Meanwhile it takes connections, and does nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End the server at once, as a crash does."""

@@ -31,8 +31,7 @@ def id(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 ON_TERMINAL = """
-import fcntl, os, signal, sys, termios
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
+import fcntl, os, sys, termios
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "engram", *sys.argv[1:]])
@@ -65,7 +64,7 @@ def on_terminal(*arguments: str, answer: bytes = b"", when: bytes = b"", **envir
         if not some:
             break
         seen += some
-    code = process.wait(30)
+    code = process.wait(60)
     os.close(screen)
     return code, seen.decode()
 

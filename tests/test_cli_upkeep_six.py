@@ -84,3 +84,15 @@ def test_limits_and_the_archive_can_be_given(run: Run, path: Path, tmp_path: Pat
 def test_what_makes_no_sense_is_a_usage_error(run: Run, path: Path, option: str) -> None:
     long_ago(path)
     run(f"upkeep forget {option}", code=2)
+
+
+def test_restoring_is_not_tried_and_needs_no_archive_of_its_own(run: Run, path: Path, tmp_path: Path) -> None:
+    long_ago(path)
+    archive = tmp_path / "gone.jsonl.gz"
+    run(f"upkeep forget --archive {archive}")
+    there = len(value(run("memory list --json")))
+    assert "--restore goes alone" in run(f"upkeep forget --restore {archive} --dry-run", code=2).stderr
+    run(f"upkeep forget --restore {archive} --archive other.gz", code=2)
+    assert len(value(run("memory list --json"))) == there
+    run(f"upkeep forget --restore {archive}")
+    assert len(value(run("memory list --json"))) == 3

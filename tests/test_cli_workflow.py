@@ -177,3 +177,22 @@ def test_warnings_are_json_where_json_is_asked_for(run: Run) -> None:
         ended = run("run release.yaml --steps shop.py --set version=2.0 --json", code=1)
     notices = [json.loads(line)["notice"] for line in ended.stderr.splitlines()]
     assert any("nothing is known to work instead" in notice for notice in notices)
+
+
+def test_functions_may_stand_in_any_python_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+        "@dataclass\nclass Part:\n    name: str\n\ndef build(version):\n    return Part(version).name\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "w.yaml").write_text(
+        "{name: w, stages: [{name: s, steps: [{name: a, run: build, with: {version: x}}]}]}", encoding="utf-8"
+    )
+    assert value(run("run w.yaml --steps json.py --json"))["steps"][0]["output"] == {"value": "x"}
+    assert sys.modules["json"] is json
+
+
+def test_a_file_of_functions_that_fails_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("undefined_name\n", encoding="utf-8")
+    told = run("run release.yaml --steps bad.py --set version=2", code=2).stderr
+    assert "bad.py cannot be imported: NameError: name 'undefined_name' is not defined" in told

@@ -157,3 +157,12 @@ def test_every_command_has_help() -> None:
     assert isinstance(workspace.command, click.Group)
     assert {"create", "diff", "list", "restore", "snapshot", "verify"} < workspace.command.commands.keys()
     assert all(command.help for command in workspace.command.commands.values())
+
+
+def test_a_difference_names_what_could_not_be_compared(run: Run, site: Path) -> None:
+    run("create site site")
+    run("snapshot site")
+    (site / "index.html").write_text("AWS_KEY=AKIAQ6YT2MNB4VCXZ7LK")
+    lines = run("diff site").stdout.splitlines()
+    assert lines[0] == "Nothing has changed."
+    assert lines[1].startswith("  Left out: index.html: it holds a secret (")

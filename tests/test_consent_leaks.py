@@ -13,6 +13,7 @@ import engram
 from engram import AgentHandle, Engram
 from engram.errors import NotAllowed, NotFound
 from engram.knowledge.signing import create_key
+from engram.ports import Scope
 from engram.retention import Retention
 from engram.testing.making import FixedSources
 from engram.transfer import Knowledge, installation
@@ -252,3 +253,42 @@ def test_a_file_outlasts_the_grant_that_a_copy_rests_on(
     assert [memory.id for memory in bob.list(shared=True)] == [id], "by two ways, and shown once"
     clock.advance(2 * HOUR)
     assert bob.get(id) is not None
+
+
+def test_sources_that_a_grant_does_not_cover_are_not_named(
+    brain: Engram, alice: AgentHandle, bob: AgentHandle, tmp_path: Path
+) -> None:
+    hidden, shown = remembered(alice, SECRET), remembered(alice, "Staging is behind a pooler", tags=["db"])
+    made = remembered(alice, "So the pooler is told first", tags=["db"], sources=[hidden, shown, "runbook"])
+    alice.learn_from_failure("TimeoutError: no pooler", "wait", tags=["db"], sources=[hidden])
+    alice.grants.share("bob", tags=["db"], rights=["read", "learn", "reshare"])
+    seen = [bob.get(made), *bob.list(shared=True), *(hit.memory for hit in bob.recall("is the pooler told first?"))]
+    named = [memory.provenance.sources for memory in seen if memory is not None and memory.id == made]
+    assert named == [(shown, "runbook")] * 3
+    assert made in exported(brain, bob, tmp_path / "file.json")
+    assert hidden not in (tmp_path / "file.json").read_text()
+    Knowledge(brain, bob).merge("alice")
+    copies = [copy for name in brain.store.agents() for copy in brain.store.get(Scope(name), [made])]  # type: ignore[attr-defined]
+    assert sorted(copy.provenance.sources for copy in copies if copy is not None) == [
+        (hidden, shown, "runbook"),
+        (shown, "runbook"),
+    ]
+
+
+def test_what_others_lent_to_the_owner_is_not_named_either(brain: Engram, alice: AgentHandle, bob: AgentHandle) -> None:
+    lent = remembered(brain.agent("carol"), SECRET)
+    brain.agent("carol").grants.share("alice", memories=[lent])
+    cites = remembered(alice, "So staging needs a pooler", sources=[lent])
+    alice.grants.share("bob", everything=True)
+    (seen,) = bob.list(shared=True)
+    assert (seen.id, seen.provenance.sources) == (cites, ())
+
+
+def test_what_was_taken_back_says_nothing_of_itself(brain: Engram, alice: AgentHandle, bob: AgentHandle) -> None:
+    id = remembered(alice, SECRET, tags=["db"])
+    grant = alice.grants.share("bob", tags=["db"])
+    remembered(bob, "So staging needs a pooler", sources=[id], session="the outage", speaker="Ann")
+    alice.grants.revoke(grant.id)
+    (apart,) = bob.quarantine.list()
+    said = apart.memory.provenance
+    assert (apart.memory.text, said.sources, said.session, said.speaker) == ("", (), None, None)

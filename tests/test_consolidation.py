@@ -390,3 +390,31 @@ def test_a_merge_whose_sources_are_gone_is_not_taken_back(brain: Engram, alice: 
     with pytest.raises(Conflict, match="nothing is left"):
         tending.undo(brain, "alice", str(made.id))
     assert alice.get(str(made.id)) is not None
+
+
+@pytest.mark.parametrize("origin", ["tool", "imported"])
+def test_what_is_made_is_no_more_the_agents_own_word_than_its_sources(
+    brain: Engram, alice: AgentHandle, origin: str
+) -> None:
+    stated(alice, "The deploys happen at midnight", "Deploys occur at midnight", origin=origin)
+    for day in range(3):
+        alice.remember("The nightly backup fails on node seven", at=START - timedelta(days=day), origin=origin)
+    about = [f"The Lisbon migration moved table {name} to the new cluster" for name in "abcdef"]
+    alice.remember([*about[:5]])
+    alice.remember(about[5], origin=origin)
+    made = [alice.get(str(change.id)) for change in tending.consolidate(brain, ["alice"])]
+    assert [memory.kind for memory in made if memory] == ["knowledge", "knowledge", "reflection"]
+    trust = 0.5 if origin == "tool" else 0.3
+    assert [(memory.provenance.origin, memory.trust) for memory in made if memory] == [(origin, trust)] * 3
+
+
+def test_a_statement_that_the_agent_made_itself_stays_its_own_when_others_say_the_same(
+    brain: Engram, alice: AgentHandle
+) -> None:
+    stated(alice, "The deploys happen at midnight", origin="tool")
+    stated(alice, "Deploys occur at midnight")
+    (change,) = tending.consolidate(brain, ["alice"])
+    made = alice.get(str(change.id))
+    assert made is not None
+    assert (made.text, made.provenance.origin, made.trust) == ("Deploys occur at midnight", "self", 1.0)
+    assert made.evidence == 2

@@ -515,21 +515,23 @@ def test_a_redis_store_with_memories_is_no_target(on_redis: OpenRedis, sqlite: C
 
 
 def test_what_expired_is_not_copied_and_what_is_copied_expires_where_it_is(
-    on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
+    redis_url: str, on_redis: OpenRedis, sqlite: Callable[[str], SqliteStore]
 ) -> None:
-    source, target, short, make = on_redis(ttl=0.5), sqlite("copy.db"), on_redis(ttl=0.7), Maker("alice")
+    brief, target, short, make = on_redis(ttl=0.5), sqlite("copy.db"), on_redis(ttl=4), Maker("alice")
     expiring = told(make.fact("The sky is blue", key="k1", tags=["x"]), "a", "b")
-    source.add(ALICE, [expiring, make.fact("The sky is blue")])
+    brief.add(ALICE, [expiring, make.fact("The sky is blue")])
     time.sleep(0.6)
     lasting = [told(make.event(f"note {n}"), f"c{n}") for n in range(3)]
-    source.add(ALICE, lasting)
-    copied = copy(source, target, "redis")
+    url = f"{redis_url}?prefix={brief._address.prefix}&ttl=600"
+    with closing(RedisStore(url, ExactVectors(), Sources())) as source:
+        source.add(ALICE, lasting)
+        copied = copy(source, target, "redis")
     assert (copied["memories"], copied["memory_keys"], copied["memory_evidence"]) == (3, 0, 0)
     assert [event.kind for event in target.feed(ALICE, 0, 9)] == [FORGOTTEN, "outcome", "outcome", "outcome"]
     assert target.check() == []
     copy(target, short, "copy")
     assert len(short.search(ALICE, Query())) == 3
-    time.sleep(0.8)
+    time.sleep(4.1)
     assert short.search(ALICE, Query()) == []
     assert [event.kind for event in short.feed(ALICE, 0, 9)] == [FORGOTTEN] * 4
     assert short.agents() == target.agents() == ["alice"]

@@ -652,13 +652,13 @@ def test_nobody_waits_for_what_takes_long() -> None:
     kept, go_on = Kept(patience=0.01), threading.Event()
 
     def find() -> str:
-        go_on.wait(10)
+        go_on.wait(60)
         return "found"
 
     assert kept.soon(("a", find), ("b", find)) == [None, None]
     assert kept.soon(("a", find)) == [None]
     go_on.set()
-    kept.patience = 10
+    kept.patience = 60
     assert kept.soon(("a", find), ("b", find)) == ["found", "found"]
     with pytest.raises(ValueError, match="no"):
         kept.soon(("c", lambda: int("no")))
@@ -670,12 +670,12 @@ def test_what_is_wanted_soon_is_begun_once() -> None:
 
     def find() -> int:
         calls.append(1)
-        go_on.wait(10)
+        go_on.wait(60)
         return len(calls)
 
     first, second = kept.start("a", find)[0], kept.start("a", find)[0]
     go_on.set()
-    assert first.result(10) == second.result(10) == 1
+    assert first.result(60) == second.result(60) == 1
 
 
 def test_growth_is_counted_once_and_goes_on(home: House) -> None:

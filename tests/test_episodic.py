@@ -403,3 +403,18 @@ def test_episodes_are_the_same_on_every_store(url: str, sources: FixedSources) -
 def test_an_answer_that_is_no_text_is_refused() -> None:
     with engram.open(":memory:", embedder="hashing") as brain, pytest.raises(InvalidInput, match="output"):
         brain.agent("alice").episodic.record("a question", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("when", ["March", "March 2026", "2026-03", " march ", "spring", "Q1"])
+def test_a_name_that_stands_alone_is_a_time_too(episodes: EpisodicMemory, when: str) -> None:
+    assert days(episodes.query(when=when)) == ["03-10"]
+
+
+def test_an_hour_and_a_year_alone_are_times_too(episodes: EpisodicMemory) -> None:
+    assert days(episodes.query(when="2026"))[-1] == "03-10"
+    assert episodes.query(when="2025") == []
+    assert days(episodes.query(when="the last hour", now="2026-11-14T15:45")) == ["11-14"]
+
+
+def test_similar_takes_the_time_that_plain_words_are_meant_from(episodes: EpisodicMemory) -> None:
+    assert days(episodes.similar("Python", when="yesterday", now="2026-11-06T12:00")) == ["11-05"]

@@ -239,10 +239,10 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["a and ", "Alice's ", "the x of ", ", and ", "is not ", ". ", "(" * 10, "in 2020 "])
 def test_long_texts_are_read_in_linear_time(piece: str) -> None:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     extract((piece * (290 // len(piece)) + "\n") * 100, NOW, speaker="Eve")
     extract(piece * (100_000 // len(piece)), NOW)
-    assert time.perf_counter() - begin < 10
+    assert time.thread_time() - begin < 10
 
 
 def colours(text: str, now: datetime) -> Iterable[Statement]:

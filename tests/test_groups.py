@@ -86,6 +86,6 @@ def test_ten_thousand_episodes_are_grouped_quickly() -> None:
     dice = random.Random(1)
     words = [f"{a}{b}on" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "ai", "ei", "ou")]
     past = [episode(number, " ".join(dice.choices(words, k=6))) for number in range(10_000)]
-    began = time.process_time()
+    began = time.thread_time()
     grouped(past)
-    assert time.process_time() - began < 6  # a second on an idle machine
+    assert time.thread_time() - began < 6  # a second on an idle machine

@@ -373,14 +373,14 @@ def test_what_is_busy_is_asked_again_and_what_is_refused_is_waited_for(
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        await asyncio.sleep(min(seconds, 0.3))
+        await asyncio.sleep(min(seconds, 0.5))
 
     async def live(home: Exchange) -> None:
         async with client(home, "alice", sleep=sleep) as alice:
             for _ in range(6):
                 await alice.list()
 
-    with exchange(path, Limits(rate=5, burst=2)) as home:
+    with exchange(path, Limits(rate=2, burst=2)) as home:
         awaited(live(home))
     assert pauses
 

@@ -129,8 +129,8 @@ def test_the_process_that_called_a_hook_lives_on_after_the_time_of_the_hook() ->
     code = """
 import time
 from engram.hooks import main
-main(["UserPromptSubmit", "--seconds=0.2"])
-time.sleep(0.5)
+main(["UserPromptSubmit", "--seconds=2"])
+time.sleep(2.5)
 print("alive")
 """
     words = [sys.executable, "-P", "-c", code]
@@ -339,7 +339,7 @@ def test_cursor_gets_its_own_form(hook: Hook, alice: engram.AgentHandle) -> None
 def test_nobody_waits_for_what_is_only_told(path: Path, tmp_path: Path) -> None:
     told = {"tool_name": "Bash", "tool_input": {"command": "npm install"}, "error": "npm ERR! " + "x" * 200_000}
     told |= {"cwd": str(tmp_path), "session_id": "s1"}
-    assert run("PostToolUseFailure", told, ENGRAM_DB=str(path)) == (0, "", "")
+    assert run("PostToolUseFailure", told, "--seconds=60", ENGRAM_DB=str(path)) == (0, "", "")
     for _ in range(600):
         if path.exists() and path.stat().st_size:
             with engram.open(path) as brain:

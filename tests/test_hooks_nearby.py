@@ -25,18 +25,22 @@ from engram.hooks import fast, nearby, offering
 from engram.hooks.offering import offered
 
 PROMPT = {"prompt": "which database does staging run?", "session_id": "s1", "cwd": "/home/me/shop"}
+USUAL = nearby.SOON
 QUESTION = {"event": "UserPromptSubmit", "client": "claude", "block": False, "payload": PROMPT}
 ALONE = """
 import sys
 sys.modules["engram.hooks.events"] = None  # whoever opens the memory imports it
+from engram.hooks import nearby
 from engram.hooks.fast import main
+nearby.SOON = 30
 main()
 """
 
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's folder, whose path is short enough for sockets."""
+    """A user's folder, whose path is short enough for sockets; whoever is there has time enough to say so."""
+    monkeypatch.setattr(nearby, "SOON", 30)
     with TemporaryDirectory(prefix="engram-") as folder:
         monkeypatch.setenv("XDG_DATA_HOME", str(Path(folder) / "d"))
         monkeypatch.chdir(folder)
@@ -257,23 +261,30 @@ def hanging(path: Path, *numbers: int) -> Iterator[None]:
         yield
 
 
-def test_whoever_hangs_costs_little_of_the_time(brain: engram.Engram, path: Path) -> None:
+def test_whoever_hangs_costs_little_of_the_time(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearby, "SOON", USUAL)
     with hanging(path, *range(100)):
         began = time.monotonic()
         assert nearby.ask(str(path), "default", QUESTION, 60) is None
         assert time.monotonic() - began < 10
 
 
-def test_whoever_hangs_is_passed_over(brain: engram.Engram, path: Path) -> None:
+def test_whoever_hangs_is_passed_over(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearby, "SOON", 3)
     with offered(brain, str(path), "default"), hanging(path, 0):
         assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
 
 
-def test_those_who_say_nothing_keep_nobody_from_being_answered(brain: engram.Engram, path: Path) -> None:
+def test_those_who_say_nothing_keep_nobody_from_being_answered(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offering, "PATIENCE", 600)
     with offered(brain, str(path), "default") as place, ExitStack() as idle:
         for _ in range(15):
             idle.enter_context(socket.socket(socket.AF_UNIX)).connect(str(place))
-        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 4))
+        assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))
 
 
 def test_more_than_can_be_answered_are_sent_away_at_once(
@@ -429,12 +440,16 @@ def test_a_signal_ends_it_in_good_order(brain: engram.Engram, path: Path, sign: 
         assert [*nearby.folder().iterdir()] == []
 
 
-def test_a_server_that_was_stopped_does_not_take_the_time_of_a_hook(brain: engram.Engram, path: Path) -> None:
+def test_a_server_that_was_stopped_does_not_take_the_time_of_a_hook(
+    brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with started(path) as server:
+        monkeypatch.setattr(nearby, "SOON", USUAL)
         server.send_signal(signal.SIGSTOP)
         assert "PostgreSQL" in str(ask("UserPromptSubmit", PROMPT))
         began = time.monotonic()
         assert nearby.ask(str(path), "default", QUESTION, 60) is None
         assert time.monotonic() - began < 10
         server.send_signal(signal.SIGCONT)
+        monkeypatch.setattr(nearby, "SOON", 30)
         assert "PostgreSQL" in str(nearby.ask(str(path), "default", QUESTION, 60))

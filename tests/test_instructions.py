@@ -165,6 +165,6 @@ def test_nothing_written_around_an_instruction_hides_it(before: str, after: str)
 )
 def test_the_time_is_linear_in_the_length(piece: str) -> None:
     text = piece * (200_000 // len(piece))
-    start = time.process_time()
+    start = time.thread_time()
     suspicions(text)
-    assert time.process_time() - start < 10
+    assert time.thread_time() - start < 10

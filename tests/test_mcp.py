@@ -419,7 +419,7 @@ def served(path: Path, *arguments: str) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         process.stderr.close()
 
 
@@ -429,7 +429,7 @@ async def connected(url: str, token: str, **headers: str) -> AsyncIterator[Clien
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"} | headers, timeout=30) as web,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"} | headers, timeout=60) as web,
         Client(streamable_http_client(url, http_client=web)) as client,
     ):
         yield client
@@ -481,18 +481,18 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
             (good | {"Origin": "https://evil.example"}, 403),
             (good | {"Origin": "null"}, 403),
         ):
-            assert httpx.post(url, json=listed, headers=headers).status_code == status, headers
+            assert httpx.post(url, json=listed, headers=headers, timeout=60).status_code == status, headers
         for other in ("/", "/mcp", "/v1/other", "/.well-known/x"):
             root = url.removesuffix(http.PATH) + other
-            assert httpx.get(root, headers={"Host": "evil.example"}).status_code == 421
-            lost = httpx.get(root, headers=good)
+            assert httpx.get(root, headers={"Host": "evil.example"}, timeout=60).status_code == 421
+            lost = httpx.get(root, headers=good, timeout=60)
             assert (lost.status_code, lost.headers["content-type"]) == (404, "application/problem+json"), other
             assert lost.json()["code"] == "not_found"
             assert lost.json()["request_id"] == lost.headers["x-request-id"]
-        assert httpx.post(url, content=b"x" * 2_000_000, headers=good).status_code == 413
+        assert httpx.post(url, content=b"x" * 2_000_000, headers=good, timeout=60).status_code == 413
         with engram.open(path) as brain:
             Keys(brain.store, brain.redactor, brain.sources).revoke(tokens["alice"])
-        assert httpx.post(url, json=listed, headers=good).status_code == 401
+        assert httpx.post(url, json=listed, headers=good, timeout=60).status_code == 401
 
 
 def test_a_server_for_one_agent_takes_only_its_keys(path: Path) -> None:

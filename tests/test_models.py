@@ -226,7 +226,7 @@ def test_two_processes_may_install_at_once(models: Models, index: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(300)
     assert [process.exitcode for process in processes] == [0, 0]
     assert contents(models.target) == INSTALLED
 

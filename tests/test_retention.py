@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from engram.ids import Sources
 from engram.memory.forgetting import Limits
 from engram.model.retention import RetentionReport
 from engram.retention import HELD, IS_PINNED, NEEDED, Retention, went
+from engram.transfer import Knowledge
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -229,11 +231,15 @@ def test_a_run_that_is_killed_goes_on_where_it_was(path: Path) -> None:
         brain.agent("alice").remember([f"note {number}" for number in range(20)])
         Retention(brain).set("plans", kinds=["plan"], action="forget")
     for seconds in (0.05, 0.15, 0.3, 0.5):
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # this process may have threads; none has our locks
+            child = os.fork()
         if child == 0:  # pragma: no cover - it is killed
-            with engram.open(path, embedder="hashing", durable=False) as brain:
-                Retention(brain).run()
-            os._exit(0)
+            try:
+                with engram.open(path, embedder="hashing", durable=False) as brain:
+                    Retention(brain).run()
+            finally:
+                os._exit(0)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -293,3 +299,30 @@ def test_an_agent_is_erased_by_its_name(run: Run) -> None:
     assert run("agent erase alice --yes").stdout.startswith("Erased alice:\n")
     assert [each["agent"] for each in value(run("memory list --json"))] == ["bob"]
     assert value(run("agent erase bob --yes --json"))["removed"]["memories"] == 1
+
+
+def test_a_dry_run_says_what_the_run_does(
+    brain: Engram, alice: AgentHandle, retention: Retention, tmp_path: Path
+) -> None:
+    kept = [str(alice.remember(f"Note {n} of the vault", tags=["chatter"]).id) for n in range(250)]
+    for id in kept:
+        alice.remember(f"Concluded from {id}", tags=["chatter", "drawn"], sources=[id])
+    alice.remember("Archived first", tags=["drawn", "old"])
+    retention.set("archived", tags=["drawn"], action="archive")
+    retention.set("chat", tags=["chatter"], kinds=["observation"], action="forget")
+    foreseen = retention.run(dry_run=True)
+    done = retention.run(tmp_path / "archive.jsonl.gz")
+    told = [(each.policy, each.memories, each.removed.get("derived", 0)) for each in foreseen.gone]
+    assert told == [(each.policy, each.memories, each.removed.get("derived", 0)) for each in done.gone]
+
+
+def test_a_dry_run_says_what_would_go_along(brain: Engram, alice: AgentHandle, retention: Retention) -> None:
+    id = str(alice.remember("The vault opens with a brass key", tags=["chatter"]).id)
+    alice.remember("So we need the brass key on Monday", sources=[id])
+    alice.grants.share("bob", tags=["chatter"])
+    Knowledge(brain, brain.agent("bob")).merge("alice")
+    retention.set("chat", tags=["chatter"], action="forget")
+    (foreseen,) = retention.run(dry_run=True).gone
+    assert (foreseen.memories, foreseen.removed) == (1, {"derived": 1, "copies": 1})
+    (done,) = retention.run().gone
+    assert {name: done.removed[name] for name in foreseen.removed} == foreseen.removed

@@ -104,7 +104,8 @@ def test_no_read_path_leaks_however_alike_the_names_are(
     agents = [
         brain.agent(member)
         for member in family
-        if member.strip() and len(member) <= MAX_NAME and member != "everyone" and not member.startswith("group:")
+        if member.strip() and len(member) <= MAX_NAME and member != "everyone"
+        if not member.startswith(("group:", "\x1f"))
     ]
     number = next(numbers)
     kept = {agent.name: remember(agent, number) for agent in agents}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from engram.model import Clean, Memory, MemoryRecord
 from engram.model.life import ActionProposal, ActionResult, Agent, AgentCycle, AgentDefinition
 from engram.model.workspace import Workspace, WorkspaceFile
 from engram.ports import LONG_TERM, MirrorsVectors, Placed, Query, Scope
+from test_chunks import noise
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -233,7 +233,7 @@ def test_cycles_and_namespaces_are_found_by_an_index(path: Path) -> None:
 
 
 def test_a_snapshot_of_what_did_not_change_stores_nothing(alice: AgentHandle, site: Path) -> None:
-    (site / "large.bin").write_bytes(b"\x00" + os.urandom(2_000_000))
+    (site / "large.bin").write_bytes(b"\x00" + noise(2_000_000))
     alice.workspaces.create("site", site)
     assert alice.workspaces.snapshot("site").stored > 2_000_000
     again = alice.workspaces.snapshot("site")

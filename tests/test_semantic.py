@@ -438,3 +438,12 @@ def test_a_retracted_fact_in_the_middle_leaves_no_gap_and_no_overlap(known: Sema
     assert (again.object, again.valid_until) == ("Bonn", rome.valid_from)
     with pytest.raises(NotFound):
         known.retract(paris.id)
+
+
+@pytest.mark.parametrize("predicate", ["_", "not _", "never __ "])
+def test_a_predicate_of_no_words_is_refused_and_nothing_is_kept(
+    alice: AgentHandle, known: SemanticMemory, predicate: str
+) -> None:
+    with pytest.raises(InvalidInput, match="says nothing"):
+        known.learn("Bob", predicate, "Paris")
+    assert alice.list() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -308,12 +309,12 @@ def test_a_stream_hears_what_happens_while_it_is_open_and_ends_with_its_key(home
     home.brain.agent("alice").remember("news")
     until(lambda: home.brain.store.setting(HIDING) is not None)  # type: ignore[attr-defined]
     home.keys.revoke(made.id)
-    events = told(future.result(timeout=10))
+    events = told(future.result(timeout=60))
     assert [event["agent"] for _, event in events] == ["alice"]
 
 
 def until(true: Callable[[], bool]) -> None:
-    for _ in range(1000):
+    for _ in range(6000):
         if true():
             return
         time.sleep(0.01)
@@ -390,7 +391,7 @@ def test_json_is_refused_exactly_if_it_is_deeper_than_allowed(value: Any) -> Non
 
 
 def test_a_key_that_is_used_too_often_has_to_wait(tmp_path: Path) -> None:
-    with house(limits=Limits(rate=1, burst=3)) as home:
+    with house(limits=Limits(rate=0.05, burst=3, refusals=1)) as home:
         with home.http(home.key(ALICE)) as one, home.http(home.key("bob")) as other:
             assert [one.get("/v1/memories").status_code for _ in range(4)] == [200, 200, 200, 429]
             late = one.get("/v1/memories")
@@ -415,11 +416,11 @@ def test_a_bucket_lets_through_what_its_rate_allows_and_stays_small() -> None:
 
 
 def test_a_request_that_takes_too_long_is_answered_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    with house(limits=Limits(rate=0, seconds=0.2)) as home, home.http(home.key(ALICE)) as client:
-        slow = home.brain.store.add
+    with house(limits=Limits(rate=0, seconds=2)) as home, home.http(home.key(ALICE)) as client:
+        slow, go_on = home.brain.store.add, threading.Event()
 
         def add(*args: Any) -> Any:
-            time.sleep(0.6)
+            go_on.wait(60)
             return slow(*args)
 
         monkeypatch.setattr(home.brain.store, "add", add)
@@ -427,7 +428,8 @@ def test_a_request_that_takes_too_long_is_answered_all_the_same(monkeypatch: pyt
         answer = client.post("/v1/memories", json={"text": "one"}, headers=key)
         problem(answer, 503, "busy")
         assert answer.headers["retry-after"] == "1"
-        home.portal.call(home.served.api.state.border.drained, 5)
+        go_on.set()
+        home.portal.call(home.served.api.state.border.drained, 60)
         monkeypatch.undo()
         again = client.post("/v1/memories", json={"text": "one"}, headers=key)
         assert ok(again, 201)["status"] == "stored"
@@ -442,7 +444,7 @@ def test_a_slow_body_is_not_waited_for() -> None:
         async def receive() -> Any:
             import asyncio
 
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
             return {}
 
         async def send(message: Any) -> None:
@@ -543,7 +545,7 @@ def test_an_error_of_the_database_is_told_without_its_words(
     answer = alice.get("/v1/memories/x")
     said = problem(answer, 503, "busy")
     assert answer.headers["retry-after"] == "1"
-    assert "srv" not in json.dumps(said)
+    assert "/srv" not in json.dumps(said)
     assert "SELECT" not in json.dumps(said)
 
 

@@ -311,7 +311,7 @@ def test_there_are_only_so_many_streams_and_one_that_ends_makes_room(limits: Lim
 
 
 def _until(true: Any) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if true():
             return
         time.sleep(0.01)

@@ -448,9 +448,9 @@ def test_a_cut_text_keeps_its_ends_within_the_limit(text: str, limit: int) -> No
 )  # fmt: skip
 def test_a_megabyte_of_anything_is_read_in_bounded_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    start = time.process_time()
+    start = time.thread_time()
     of(text)
-    assert time.process_time() - start < 5
+    assert time.thread_time() - start < 5
     assert len(mask(text)) <= 4 * MAX_CHARACTERS
 
 

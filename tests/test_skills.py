@@ -272,10 +272,10 @@ def test_what_a_template_may_not_say_is_refused_before_anything_is_kept(template
     ],
 )
 def test_what_a_template_must_not_do_is_stopped(template: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(InvalidInput, match="skill mine, step 1"):
         render(template, x="a" * 10_000, l=["b", "a"], n=3)
-    assert time.monotonic() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize(

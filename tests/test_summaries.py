@@ -72,9 +72,9 @@ def test_nothing_is_invented_and_the_budget_is_kept(said: list[tuple[str, str]],
 
 @pytest.mark.parametrize("text", ['."' * 50_000, "a. " * 50_000, "x" * 500_000, "?!" * 100_000, "\n" * 100_000])
 def test_hostile_text_takes_no_longer_than_its_length(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     summarise([Said("user", text)])
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_a_line_is_never_longer_than_the_limit() -> None:

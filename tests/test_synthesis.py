@@ -135,6 +135,6 @@ def test_the_result_depends_on_the_set_of_episodes_alone(
 
 def test_ten_thousand_episodes_are_worked_through_quickly() -> None:
     past = life("alice", 1, episodes=10_000)
-    began = time.process_time()
+    began = time.thread_time()
     synthesizer.synthesize(past)
-    assert time.process_time() - began < 10  # two seconds on an idle machine
+    assert time.thread_time() - began < 10  # two seconds on an idle machine

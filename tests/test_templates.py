@@ -200,10 +200,10 @@ def test_a_very_long_line_is_cut(unit: str) -> None:
     tree = TemplateTree()
     for name in NAMES:
         tree.add(f"a {name} a b")
-    start = time.process_time()
+    start = time.thread_time()
     tree.add(unit * 200_000)
     tree.find(unit * 200_000 + "b")
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_ten_thousand_groups_stay_fast() -> None:
@@ -214,7 +214,7 @@ def test_ten_thousand_groups_stay_fast() -> None:
     for number, form in enumerate(forms):
         tree.add(" ".join([*form, str(number)]))
     lines = [" ".join([*form, "77"]) for form in random.sample(forms, 2000)]
-    start = time.process_time()
+    start = time.thread_time()
     for line in lines:
         tree.add(line)
-    assert (time.process_time() - start) / len(lines) < 0.001
+    assert (time.thread_time() - start) / len(lines) < 0.001

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from engram.errors import InvalidInput
 from engram.testing.making import unit
 from engram.vectors import milvus
 from engram.vectors.remote import RemoteVectors
+from listening import nobody_listens
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missing, quickly_away
 
 
@@ -77,9 +77,8 @@ def test_without_the_client_the_extra_is_named() -> None:
 def test_a_server_that_is_away_is_an_error_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pymilvus")
     monkeypatch.setattr(milvus, "CONNECT_TIMEOUT", 1)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    quickly_away(milvus.open_vectors(f"milvus+http://user:KEY-7@127.0.0.1:{port}"), "KEY-7")
+    with nobody_listens() as port:
+        quickly_away(milvus.open_vectors(f"milvus+http://user:KEY-7@127.0.0.1:{port}"), "KEY-7")
 
 
 @pytest.mark.parametrize("url", ["milvus:", "milvus:///", "milvus:vectors", "milvus://host/x.db", "chroma:x"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from engram.ports import Scope, Shelf
 from engram.testing.making import unit
 from engram.vectors import pinecone
 from engram.vectors.remote import RemoteVectors
+from listening import nobody_listens
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missing, quickly_away
 
 BATCH = 100
@@ -163,9 +163,9 @@ def test_without_a_key_it_is_not_opened() -> None:
 
 def test_a_server_that_is_away_is_an_error_within_seconds() -> None:
     pytest.importorskip("pinecone")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    quickly_away(pinecone.open_vectors(f"pinecone://KEY-7@memories?host=http%3A%2F%2F127.0.0.1%3A{port}"), "KEY-7")
+    with nobody_listens() as port:
+        url = f"pinecone://KEY-7@memories?host=http%3A%2F%2F127.0.0.1%3A{port}"
+        quickly_away(pinecone.open_vectors(url), "KEY-7")
 
 
 @pytest.mark.parametrize("url", ["pinecone:memories", "pinecone://", "pinecone+http://host", "pinecone://KEY@a/b"])

@@ -19,6 +19,7 @@ from engram.errors import InvalidInput, StoreError
 from engram.testing.making import unit
 from engram.vectors import qdrant
 from engram.vectors.remote import RemoteVectors
+from listening import nobody_listens
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missing, quickly_away
 
 # The client opens a SQLite database to find out whether threads may share one, and leaves it open.
@@ -191,9 +192,8 @@ def test_without_the_client_the_extra_is_named() -> None:
 
 def test_a_server_that_is_away_is_an_error_within_seconds() -> None:
     pytest.importorskip("qdrant_client")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    quickly_away(qdrant.open_vectors(f"qdrant+http://127.0.0.1:{port}"))
+    with nobody_listens() as port:
+        quickly_away(qdrant.open_vectors(f"qdrant+http://127.0.0.1:{port}"))
 
 
 def test_a_server_that_says_nothing_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

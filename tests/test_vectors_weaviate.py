@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from engram.errors import InvalidInput, StoreError
 from engram.testing.making import unit
 from engram.vectors import weaviate
 from engram.vectors.remote import RemoteVectors, parse
+from listening import nobody_listens
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missing, quickly_away
 
 PROTO = "weaviate.proto.v1"
@@ -246,9 +246,8 @@ def test_without_the_client_the_extra_is_named() -> None:
 
 def test_a_server_that_is_away_is_an_error_within_seconds() -> None:
     pytest.importorskip("weaviate")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    quickly_away(weaviate.open_vectors(f"weaviate+http://KEY-7@127.0.0.1:{port}"), "KEY-7")
+    with nobody_listens() as port:
+        quickly_away(weaviate.open_vectors(f"weaviate+http://KEY-7@127.0.0.1:{port}"), "KEY-7")
 
 
 def test_searches_go_to_the_port_for_them() -> None:

@@ -549,7 +549,7 @@ def test_two_that_carry_on_the_same_run_do_not_both_do_a_step(make: Make) -> Non
     def slow() -> None:
         calls.append("slow")
         inside.set()
-        assert go.wait(20)
+        assert go.wait(60)
 
     written = steps("{name: a, run: slow}", "{name: b, run: quick}")
     failures: list[BaseException] = []
@@ -562,7 +562,7 @@ def test_two_that_carry_on_the_same_run_do_not_both_do_a_step(make: Make) -> Non
 
     thread = threading.Thread(target=first)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     other = make(steps={"slow": lambda: calls.append("again"), "quick": lambda: calls.append("quick")})
     assert other.resume("r").status == "interrupted"
     assert other.resume("r", again=True).status == "done"
@@ -656,6 +656,16 @@ def side_by_side(*written: str, parallel: int = 3) -> str:
     return steps(*written).replace("    steps:", f"    parallel: {parallel}\n    steps:")
 
 
+def when_ended(name: str, event: threading.Event) -> Callable[[StepResult], None]:
+    """Hears of each step that ends, and tells of one of them."""
+
+    def watch(step: StepResult) -> None:
+        if step.name == name:
+            event.set()
+
+    return watch
+
+
 def test_steps_that_wait_for_nothing_of_each_other_run_at_the_same_time(make: Make) -> None:
     meeting, threads = threading.Barrier(3, timeout=30), set[int]()
 
@@ -706,12 +716,10 @@ def test_a_failure_stops_what_was_not_begun_and_the_rest_is_heard(make: Make) ->
     failed, begun = threading.Event(), list[str]()
 
     def fail() -> None:
-        failed.set()
         raise RuntimeError("no")
 
     def slow() -> dict[str, bool]:
         failed.wait(30)
-        threading.Event().wait(0.05)
         return {"heard": True}
 
     text = side_by_side(
@@ -720,7 +728,10 @@ def test_a_failure_stops_what_was_not_begun_and_the_rest_is_heard(make: Make) ->
         "{name: later, run: later, needs: [slow]}",
         parallel=2,
     )
-    engine = make(steps={"fail": fail, "slow": slow, "later": lambda: begun.append("later")})
+    engine = make(
+        steps={"fail": fail, "slow": slow, "later": lambda: begun.append("later")},
+        watch=when_ended("bad", failed),
+    )
     result = engine.run(text, id="r")
     assert (result.status, begun) == ("failed", [])
     assert "step 'bad' failed" in result.reason
@@ -734,21 +745,20 @@ def test_a_step_that_would_be_tried_again_is_left_for_later_when_another_stops_t
     waits = list[float]()
     flaky, meeting = Counting(fails=1), threading.Barrier(2, timeout=30)
 
+    stopped = threading.Event()
+
     def shaky() -> dict[str, int]:
         meeting.wait()
         stopped.wait(30)
-        threading.Event().wait(0.05)
         return flaky()
-
-    stopped = threading.Event()
 
     def bad() -> None:
         meeting.wait()
-        stopped.set()
         raise RuntimeError("no")
 
     text = side_by_side("{name: shaky, run: shaky, retry: {times: 3, wait: 5}}", "{name: bad, run: bad}", parallel=2)
-    result = make(steps={"shaky": shaky, "bad": bad}, sleep=waits.append).run(text, id="r")
+    engine = make(steps={"shaky": shaky, "bad": bad}, sleep=waits.append, watch=when_ended("bad", stopped))
+    result = engine.run(text, id="r")
     assert (result.step("bad").status, result.step("shaky").status, flaky.calls, waits) == ("failed", "failed", 1, [])
     assert make(steps={"shaky": flaky, "bad": lambda: None}).resume("r").status == "done"
 
@@ -796,11 +806,11 @@ def test_a_function_that_takes_too_long_is_ignored_and_that_is_learned(make: Mak
     def hang() -> dict[str, int]:
         if not slow.calls:
             slow()
-            going_on.wait(30)
+            going_on.wait(60)
             return {"late": 1}
         return slow()
 
-    text = steps("{name: a, run: hang, seconds: 0.05, retry: {times: 1}}")
+    text = steps("{name: a, run: hang, seconds: 2, retry: {times: 1}}")
     result = make(steps={"hang": hang}).run(text)
     going_on.set()
     assert (result.status, result.step("a").output, result.step("a").attempts) == ("done", {"calls": 2}, 2)
@@ -816,3 +826,27 @@ def test_a_function_in_time_gives_what_it_gives(make: Make) -> None:
     assert "connection refused" in make(steps={"work": Counting(fails=9)}).run(text).reason
     with pytest.raises(Killed):
         make(steps={"work": Counting(kills=1)}).run(text)
+
+
+def test_runs_of_one_workflow_are_found_however_many_of_others_came_after(make: Make) -> None:
+    engine = make(steps={"f": Counting()})
+    rare = engine.run(steps("{name: a, run: f}").replace("name: w\n", "name: rare\n"))
+    for _ in range(12):
+        engine.run(steps("{name: a, run: f}"))
+    assert [run.run for run in engine.runs(limit=1, workflow="rare")] == [rare.run]
+    assert [run.run for run in engine.runs(limit=2, workflow="rare")] == [rare.run]
+    assert len(engine.runs(limit=5, workflow="w")) == 5
+    assert engine.runs(limit=1, workflow="none") == []
+
+
+@pytest.mark.parametrize(("code", "status"), [(None, "done"), (0, "done"), (2, "failed"), ("no disk", "failed")])
+@pytest.mark.parametrize("more", ["", ", seconds: 30"])
+def test_a_function_that_ends_like_a_program_ends_only_its_step(
+    make: Make, code: int | str | None, status: str, more: str
+) -> None:
+    def main() -> None:
+        sys.exit(code)
+
+    result = make(steps={"main": main}).run(steps(f"{{name: a, run: main{more}}}"))
+    assert (result.status, result.step("a").status) == (status, status)
+    assert ("SystemExit" in result.step("a").error) == (status == "failed")

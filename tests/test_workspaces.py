@@ -25,6 +25,7 @@ from engram.lifecycle.places import Place, leaves, same_but_for_case, unsafe
 from engram.lifecycle.workspaces import Workspaces, changed
 from engram.model.workspace import Snapshot, WorkspaceFile
 from engram.ports import Event, KeepsEvents, Scope
+from test_chunks import noise
 
 ALICE = Scope("alice")
 SECRET = "AWS_SECRET=AKIAQ6YT2MNB4VCXZ7LK"
@@ -151,7 +152,7 @@ def test_a_note_that_cannot_be_read_costs_time_and_nothing_else(own: Workspaces,
 
 
 def test_the_same_content_is_stored_once(own: Workspaces, make: Make, folder: Path) -> None:
-    data = os.urandom(300_000)
+    data = noise(300_000)
     (folder / "a").write_bytes(data)
     assert 300_000 < own.snapshot("site").stored < 301_000
     (folder / "b").write_bytes(data)
@@ -162,7 +163,7 @@ def test_the_same_content_is_stored_once(own: Workspaces, make: Make, folder: Pa
 
 
 def test_a_small_edit_of_a_large_file_stores_little(own: Workspaces, folder: Path) -> None:
-    data = os.urandom(6 * WHOLE)
+    data = noise(6 * WHOLE)
     (folder / "large").write_bytes(data)
     own.snapshot("site")
     (folder / "large").write_bytes(data[:2_000_000] + b"more" + data[2_000_000:])
@@ -256,7 +257,7 @@ def test_snapshots_move_with_the_database_and_need_their_objects(own: Workspaces
 
 def test_many_can_take_snapshots_at_once(make: Make, folder: Path) -> None:
     for number in range(60):
-        (folder / str(number)).write_bytes(os.urandom(2000) if number else os.urandom(2 * WHOLE))
+        (folder / str(number)).write_bytes(noise(2000 if number else 2 * WHOLE, number))
     make().create("site", folder)
     with ThreadPoolExecutor(4) as threads:
         taken = list(threads.map(lambda own: own.snapshot("site"), [make() for _ in range(4)]))
@@ -436,7 +437,7 @@ def test_what_is_in_the_way_stays(own: Workspaces, folder: Path, tmp_path: Path)
 
 
 def test_a_file_is_written_in_one_step(own: Workspaces, folder: Path, tmp_path: Path) -> None:
-    (folder / "a").write_bytes(os.urandom(3 * WHOLE))
+    (folder / "a").write_bytes(noise(3 * WHOLE))
     first = own.snapshot("site")
     (folder / "a").write_text("newer")
     own.snapshot("site")
@@ -633,7 +634,7 @@ def test_an_object_is_asked_for_by_hash_only(own: Workspaces, brain: engram.Engr
 
 def test_damage_is_found_and_repaired_by_the_next_snapshot(own: Workspaces, folder: Path, tmp_path: Path) -> None:
     (folder / "a").write_text("one " * 100)
-    (folder / "b").write_bytes(os.urandom(3 * WHOLE))
+    (folder / "b").write_bytes(noise(3 * WHOLE))
     (folder / "c").write_text("gone")
     own.snapshot("site")
     aged(folder)
@@ -670,7 +671,7 @@ def test_an_object_cannot_unpack_to_more_than_it_may(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durable", [True, False])
 def test_what_is_kept_is_read_again(tmp_path: Path, size: int, durable: bool) -> None:
     kept = Objects(tmp_path / "o", durable=durable)
-    for data in (os.urandom(size), b"abc" * (size // 3)):
+    for data in (noise(size), b"abc" * (size // 3)):
         hash = kept.keep_stream([data])
         assert kept.has(hash)
         assert b"".join(kept.read(hash)) == data
@@ -698,3 +699,39 @@ def test_a_folder_that_cannot_be_written_is_named(own: Workspaces, folder: Path,
     (tmp_path / "x.db.objects").chmod(0o500)
     with pytest.raises(StoreReadOnly):
         own.snapshot("site")
+
+
+def test_a_link_that_goes_while_a_folder_is_read_takes_nothing_else_with_it(
+    own: Workspaces, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "sub").mkdir()
+    for place in (folder, folder / "sub"):
+        (place / "a-link").symlink_to("b-file")
+        (place / "b-file").write_text("b")
+
+    def gone(place: Place, name: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Place, "target", gone)
+    taken = own.snapshot("site")
+    assert set(own.files(taken)) == {"b-file", "sub/b-file"}
+    assert [one.path for one in taken.skipped] == ["a-link", "sub/a-link"]
+
+
+def test_a_folder_may_be_ignored_with_a_slash_at_the_end(own: Workspaces, folder: Path) -> None:
+    (folder / "sub" / "build").mkdir(parents=True)
+    (folder / "sub" / "build" / "out").write_text("1")
+    (folder / "a.py").write_text("1")
+    own.create("all", folder, ignore=["build/"])
+    assert set(own.files(own.snapshot("all"))) == {"a.py", "sub"}
+
+
+def test_what_is_left_out_now_is_not_told_as_removed(own: Workspaces, folder: Path) -> None:
+    (folder / "config").write_text("colour=red")
+    (folder / "gone").write_text("gone")
+    own.snapshot("site")
+    (folder / "config").write_text(SECRET)
+    (folder / "gone").unlink()
+    found = own.diff("site")
+    assert [(change.kind, change.path) for change in found.changes] == [("removed", "gone")]
+    assert [one.path for one in found.skipped] == ["config"]

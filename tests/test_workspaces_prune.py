@@ -19,6 +19,7 @@ from engram.lifecycle.workspaces import Workspaces
 from engram.ports import KeepsEvents, Scope
 from engram.upkeep import maintained
 from redis_server import redis_url
+from test_chunks import noise
 
 pytest_plugins = ["postgres_server"]
 __all__ = ["redis_url"]
@@ -125,7 +126,7 @@ def test_a_note_names_no_content_that_was_deleted(own: Workspaces, brain: engram
 
 
 def test_chunks_that_are_still_needed_stay(own: Workspaces, brain: engram.Engram, folder: Path) -> None:
-    data = os.urandom(LARGE)
+    data = noise(LARGE)
     (folder / "large").write_bytes(b"\x00" + data)
     own.snapshot("site")
     (folder / "large").write_bytes(b"\x00" + data[: LARGE // 2] + b"more" + data[LARGE // 2 :])
@@ -204,7 +205,7 @@ def test_a_folder_that_serves_two_databases_is_not_pruned(
 def test_nothing_is_deleted_if_it_cannot_be_told_what_is_needed(
     own: Workspaces, brain: engram.Engram, folder: Path
 ) -> None:
-    (folder / "large").write_bytes(b"\x00" + os.urandom(LARGE))
+    (folder / "large").write_bytes(b"\x00" + noise(LARGE))
     taken = own.snapshot("site")
     (folder / "page").write_text("x")
     own.snapshot("site")

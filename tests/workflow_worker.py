@@ -34,12 +34,13 @@ def workflow() -> str:
 
 def main(path: str, log: str, kills: str) -> None:
     dice = random.Random(7)
+    Path(log).touch()
     with engram.open(":memory:", embedder="hashing") as warm:
         alice = warm.agent("alice")
         WorkflowEngine(alice, warm.store, warm.redactor, warm.sources, steps={"leave": print}).runs()
     killed = run = 0
     while killed < int(kills):
-        before = Path(log).stat().st_size if Path(log).exists() else 0
+        before = Path(log).stat().st_size
         child = os.fork()
         if child == 0:
             carry_on(path, log, f"run-{run}")

@@ -181,6 +181,18 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
     return plan
 
 
+def foreseen(brain: Parts, scope: Scope, ids: Sequence[str]) -> tuple[Counter[str], set[str]]:
+    """How much would go with some memories of an agent, by place, and which of its own would go; nothing does."""
+    plan = planned(brain, scope, ids)
+    own = plan.places.get(scope, {})
+    counts = Counter({"derived": len(own.keys() - {*ids})})
+    for place, memories in plan.places.items():
+        if place != scope:
+            counts[_where(scope, place)] += len(memories)
+    counts["archives"] = sum(map(len, _in_archives(brain, scope, [*ids, *own]).values()))
+    return +counts, {*own}
+
+
 def _derive(
     store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str], near: Collection[Scope] | None = None
 ) -> None:
@@ -395,7 +407,9 @@ class _Words:
     def __init__(self, brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> None:
         self.brain, self.scope, self.going = brain, scope, going
         self._terms = {id: {t for part in _parts(memory) for t in query_terms(part)} for id, memory in going.items()}
+        self._labels = {id: _labels(memory) for id, memory in going.items()}
         self._known = cache(self._still_known)
+        self._beside = cache(self._still_beside)
 
     def said(self, *texts: object) -> str | None:
         """The memory that one of these texts is about, by a word that no other memory has, or by quoting it."""
@@ -404,9 +418,17 @@ class _Words:
     def quoted(self, *texts: object) -> str | None:
         """The memory that one of these texts quotes, or names by a number or name that no other memory has.
 
-        For what somebody has written in words of his own, which may happen to be those of a memory, too.
+        For what somebody has written in words of his own, which may happen to be those of a memory, too. The number or
+        name may be in a memory's tags and metadata alone.
         """
-        return self._found(texts, lambda term: len(term) >= TELLING or (len(term) >= NAMING and not term.isalpha()))
+        return self._found(texts, _is_name) or self._labelling(texts)
+
+    def _labelling(self, texts: Iterable[object]) -> str | None:
+        names = {term for text in texts if isinstance(text, str) for term in query_terms(text) if _is_name(term)}
+        for id, labels in self._labels.items():
+            if any(not self._known(term) and not self._beside(term) for term in sorted(names & labels)):
+                return id
+        return None
 
     def _found(self, texts: Iterable[object], telling: Callable[[str], bool]) -> str | None:
         for text in texts:
@@ -427,6 +449,11 @@ class _Words:
         """Whether a memory that stays has a word."""
         return bool(self._finding(term, 1))
 
+    def _still_beside(self, term: str) -> bool:
+        """Whether a memory that stays has a word in its tags or metadata."""
+        every_one = every(self.brain.store, self.scope)
+        return any(term in _labels(memory) for memory in every_one if memory.id not in self.going)
+
     def _finding(self, text: str, most: int) -> list[str]:
         query = Query(words=self.brain.redactor.clean([text])[0].text, limit=most + len(self.going))
         return [match.id for match in self.brain.store.search(self.scope, query) if match.id not in self.going]
@@ -438,6 +465,18 @@ class _Words:
             return None
         stays = self.brain.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
         return None if stays - self.going.keys() else having[0]
+
+
+def _is_name(term: str) -> bool:
+    """Whether a word is so long, or a number or name, that it is no chance."""
+    return len(term) >= TELLING or (len(term) >= NAMING and not term.isalpha())
+
+
+def _labels(memory: Memory) -> set[str]:
+    """The words beside what a memory says."""
+    said = memory.provenance
+    told = (*memory.tags, said.session, said.speaker, *texts_in(dict(memory.metadata), names=True))
+    return {term for text in told if text for term in query_terms(text)}
 
 
 def _of_domain(memory: Memory, label: str) -> bool:

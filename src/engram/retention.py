@@ -175,9 +175,14 @@ class _Desk:
             while needed := erasure.protected(self.brain, self.scope, ids, is_pinned):
                 ids = [id for id in ids if id not in needed]
                 self.kept[NEEDED] += len(needed)
+            if self.dry_run:
+                along, own = erasure.foreseen(self.brain, self.scope, ids)
+                count, removed = count + len(ids), removed + along
+                self.memories = {id: memory for id, memory in self.memories.items() if id not in own}
+                continue
             with acting(""):  # a policy is the word of whoever looks after the database
-                receipts = [] if self.dry_run else erasure.forget(self.brain, self.scope, ids, scrub=False)
-            count += len(ids) if self.dry_run else sum(receipt.forgotten for receipt in receipts)
+                receipts = erasure.forget(self.brain, self.scope, ids, scrub=False)
+            count += sum(receipt.forgotten for receipt in receipts)
             for receipt in receipts:
                 removed.update({name: number for name, number in receipt.removed.items() if number})
             self._drop(ids)
@@ -189,9 +194,8 @@ class _Desk:
     def _drop(self, ids: Iterable[str]) -> None:
         for id in ids:
             self.memories.pop(id, None)
-        if not self.dry_run:  # what was derived went along
-            there = self.brain.store.get(self.scope, list(self.memories))
-            self.memories = {memory.id: self.memories[memory.id] for memory in there if memory is not None}
+        there = self.brain.store.get(self.scope, list(self.memories))  # what was derived went along
+        self.memories = {memory.id: self.memories[memory.id] for memory in there if memory is not None}
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,8 @@ def _archive(brain: Engram, boxes: Sequence[_Box], archive: Path | None, *, dry_
     seen = set[tuple[str, str]]()
     for box in boxes:
         scope = box.desk.scope
-        fresh = [memory.id for memory in box.memories if (scope.agent, memory.id) not in seen]
+        left = [memory.id for memory in box.memories if memory.id in box.desk.memories]  # some may have gone since
+        fresh = [id for id in left if (scope.agent, id) not in seen]
         seen |= {(scope.agent, id) for id in fresh}
         there = [memory for memory in store.get(scope, fresh) if memory is not None]
         packed.append((box, there))

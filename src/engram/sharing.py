@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import JsonValue
 
@@ -29,6 +30,8 @@ USES = Scope("\x1fuses")
 """The reserved scope that keeps who used which grant."""
 INSTALLATION = "installation"
 """The setting with the name of this database, by which others know it."""
+SINCE = "since"
+"""Where an annex says when a file last added to it that nobody signed."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
 FIRST_TRUST = Beta(1.5, 3.5)
 """What is believed of a source before it has helped or hindered: 0.3."""
@@ -55,6 +58,8 @@ class Lender:
     learning: Learning
     origin: Origin
     grants: tuple[Grant, ...] = ()
+    since: datetime | None = None
+    """From when on it counts that it helped, if nothing proves that it was the same one before."""
 
     def as_lent(self, memory: Memory, trust: float) -> Memory:
         """A memory as its borrower sees it: whose it is, how it came, and no more trusted than who lent it."""
@@ -141,7 +146,9 @@ class Sharing:
         scope, source = Scope(name), str(body["source"])
         learning = Learning(self._store, scope, self._experience, self._sources, self._near, self._clean)
         learning.voice = f"key:{body['signer']}" if body.get("signer") else UNSIGNED
-        return Lender(source, f"import:{source}", str(body["id"]), scope, self._store, learning, Origin.IMPORTED)
+        since = datetime.fromisoformat(str(body[SINCE])) if body.get(SINCE) else None
+        key, id = f"import:{source}", str(body["id"])
+        return Lender(source, key, id, scope, self._store, learning, Origin.IMPORTED, since=since)
 
     def _copied(self, reader: Scope, name: str, body: Mapping[str, JsonValue], chain: tuple[Grant, ...]) -> Lender:
         scope, owner = Scope(name), chain[0].owner
@@ -259,13 +266,14 @@ class Sharing:
             for event in self._store.about(USES, f"{USED}:{grant}", limit)
         ]
 
-    def trust(self, reader: Scope, key: str) -> Beta:
-        """What an agent believes of a source, from how often it helped."""
+    def trust(self, reader: Scope, lender: Lender) -> Beta:
+        """What an agent believes of a source, from how often it helped and hindered."""
         belief = FIRST_TRUST
         if isinstance(self._store, KeepsEvents):
-            for event in self._store.about(reader, topic(key), 1000):
+            for event in self._store.about(reader, topic(lender.key), 1000):
                 helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
-                belief = Beta(belief.a + helped, belief.b + hindered)
+                proven = lender.since is None or event.at >= lender.since
+                belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)
         return belief
 
     def told(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
@@ -284,7 +292,7 @@ class Sharing:
         both = {each.id: each for right in (Right.READ, Right.LEARN) for each in self.lenders(reader, right)}
         found = []
         for lender in both.values():
-            belief = self.trust(reader, lender.key)
+            belief = self.trust(reader, lender)
             found.append(
                 Source(
                     name=lender.name,
@@ -307,7 +315,7 @@ class Sharing:
         for lender in self.lenders(reader, Right.READ) if missing else []:
             lent = [memory for memory in lender.store.get(lender.scope, missing) if memory is not None]
             if lent:
-                trust = self.trust(reader, lender.key).mean
+                trust = self.trust(reader, lender).mean
                 found |= {memory.id: lender.as_lent(memory, trust) for memory in lent}
                 self.used(reader, lender, action, len(lent), [memory.id for memory in lent])
                 missing = [id for id in missing if id not in found]
@@ -319,7 +327,7 @@ class Sharing:
         for lender in self.lenders(reader, Right.READ):
             ids = [match.id for match in lender.store.search(lender.scope, query)]
             lent = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
-            trust = self.trust(reader, lender.key).mean if lent else 0.0
+            trust = self.trust(reader, lender).mean if lent else 0.0
             found += [lender.as_lent(memory, trust) for memory in lent]
             self.used(reader, lender, "list", len(lent), ids)
         return found
@@ -337,7 +345,7 @@ class Sharing:
             found = [hit for hit in look(lender.store, lender.scope) if hit.id not in known]
             if not found:
                 continue
-            trust = self.trust(reader, lender.key).mean
+            trust = self.trust(reader, lender).mean
             weight = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * trust
             for hit in found:
                 known.add(hit.id)

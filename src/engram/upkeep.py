@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from engram.engine import Engram
 from engram.errors import Conflict, Unsupported
+from engram.knowledge.quarantine import QUARANTINE
 from engram.learn.ranking import Outcome, decide
 from engram.ports import (
     LONG_TERM,
@@ -14,9 +15,11 @@ from engram.ports import (
     Deed,
     KeepsAudit,
     KeepsSettings,
+    ListsAgents,
     Maintains,
     MemoryStore,
     MirrorsVectors,
+    Query,
     Scope,
     SyncsVectors,
 )
@@ -24,6 +27,7 @@ from engram.ports import (
 BATCH = 64
 PAGE = 500
 CREDITS = 2000
+MOST = 1_000_000
 STAYS_BEHIND = frozenset({"audit", "audit_checkpoints", "api_keys"})
 """What is about this database rather than its memories."""
 """So many of an agent's newest credits are learned from."""
@@ -54,9 +58,22 @@ def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool =
 
 def missing_vectors(brain: Engram) -> int:
     """How many memories have no vector of the embedder in use; 0 if the store keeps its vectors by itself."""
-    if not isinstance(brain.store, MirrorsVectors):
+    return unplaced(brain.store, brain.embedder.identity) if isinstance(brain.store, MirrorsVectors) else 0
+
+
+def unplaced(store: MemoryStore, embedder: str) -> int:
+    """How many memories lack a vector of an embedder; what is set apart for review needs none."""
+    if not isinstance(store, MirrorsVectors) or not (missing := store.count_unembedded(LONG_TERM, embedder)):
         return 0
-    return brain.store.count_unembedded(LONG_TERM, brain.embedder.identity)
+    for scope in (Scope(name) for name in _names(store) if name.startswith(QUARANTINE)):
+        for match in store.search(scope, Query(limit=MOST)):
+            places = {(known.namespace, known.embedder) for known in store.indexes(scope, match.id)}
+            missing -= (LONG_TERM, embedder) not in places
+    return missing
+
+
+def _names(store: object) -> Sequence[str]:
+    return store.agents() if isinstance(store, ListsAgents) else ()
 
 
 def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int]:

@@ -200,7 +200,8 @@ def _place(file: Path) -> Iterator[Finding]:
 
 def _embedder(state: State, store: MemoryStore) -> Iterator[Finding]:
     from engram import wiring
-    from engram.ports import LONG_TERM, MirrorsVectors
+    from engram.ports import MirrorsVectors
+    from engram.upkeep import unplaced
 
     said: list[str] = []
     settings = replace(state.settings, model_download=False)  # a check fetches nothing
@@ -213,7 +214,7 @@ def _embedder(state: State, store: MemoryStore) -> Iterator[Finding]:
     same = remembered in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {remembered}"
     yield Finding("embedder", "ok" if same and not said else "warning", detail, "; ".join(said))
-    if isinstance(store, MirrorsVectors) and (left := store.count_unembedded(LONG_TERM, embedder.identity)):
+    if left := unplaced(store, embedder.identity):
         advice = "run `engram upkeep reembed`; until then they are found by words only"
         yield Finding("vectors", "warning", f"{many(left, 'memory')} without a vector of {embedder.identity}", advice)
 

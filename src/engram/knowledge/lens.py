@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -23,6 +24,8 @@ from engram.ports import (
     Surveys,
 )
 
+_ID = re.compile("[0-9a-z]{26}|[0-9a-f]{32,64}")
+"""What the id of a memory looks like; other names of sources, such as `runbook`, are the owner's own words."""
 READ_ONLY = "shared knowledge can be read, not changed; remember what you make of it in your own words"
 
 
@@ -53,9 +56,19 @@ class Lens:
         return self.store.search(self.owner, query)
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for what is not covered, as for what is not there."""
-        found = iter(self.store.get(self.owner, [id for id in ids if self.covers(id)]))
+        """One answer per id, in order; `None` for what is not covered, as for what is not there.
+
+        A memory names none of its sources that is not covered: already that there is one tells something.
+        """
+        found = self._naming(self.store.get(self.owner, [id for id in ids if self.covers(id)]))
         return [next(found) if self.covers(id) else None for id in ids]
+
+    def _naming(self, memories: Sequence[Memory | None]) -> Iterator[Memory | None]:
+        cited = {source for memory in memories if memory is not None for source in memory.provenance.sources}
+        seen = self.store.get(self.owner, sorted(cited)) if cited else ()
+        there = {memory.id for memory in seen if memory is not None}
+        hidden = {id for id in cited if (not self.covers(id) if id in there else _ID.fullmatch(id))}
+        return (memory if memory is None else _without(memory, hidden) for memory in memories)
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """Never. Raises `NotAllowed`."""
@@ -134,3 +147,12 @@ def lens(store: MemoryStore, owner: Scope, reader: Scope, ids: frozenset[str] | 
     kept = isinstance(store, KeepsEvents)
     kind = SurveyingLens if kept and isinstance(store, Surveys) else LearningLens if kept else Lens
     return kind(store, owner, reader, ids)
+
+
+def _without(memory: Memory, sources: Set[str]) -> Memory:
+    """The same memory, which names none of these sources."""
+    said = memory.provenance
+    if not sources or sources.isdisjoint(said.sources):
+        return memory
+    named = tuple(source for source in said.sources if source not in sources)
+    return memory.model_copy(update={"provenance": said.model_copy(update={"sources": named})})

@@ -178,7 +178,8 @@ class Quarantine:
         reason, at = (str(why[0].body["reason"]), why[0].at) if why else ("", memory.created_at)
         own = memory.model_copy(update={"agent": self._scope.agent})
         if reason == TAKEN_BACK:  # that it is here may be known, what it says no longer
-            hidden = {"text": Clean(""), "context": Clean(""), "metadata": {}, "tags": ()}
+            said = memory.provenance.model_copy(update={"session": None, "speaker": None, "sources": ()})
+            hidden = {"text": Clean(""), "context": Clean(""), "metadata": {}, "tags": (), "provenance": said}
             own = own.model_copy(update=hidden | {"content": ObservationContent()})
         return Quarantined(id=memory.id, memory=own, reason=reason, at=at)
 

@@ -218,9 +218,8 @@ def _two_sided(seen: float, n_with: int, good: int, n: int) -> float:
     low, high = max(0, good - (n - n_with)), min(n_with, good)
     if low >= high:
         return 1.0
-    expected = n_with * good / n
-    count = min(high, max(low, _floor(seen) if seen >= expected else _ceil(seen)))
-    return _hypergeometric(count, n_with, good, n)
+    counts = {min(high, max(low, count)) for count in (_floor(seen), _ceil(seen))}
+    return max(_hypergeometric(count, n_with, good, n) for count in counts)
 
 
 @lru_cache(maxsize=100_000)

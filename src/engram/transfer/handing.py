@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from engram.model.bundle import (
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Deed, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
+from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
 from engram.sharing import INSTALLATION, Lender
 from engram.transfer.intake import BATCH, COUNTED, REASONS, Annex, Arrival, Desk, annexing, foreign
 
@@ -42,6 +43,8 @@ MOST = 1_000_000
 NOT_SHARED_ON = "others lent it without the right to share it on"
 CAME_IN = "it came in by an import or a merge"
 SET_APART = "it is set apart for review"
+SIGNED_BY = " signed by "
+"""What stands in the name of a source between whose it is and the key that vouches for it."""
 CARRIED = frozenset({happened.DECISION, happened.OUTCOME, happened.FAILURE, happened.SOLUTION})
 Progress = Callable[[int, int], None]
 
@@ -207,7 +210,7 @@ class Knowledge:
             for event in lender.store.events_of(lender.scope, ids):
                 if event.kind in CARRIED:
                     counted["events"] += 1
-                    yield bundle.carried_event(event, self._handed(lender, event.id, source))
+                    yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
@@ -280,7 +283,9 @@ class Knowledge:
                 raise _too_large()
             clean = self._brain.clean
             name = f"{clean(found.source.agent)}@{clean(found.source.installation)}"
-            name = name if signer is None else f"{name} signed by {signer}"
+            if signer is None and SIGNED_BY in name:
+                raise InvalidInput(f"{file.name} calls itself signed, and is not; nothing was imported")
+            name = name if signer is None else f"{name}{SIGNED_BY}{signer}"
             desk = annexing(self._brain, receiver, name, dry_run=dry_run)
             taking = Annex(desk, receiver, teller=found.source.agent, vouched=signer is not None)
             done = 0
@@ -388,6 +393,12 @@ def _too_large() -> InvalidInput:
 def _is_ours(file: Path) -> bool:
     """Whether a file begins as one that Engram wrote."""
     return not is_folder(file) and b"engram_knowledge" in beginning(file, 200)
+
+
+def _known_to(event: Event, ids: Collection[str]) -> Event:
+    """The same event, which names no memory but these."""
+    told = {name: value for name, value in event.body.items() if name != "about" or value in ids}
+    return replace(event, body=told)
 
 
 def _there(lender: Lender, ids: Sequence[str]) -> list[Memory]:

@@ -29,7 +29,7 @@ from engram.model.bundle import CarriedEvent, CarriedMemory, Finding, Incoming, 
 from engram.model.transfer import ImportReport
 from engram.ports import Entry, Event, Foresees, KeepsEvents, Scope, acting
 from engram.privacy.instructions import any_instruction, is_instruction
-from engram.sharing import LINEAGE, annex
+from engram.sharing import LINEAGE, SINCE, annex
 from engram.transfer.privileges import Privileges
 from engram.words import digest, normal_form
 
@@ -492,8 +492,8 @@ class Annex:
         desk = self.desk
         ledger, name = desk.brain.sharing.ledger, desk.target.agent
         known = ledger.annexes(self.receiver.agent).get(name)
-        came = desk.counts["stored"] or desk.counts["quarantined"]
-        if not came and (known is not None or not self._was_there):
+        news = desk.counts["stored"] or desk.counts["outcomes"]
+        if not (news or desk.counts["quarantined"]) and (known is not None or not self._was_there):
             return
         body: dict[str, JsonValue] = {
             "receiver": self.receiver.agent,
@@ -502,6 +502,10 @@ class Annex:
             "grant": desk.grant,
             "signer": signer,
         }
+        if news and not desk.grant and signer is None:  # whoever that was, it is not known to be the one from before
+            body[SINCE] = desk.brain.sources.now().isoformat()
+        elif known is not None and SINCE in known:
+            body[SINCE] = known[SINCE]
         if known is None or {key: known.get(key) for key in body} != body or known.get("quarantined"):
             with desk.acting():
                 ledger.annex(name, body)
