@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Iterator
@@ -161,6 +162,10 @@ def test_an_agent_with_any_name_can_be_meant(home: House) -> None:
     name = "ågent / 7 ☃"
     with client(home, home.key("*"), name) as one:
         one.remember("hello")
+        assert [view.name for view in one.agents()] == [name]
+        found = one.agent(name)
+    assert found is not None
+    assert found.name == name
     assert [memory.text for memory in home.brain.agent(name).list()] == ["hello"]
 
 
@@ -221,6 +226,36 @@ def test_events_are_heard(alice: Client) -> None:
     assert list(alice.events(after=heard[0].seq, seconds=0)) == heard[1:]
     reader = Events()
     assert [reader.read(line) for line in (": still here", "", "retry: 2000", "")] == [None] * 4
+
+
+def test_an_agent_with_any_name_is_heard(home: House) -> None:
+    name = "line\u2028paragraph\u2029next\x85"
+    with client(home, home.key(name), name) as strange:
+        strange.remember("one")
+        assert [event.agent for event in strange.events(after=0, seconds=0)] == [name]
+
+
+def test_a_stream_of_events_that_is_cut_off_is_an_error_of_the_library(home: House) -> None:
+    way = Flaky(home.transport, "before", "after")
+    with Client(URL, home.key("alice"), http=httpx.Client(transport=way)) as flaky:
+        for _ in range(2):
+            with pytest.raises(StoreAway, match="does not answer"):
+                list(flaky.events(after=0, seconds=0))
+
+    async def listen() -> None:
+        async with AsyncClient("http://127.0.0.1:9", "eng_x", timeout=5) as away:
+            async for _ in away.events():
+                pass
+
+    with pytest.raises(StoreAway):
+        asyncio.run(listen())
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("key", ["eng_x\n", "eng_\u00e9", "eng_x\x00"])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(kind: Any, key: str) -> None:
+    with pytest.raises(InvalidInput, match="copy it again"):
+        kind(URL, key)
 
 
 def test_the_clients_are_alike() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter, thread_time
+from time import perf_counter, sleep, thread_time
 from typing import Any
 from urllib.parse import quote
 
@@ -291,6 +291,38 @@ def test_what_happens_shows_up_by_itself(browser: Any, team: Site) -> None:
         team.brain.agent("bob").remember("Something has just happened")
         page.wait_for_selector("text=Something has just happened")
         page.locator("#agent").focus()
+
+
+def test_a_page_that_nobody_looks_at_does_not_keep_a_connection(browser: Any, team: Site) -> None:
+    def look(page: Any, hidden: bool) -> None:
+        page.evaluate(
+            "hidden => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            hidden,
+        )
+
+    def listening() -> int:
+        return sum(team.served.api.state.streams._open.values())
+
+    with window(browser, team) as seen:
+        page = seen.page
+        page.goto(team.path("timeline?agent=bob"))
+        page.wait_for_selector("#live:not([hidden])")
+        until(lambda: listening() == 1)
+        look(page, hidden=True)
+        until(lambda: listening() == 0)
+        team.brain.agent("bob").remember("This happened behind the back of everybody")
+        look(page, hidden=False)
+        page.wait_for_selector("text=behind the back of everybody")
+        until(lambda: listening() == 1)
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if true():
+            return
+        sleep(0.02)
+    raise AssertionError("it did not come true")
 
 
 def test_cycles_and_what_is_set_apart_show_up_by_themselves(browser: Any, team: Site) -> None:

@@ -223,6 +223,23 @@ def test_a_response_that_tells_of_a_failure_is_one(hook: Hook, alice: Any) -> No
     assert any("No rule to make target" in signature for signature in failures)
 
 
+def test_what_nobody_says_the_end_of_is_no_success(hook: Hook, alice: Any) -> None:
+    fail(hook)
+    asked = {"tool_name": "Bash", "tool_input": {"command": "npm install"}}
+    for number, printed in enumerate(["npm ERR! network timeout", "", '{"success": true}', '{"exit_code": 1}']):
+        hook("PostToolUse", client="codex", tool_response=printed, tool_use_id=f"c{number}", **asked)
+    assert {memory.kind.value for memory in alice.list()} == {"failure"}
+    assert len(alice.list()) == 3
+    hook("PostToolUse", client="codex", tool_response={"exit_code": 0}, tool_use_id="c9", **asked)
+    assert len(alice.list(kinds="decision")) == 1
+
+
+def test_a_tool_of_a_server_that_says_it_failed_has_failed(hook: Hook, alice: Any) -> None:
+    told = {"content": [{"type": "text", "text": "no such table"}], "isError": True}
+    hook("PostToolUse", client="codex", tool_name="mcp__db__query", tool_input={"sql": "x"}, tool_response=told)
+    assert [memory.kind.value for memory in alice.list()] == ["failure"]
+
+
 def test_the_same_call_told_twice_counts_once_and_an_interrupt_is_no_failure(hook: Hook, alice: Any) -> None:
     fail(hook, 1)
     fail(hook, 1)
@@ -445,3 +462,14 @@ def test_the_command_is_the_same_hook(path: Path, alice: engram.AgentHandle) -> 
 
 def test_the_agent_is_the_one_that_commands_act_for() -> None:
     assert fast.DEFAULT_AGENT == state.DEFAULT_AGENT
+
+
+@pytest.mark.parametrize(
+    "line", [[], ["Stop", "--such-is-none"], ["Stop", "--client", "other"], ["Stop", "--seconds", "soon"], ["a", "b"]]
+)
+def test_a_slip_in_the_configuration_stops_no_tool_call(line: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "engram", "hook", *line], input=b"{}", capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"engram hook: nothing was done" in done.stderr

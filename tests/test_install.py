@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from engram.cli.install import command as install_command
 from engram.cli.state import State
 from engram.cli.uninstall import command as uninstall_command
-from engram.errors import Conflict, InvalidInput
+from engram.errors import ConfigError, Conflict, InvalidInput
 from engram.hooks.install import BEGIN, EVENTS, Client, Wish, changes, install, uninstall
 
 CLIENTS: list[Client] = ["claude", "codex", "cursor"]
@@ -286,3 +287,28 @@ def test_a_client_that_keeps_its_folder_elsewhere_is_configured_there(
     run(install_command)
     assert tree(wish.home)
     assert tree(tmp_path / "elsewhere") == before
+
+
+def test_nothing_is_changed_if_one_of_the_files_cannot_be_written(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    (wish.home / ".claude").mkdir()
+    (wish.home / ".claude" / "settings.json").write_text("{}", encoding="utf-8")
+    before, usual = tree(wish.home), os.access
+
+    def access(path: Path, mode: int) -> bool:
+        return "settings" not in Path(path).name and usual(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(ConfigError, match=r"settings\.json cannot be written; nothing was changed"):
+        install(wish)
+    assert tree(wish.home) == before
+    monkeypatch.undo()
+    install(wish)
+    monkeypatch.setattr(os, "access", access)
+    assert install(wish) == []  # there is nothing to write
+
+
+def test_a_link_that_leads_nowhere_is_said_to_do_so(wish: Wish) -> None:
+    (wish.home / ".claude.json").symlink_to(wish.home / ".claude.json")
+    for deed in (install, uninstall):
+        with pytest.raises(ConfigError, match="see what to add with --print"):
+            deed(wish)

@@ -335,7 +335,8 @@ def test_other_hosts_and_foreign_pages_are_refused_everywhere(home: House, path:
     alice = home.http(home.key(ALICE, rights=("admin",)))
     for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1:80:80", "", "localhost@evil.example"):
         problem(alice.get(path, headers={"Host": host}), 421, "misdirected")
-    for origin in ("https://evil.example", "null", "http://127.0.0.1.evil.example", "http://localhost:1"):
+    foreign = ("https://evil.example", "null", "http://127.0.0.1.evil.example", "http://localhost:1", "http://[", "")
+    for origin in foreign:
         problem(alice.get(path, headers={"Origin": origin}), 403, "not_allowed")
     for host in ("localhost:8750", "LOCALHOST", "[::1]:8750", "127.0.0.1"):
         assert alice.get(path, headers={"Host": host, "Origin": f"http://{host}"}).status_code not in {403, 421}

@@ -163,7 +163,7 @@ def headers(sent: dict[str, Any], token: str) -> list[tuple[bytes, bytes]]:
 
 
 _TOKENS: dict[tuple[int, str], str] = {}
-WIDE = {route.path for route in routes() if about_all(route)}
+WIDE = {route.path_format for route in routes() if about_all(route)}
 
 
 def token_of(home: House, case: Any) -> str:

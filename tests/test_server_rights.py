@@ -60,7 +60,7 @@ LONG = bool(os.environ.get("ENGRAM_LONG"))
 
 
 def told(route: APIRoute) -> str:
-    return f"{method(route)} {route.path}"
+    return f"{method(route)} {route.path_format}"
 
 
 def method(route: APIRoute) -> str:
@@ -69,7 +69,7 @@ def method(route: APIRoute) -> str:
 
 def ask(client: httpx.Client, route: APIRoute, names: dict[str, str], **headers: str) -> httpx.Response:
     """Send a request that is in order, about the things with these names."""
-    path = re.sub(r"\{(\w+)\}", lambda part: names.get(part[1], "1"), route.path) + QUERIES.get(route.name, "")
+    path = re.sub(r"\{(\w+)\}", lambda part: names.get(part[1], "1"), route.path_format) + QUERIES.get(route.name, "")
     path = path.replace("{id}", names.get("id", "none"))
     body = _filled(BODIES.get(route.name), names)
     sent = {"content": body} if isinstance(body, bytes) else {"json": body}

@@ -495,6 +495,17 @@ def test_what_was_forgotten_at_any_door_is_not_said_again(tmp_path: Path, door: 
         assert "secret" not in again.text
 
 
+def test_what_others_forget_is_no_reason_not_to_say_something_again(home: House, alice: httpx.Client) -> None:
+    path, headers, body = path_of(alice, "mine"), {"Idempotency-Key": "k1"}, {"tags": ["x"]}
+    first = ok(alice.patch(path, json=body, headers=headers))
+    bob = home.brain.agent("bob")
+    bob.forget(bob.remember("of bob").id or "")
+    again = alice.patch(path, json=body, headers=headers)
+    assert (ok(again), again.headers["idempotency-replayed"]) == (first, "true")
+    erasure.erase(home.brain, "bob")  # after this nobody knows what named him
+    problem(alice.patch(path, json=body, headers=headers), 409, "conflict")
+
+
 def test_a_revoked_grant_is_not_said_again_from_what_was_made_of_it(home: House, alice: httpx.Client) -> None:
     home.brain.agent("bob").remember("of bob", tags=["given"])
     grant = home.brain.agent("bob").grants.share(ALICE, tags="given")
@@ -640,7 +651,7 @@ def test_the_answers_that_are_kept_end_and_stay_within_bounds(monkeypatch: pytes
     slots, gone = [("key", "agent", str(n)) for n in range(5)], [losses.Losses()]
 
     def keep(slot: once.Slot, size: int = 1) -> None:
-        answers.keep(slot, b"asked", 200, once.Said({}, b"x" * size, 0, silent=False))
+        answers.keep(slot, b"asked", 200, once.Said({}, b"x" * size, "agent", 0, silent=False))
 
     def kept() -> list[tuple[bool, bool]]:
         found = [answers.get(slot, gone[0]) for slot in slots]
@@ -655,7 +666,9 @@ def test_the_answers_that_are_kept_end_and_stay_within_bounds(monkeypatch: pytes
     assert kept() == [(True, True), (False, False), (False, False), (True, False), (True, False)]
     keep(slots[1], once.LARGEST + 1)
     assert kept() == [(True, True), (True, False), (False, False), (False, False), (True, False)]
-    gone[0] = losses.Losses(memories=1)
+    gone[0] = losses.Losses(1, own={"other": 1})
+    assert kept()[0] == (True, True)
+    gone[0] = losses.Losses(2, own={"other": 1, "agent": 2})
     assert kept()[0] == (True, False)
     keep(slots[0])  # it began before that was lost
     assert kept()[0] == (True, False)

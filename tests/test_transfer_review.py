@@ -15,7 +15,7 @@ from engram.errors import NotAllowed
 from engram.knowledge.quarantine import NO_PLACE, NO_SOURCE, apart
 from engram.knowledge.signing import create_key
 from engram.model import Origin
-from engram.ports import Entry, ListsAgents, Scope
+from engram.ports import LONG_TERM, Entry, ListsAgents, MirrorsVectors, Scope
 from engram.sharing import INSTALLATION
 from engram.transfer import Knowledge, installation
 from engram.upkeep import missing_vectors
@@ -107,9 +107,12 @@ def test_what_is_released_is_found_by_its_meaning_at_once(brain: Engram, tmp_pat
     bob = brain.agent("bob")
     bob.remember(ATTACK, origin="tool")
     Knowledge(brain, bob).take_in(file_of(tmp_path / "f.json", {"id": "q1", "text": f"{ATTACK}, now"}))
-    assert missing_vectors(brain) == 2, "what waits for a review is among no vectors"
+    embedder, store = brain.embedder.identity, brain.store
+    assert isinstance(store, MirrorsVectors)
+    assert store.count_unembedded(LONG_TERM, embedder) == 2, "what waits for a review is among no vectors"
+    assert missing_vectors(brain) == 0, "and needs none"
     released(brain)
-    assert missing_vectors(brain) == 0
+    assert store.count_unembedded(LONG_TERM, embedder) == 0
 
 
 def test_a_key_that_is_anothers_by_now_keeps_nothing_from_coming_back(brain: Engram) -> None:

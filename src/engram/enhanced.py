@@ -18,7 +18,7 @@ from engram.ids import Sources
 from engram.memory import working
 from engram.memory.tags import KEY
 from engram.memory.working import LEFT_OVER, TTL, Summarise, extract
-from engram.model import Clean, Memory, MemoryType, Receipt
+from engram.model import Clean, Memory, MemoryType, Origin, Receipt
 from engram.model.content import ResultContent
 from engram.model.episode import Handover, ToolCall, Turn
 from engram.ports import Scope
@@ -252,7 +252,10 @@ class EnhancedAgentMemory:
         ok: bool | None = None,
         error: str | None = None,
     ) -> str:
-        """Remember what a tool was given and what came back; its key."""
+        """Remember what a tool was given and what came back; its key.
+
+        It is the tool's word, not the agent's: what gives the agent orders is set apart for review.
+        """
         said = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         content = {name: value for name, value in {"ok": ok, "error": error}.items() if value is not None}
         self._step()
@@ -265,12 +268,16 @@ class EnhancedAgentMemory:
                 metadata={"tool": tool, "arguments": arguments, "empty": not said.strip()},
                 tags=[TOOL_CALL],
                 session=self.working.session,
+                origin=Origin.TOOL,
             )
         )
 
     @property
     def tool_call_history(self) -> ToolCalls:
-        """The tool calls of this session, oldest first, up to the last 10,000; `append` remembers one more."""
+        """The tool calls of this session, oldest first, up to the last 10,000; `append` remembers one more.
+
+        One that was set apart for review is not among them.
+        """
         return ToolCalls(self._tool_calls, self.add_tool_call)
 
     def forget(self, key: str) -> bool:

@@ -181,16 +181,16 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
     return plan
 
 
-def foreseen(brain: Parts, scope: Scope, ids: Sequence[str]) -> tuple[Counter[str], set[str]]:
-    """How much would go with some memories of an agent, by place, and which of its own would go; nothing does."""
-    plan = planned(brain, scope, ids)
-    own = plan.places.get(scope, {})
-    counts = Counter({"derived": len(own.keys() - {*ids})})
-    for place, memories in plan.places.items():
-        if place != scope:
-            counts[_where(scope, place)] += len(memories)
-    counts["archives"] = sum(map(len, _in_archives(brain, scope, [*ids, *own]).values()))
-    return +counts, {*own}
+def foreseen(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
+    """Everything that would go with some memories of an agent, by whose scope or which file has it, and its id.
+
+    For each its place, as a receipt calls it; nothing goes.
+    """
+    plan = planned(brain, scope, [*ids])
+    found = {(at.agent, id): _where(scope, at) for at, memories in plan.places.items() for id in memories}
+    found |= dict.fromkeys(((scope.agent, id) for id in ids), "memories")
+    in_files = _in_archives(brain, scope, [*ids, *plan.places.get(scope, ())])
+    return found | {(str(path), memory.id): "archives" for path, some in in_files.items() for memory in some}
 
 
 def _derive(

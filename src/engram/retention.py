@@ -143,6 +143,8 @@ class _Desk:
     dry_run: bool
     memories: dict[str, Memory] = field(default_factory=dict)
     told: Mapping[str, list[Told]] = field(default_factory=dict)
+    foreseen: set[tuple[str, str]] = field(default_factory=set)
+    """What has gone as far as a dry run is concerned."""
 
     def chosen(self, policy: RetentionPolicy) -> list[Memory]:
         """What fulfils a policy and is neither pinned nor held."""
@@ -176,9 +178,8 @@ class _Desk:
                 ids = [id for id in ids if id not in needed]
                 self.kept[NEEDED] += len(needed)
             if self.dry_run:
-                along, own = erasure.foreseen(self.brain, self.scope, ids)
-                count, removed = count + len(ids), removed + along
-                self.memories = {id: memory for id, memory in self.memories.items() if id not in own}
+                removed.update(self._foresee(ids))
+                count += len(ids)
                 continue
             with acting(""):  # a policy is the word of whoever looks after the database
                 receipts = erasure.forget(self.brain, self.scope, ids, scrub=False)
@@ -190,6 +191,14 @@ class _Desk:
             return []
         agent, action = self.scope.agent, policy.action
         return [Retained(policy=policy.name, agent=agent, action=action, memories=count, removed=dict(removed))]
+
+    def _foresee(self, ids: Sequence[str]) -> Counter[str]:
+        """What would go along with some memories, and has not gone with others yet; it counts as gone from then on."""
+        found = erasure.foreseen(self.brain, self.scope, ids)
+        along = Counter(place for key, place in found.items() if key not in self.foreseen and place != "memories")
+        self.foreseen |= found.keys()
+        self.memories = {id: own for id, own in self.memories.items() if (self.scope.agent, id) not in found}
+        return along
 
     def _drop(self, ids: Iterable[str]) -> None:
         for id in ids:

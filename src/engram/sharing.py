@@ -266,13 +266,13 @@ class Sharing:
             for event in self._store.about(USES, f"{USED}:{grant}", limit)
         ]
 
-    def trust(self, reader: Scope, lender: Lender) -> Beta:
-        """What an agent believes of a source, from how often it helped and hindered."""
+    def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
+        """What an agent believes of a source, from how often it helped, since when that counts, and hindered."""
         belief = FIRST_TRUST
         if isinstance(self._store, KeepsEvents):
-            for event in self._store.about(reader, topic(lender.key), 1000):
+            for event in self._store.about(reader, topic(key), 1000):
                 helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
-                proven = lender.since is None or event.at >= lender.since
+                proven = since is None or event.at >= since
                 belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)
         return belief
 
@@ -292,7 +292,7 @@ class Sharing:
         both = {each.id: each for right in (Right.READ, Right.LEARN) for each in self.lenders(reader, right)}
         found = []
         for lender in both.values():
-            belief = self.trust(reader, lender)
+            belief = self.trust(reader, lender.key, lender.since)
             found.append(
                 Source(
                     name=lender.name,
@@ -315,7 +315,7 @@ class Sharing:
         for lender in self.lenders(reader, Right.READ) if missing else []:
             lent = [memory for memory in lender.store.get(lender.scope, missing) if memory is not None]
             if lent:
-                trust = self.trust(reader, lender).mean
+                trust = self.trust(reader, lender.key, lender.since).mean
                 found |= {memory.id: lender.as_lent(memory, trust) for memory in lent}
                 self.used(reader, lender, action, len(lent), [memory.id for memory in lent])
                 missing = [id for id in missing if id not in found]
@@ -327,7 +327,7 @@ class Sharing:
         for lender in self.lenders(reader, Right.READ):
             ids = [match.id for match in lender.store.search(lender.scope, query)]
             lent = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
-            trust = self.trust(reader, lender).mean if lent else 0.0
+            trust = self.trust(reader, lender.key, lender.since).mean if lent else 0.0
             found += [lender.as_lent(memory, trust) for memory in lent]
             self.used(reader, lender, "list", len(lent), ids)
         return found
@@ -345,7 +345,7 @@ class Sharing:
             found = [hit for hit in look(lender.store, lender.scope) if hit.id not in known]
             if not found:
                 continue
-            trust = self.trust(reader, lender).mean
+            trust = self.trust(reader, lender.key, lender.since).mean
             weight = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * trust
             for hit in found:
                 known.add(hit.id)

@@ -37,6 +37,7 @@ class _Reading:
     means: Callable[[datetime], _Span | None]
     floats: str | None  # "day", "week" or "year": it comes round that often, and the words do not say which one
     instant: bool = False  # a time of the clock: before, after, since and until it all mean when it begins
+    day: bool = False  # a day of a month: if there is none such, a part of its words means nothing either
 
 
 def intervals(text: str, now: datetime) -> list[Interval]:
@@ -47,7 +48,12 @@ def intervals(text: str, now: datetime) -> list[Interval]:
     text = text[:MAX_TEXT]
     whole = [
         _Reading(
-            m.start(), m.end(), partial(read, m), None if _got(m, "which") or _got(m, "year") else every, every == "day"
+            m.start(),
+            m.end(),
+            partial(read, m),
+            None if _got(m, "which") or _got(m, "year") else every,
+            every == "day",
+            read is _date and not _got(m, "last"),
         )
         for pattern, read, every in _RULES
         for m in pattern.finditer(text)
@@ -65,9 +71,11 @@ def intervals(text: str, now: datetime) -> list[Interval]:
     ]
     kept: list[_Reading] = []
     for reading in sorted([*whole, *parts], key=lambda r: (r.at - r.to, r.at)):
-        if all(reading.to <= other.at or other.to <= reading.at for other in kept) and _meant(reading, now):
+        free = all(reading.to <= other.at or other.to <= reading.at for other in kept)
+        if free and (reading.day or _meant(reading, now)):
             kept.append(reading)
-    return _related(text, sorted(kept, key=lambda r: r.at), now)
+    meant = [reading for reading in kept if _meant(reading, now)]
+    return _related(text, sorted(meant, key=lambda r: r.at), now)
 
 
 def overall(intervals: Iterable[Interval]) -> tuple[datetime | None, datetime | None] | None:
@@ -253,6 +261,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 # "may", "fall", "Sun" and 2022 are times after some words; a second one also after its first ("from 2019 to 2021").
 _LED = _words(rf"\b(?:(?:{_LEAD})(?: |-)|(?:between|from) (?:\w+ ){{1,2}}(?:and|to|through|until) )$")
+_LED_MONTH = _words(r"\b\d{4}-\d\d(?: ?[-–] ?| (?:and|to|through|until|till) )$")
 _LED_NAME = _words(rf"\b(?:{_LEAD}|on|at|for|over|and|to|through)(?: the)?(?: |-)$")
 _LED_SEASON = _words(r"\b(?:in|during|over|since|until|early|mid|late)(?: the)?(?: |-)$")
 _LED_CLOCK = _words(r"\b(?:at|around|about|since|until|till|by|before|after)(?: the)? $")
@@ -381,6 +390,11 @@ def _digits(m: _Match, now: datetime) -> _Span:
     if len(m["y"]) == 2:
         year += 2000 if year < 70 else 1900
     return _day(date(year, month, day), now)
+
+
+def _numbered_month(m: _Match, now: datetime) -> _Span | None:
+    first = _day(date(int(m["y"]), int(m["m"]), 1), now)[0]
+    return (first, _step(first, "month", 1)) if _after(m, _LED) or _after(m, _LED_MONTH) else None
 
 
 def _year(m: _Match, now: datetime) -> _Span | None:
@@ -530,6 +544,7 @@ _READERS: list[tuple[str, _Reader, str | None]] = [
     (rf"{_ON}{_NTH}{_TO_NTH}(?: of)? {_M}{_Y}", _date, "year"),
     (r"(?P<y>\d{4})(?P<by>[-/])(?P<m>\d\d?)(?P=by)(?P<d>\d\d?)(?:T[\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?)?", _digits, None),
     (rf"(?P<m>\d\d?)(?P<by>[-/])(?P<d>\d\d?)(?P=by)(?P<y>{_YYYY}|\d\d)", _digits, None),
+    (rf"(?P<y>{_YYYY})-(?P<m>0[1-9]|1[0-2])(?![-/]\d)", _numbered_month, None),
     (rf"(?P<word>(?:the )?year )?(?P<first>{_YYYY})(?: ?[-–] ?(?P<last>{_YYYY}))?(?!{_OTHERS})", _year, None),
     *((rf"{_W}(?P<name>{name}){_Y}", partial(_holiday, day), "year") for name, day in _HOLIDAYS.items()),
 ]

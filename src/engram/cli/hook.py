@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import click
 
 from engram.cli.options import Command
 from engram.cli.state import State
 
 
-@click.command("hook", cls=Command)
+class Hook(Command):
+    """A command that ends well whatever it is given: to clients, exit code 2 means to stop a tool call."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; what is wrong with them is said, and nothing is done."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            self._give_up(ctx, error)
+
+    def _give_up(self, ctx: click.Context, error: click.UsageError) -> NoReturn:
+        click.echo(f"engram hook: nothing was done: {error.format_message()}", err=True)
+        ctx.exit(0)
+
+
+@click.command("hook", cls=Hook)
 @click.argument("event")
 @click.option(
     "--client",

@@ -181,6 +181,8 @@ def forget(
     from engram import tending
     from engram.memory.forgetting import Limits
 
+    if restore is not None and (dry_run or archive is not None):
+        raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
     limits, report = Limits(below, older_than), None
     with state.brain() as brain:
         if restore is not None:

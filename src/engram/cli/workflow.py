@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 NOT_ALLOWED = 4
 EXITS = {"done": 0, "failed": 1, "interrupted": 1, "blocked": NOT_ALLOWED}
+STEPS = "engram_steps"
+"""What a module is called that comes from a file."""
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -237,8 +240,9 @@ def _functions(name: str) -> dict[str, Callable[..., Any]]:
     """The public functions of a module that the user named, by name."""
     try:
         module = _from_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except (ImportError, OSError, SyntaxError) as error:
-        raise click.BadParameter(f"{name} cannot be imported: {error}.", param_hint="--steps") from None
+    except Exception as error:  # noqa: BLE001 - a module of the user's may raise anything
+        said = f"{name} cannot be imported: {type(error).__name__}: {error}."
+        raise click.BadParameter(said, param_hint="--steps") from None
     found = inspect.getmembers(module, callable)
     return {
         own: function
@@ -248,10 +252,11 @@ def _functions(name: str) -> dict[str, Callable[..., Any]]:
 
 
 def _from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(STEPS, path)
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[STEPS] = module  # where dataclasses look for the names of their module
     spec.loader.exec_module(module)
     return module
 

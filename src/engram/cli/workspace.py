@@ -110,6 +110,7 @@ def diff(state: State, name: str, before: str, after: str | None, agent: str | N
         click.echo(_line(change))
     if not found.changes:
         click.echo("Nothing has changed.")
+    _print_skipped("Left out", found.skipped)
 
 
 @command.command("restore")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,14 +12,13 @@ from urllib.parse import quote
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from engram import errors
-from engram.errors import EngramError, InvalidInput, NotFound, StoreAway
+from engram.client.methods import ERRORS, Item, Texts, drafted, error_text, several
+from engram.errors import EngramError, InvalidInput, NotAllowed, NotFound, StoreAway, TooMany
 from engram.model import (
     AgentCycle,
     AgentState,
     AuditEntry,
     DecisionTemplate,
-    Draft,
     EvaluationReport,
     ExecutionResult,
     FailurePattern,
@@ -87,8 +85,6 @@ from engram.model.wire import (
 R = TypeVar("R")
 M = TypeVar("M", bound=BaseModel)
 When = datetime | str
-Texts = str | Iterable[str]
-Item = str | Draft | Mapping[str, Any]
 Memories = list[Memory]
 USUAL, MOST = 50, 500
 UNSENDABLE = "a text has half of a surrogate pair, which cannot be sent; decode it properly first"
@@ -130,15 +126,12 @@ class Call(Generic[R]):
         raise error_of(problem)
 
 
-_BY_CODE: dict[str, type[EngramError]] = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
-}
-_BY_STATUS = {400: InvalidInput, 413: errors.TooMany, 421: errors.NotAllowed, 408: StoreAway, 503: StoreAway}
+_BY_STATUS = {400: InvalidInput, 413: TooMany, 421: NotAllowed, 408: StoreAway, 503: StoreAway}
 
 
 def error_of(problem: Problem) -> EngramError:
     """The error that a problem tells of."""
-    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status, EngramError)
+    kind = ERRORS.get(problem.code) or _BY_STATUS.get(problem.status, EngramError)
     flaws = "; ".join(f"{flaw.where}: {flaw.what}" for flaw in problem.errors)
     return kind(f"{problem.detail}: {flaws}" if flaws else problem.detail)
 
@@ -156,13 +149,13 @@ def _problem(status: int, content: bytes) -> Problem:
 
 def remember(item: Item, fields: Mapping[str, Any]) -> Call[Receipt]:
     """Remember one thing."""
-    body = _sent(_draft(item, fields))
+    body = _sent(_made(NewMemory, **drafted(item, fields)))
     return Call("POST", "/memories", _reader(Receipt), body, write=True, receipt=lambda receipt: receipt)
 
 
 def remember_all(items: Sequence[Item], fields: Mapping[str, Any]) -> Call[list[Receipt]]:
     """Remember several things in one transaction; one receipt each, in order."""
-    drafts = _made(NewMemories, items=[_draft(item, fields) for item in items])
+    drafts = _made(NewMemories, items=[_made(NewMemory, **drafted(item, fields)) for item in items])
     keyed = any(draft.key is not None for draft in drafts.items)
     body: dict[str, JsonValue] = {"items": [_sent(draft) for draft in drafts.items]}
     return Call(
@@ -257,8 +250,8 @@ def recall(
         RecallQuery,
         query=query,
         k=k,
-        kinds=_several(kinds),
-        tags=_several(tags),
+        kinds=several(kinds),
+        tags=several(tags),
         since=since,
         until=until,
         as_of=as_of,
@@ -274,8 +267,8 @@ def recall(
 
 def context(query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> Call[str]:
     """What is remembered about a query as a text for a model; `wanted` is what `recall` takes."""
-    several = {name: _several(wanted[name]) for name in ("kinds", "tags") if name in wanted}
-    asked = _made(ContextQuery, query=query, k=k, budget_tokens=budget_tokens, **wanted | several)
+    rows = {name: several(wanted[name]) for name in ("kinds", "tags") if name in wanted}
+    asked = _made(ContextQuery, query=query, k=k, budget_tokens=budget_tokens, **wanted | rows)
     return Call("POST", "/context", lambda content: _reader(ContextText)(content).text, _sent(asked))
 
 
@@ -309,12 +302,12 @@ def record_decision(
         environment=environment,
         tool=tool,
         task_type=task_type,
-        error=_error(error),
+        error=error_text(error),
         duration=duration,
         cost=cost,
-        informed_by=_several(informed_by),
+        informed_by=several(informed_by),
         from_others=from_others,
-        tags=_several(tags),
+        tags=several(tags),
         **fields,
     )
     return Call("POST", "/decisions", _reader(Receipt), _sent(decision), write=True, receipt=lambda receipt: receipt)
@@ -340,7 +333,7 @@ def outcome(
         outcome=outcome,
         used=ids,
         action=action,
-        error=_error(error),
+        error=error_text(error),
         duration=duration,
         cost=cost,
         correct=correct,
@@ -377,7 +370,7 @@ def suggest(
         environment=environment,
         tool=tool,
         task_type=task_type,
-        tags=_several(tags),
+        tags=several(tags),
     )
     return Call("POST", "/suggestions", _reader(Suggestion), _sent(asked))
 
@@ -393,7 +386,7 @@ def predict(
         environment=environment,
         tool=tool,
         task_type=task_type,
-        tags=_several(tags),
+        tags=several(tags),
     )
     return Call("POST", "/predictions", _reader(Prediction), _sent(asked))
 
@@ -409,7 +402,7 @@ def check(
         environment=environment,
         tool=tool,
         task_type=task_type,
-        tags=_several(tags),
+        tags=several(tags),
     )
     return Call("POST", "/checks", _reader(Verdict), _sent(asked))
 
@@ -445,7 +438,7 @@ def learn_from_failure(
     """Learn what went wrong, and what was done about it; `fields` are at, session and key."""
     told = _made(
         NewFailure,
-        error=_error(error),
+        error=error_text(error),
         solution=solution,
         helped=helped,
         action=action,
@@ -455,7 +448,7 @@ def learn_from_failure(
         task_type=task_type,
         root_cause=root_cause,
         prevention=prevention,
-        tags=_several(tags),
+        tags=several(tags),
         **fields,
     )
     return Call("POST", "/failures", _reader(FailurePattern), _sent(told), write=True)
@@ -521,7 +514,7 @@ def propose(
         tool=tool,
         arguments=arguments or {},
         reasoning=reasoning,
-        plan=_several(plan),
+        plan=several(plan),
         workspace=workspace,
         again=again,
     )
@@ -537,7 +530,7 @@ def result(
     learn: bool = False,
 ) -> Call[AgentCycle]:
     """Complete a cycle with what came of it; telling the same again changes nothing."""
-    end = _made(CycleEnd, output=output, error=error, artifacts=_several(artifacts), learn=learn)
+    end = _made(CycleEnd, output=output, error=error, artifacts=several(artifacts), learn=learn)
     return Call("POST", f"/cycles/{index:d}/result", _reader(AgentCycle), _sent(end), write=True)
 
 
@@ -624,7 +617,7 @@ def share(to: str, *, purpose: str = "", via: str = "", **terms: Any) -> Call[Gr
 
 def approve_grant(id: str, *, rights: Texts = (), expires: When | None = None) -> Call[Grant]:
     """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
-    agreed = _made(GrantAgreement, rights=_several(rights), expires=expires)
+    agreed = _made(GrantAgreement, rights=several(rights), expires=expires)
     return Call("POST", f"/grants/{_part(id)}/approval", _reader(Grant), _sent(agreed), write=True)
 
 
@@ -665,7 +658,7 @@ def groups() -> Call[list[GroupView]]:
 
 def change_group(name: str, *, add: Texts = (), remove: Texts = ()) -> Call[GroupView]:
     """Change who is in a group. It takes a key that administers all agents."""
-    change = _made(GroupChange, add=_several(add), remove=_several(remove))
+    change = _made(GroupChange, add=several(add), remove=several(remove))
     return Call("PATCH", f"/groups/{_part(name)}", _reader(GroupView), _sent(change), write=True)
 
 
@@ -691,7 +684,7 @@ def discard(id: str) -> Call[ForgetReceipt]:
 
 def export_knowledge(*, domains: Texts = (), tags: Texts = (), form: Literal["json", "jsonl"] = "json") -> Call[bytes]:
     """What the agent knows, all of it or of some domains and tags, as a file that can be imported elsewhere."""
-    some = [("domain", domain) for domain in _several(domains)] + [("tag", tag) for tag in _several(tags)]
+    some = [("domain", domain) for domain in several(domains)] + [("tag", tag) for tag in several(tags)]
     return Call("GET", "/knowledge", bytes, params=(*some, ("form", form)))
 
 
@@ -711,7 +704,7 @@ def merge_knowledge(
     from_agent: str, *, domains: Texts = (), tags: Texts = (), dry_run: bool = False
 ) -> Call[ImportReport]:
     """Take in what another agent shares to learn from. Raises `NotAllowed` if that is nothing."""
-    wanted = _made(Merge, from_agent=from_agent, domains=_several(domains), tags=_several(tags), dry_run=dry_run)
+    wanted = _made(Merge, from_agent=from_agent, domains=several(domains), tags=several(tags), dry_run=dry_run)
     return Call("POST", "/knowledge/merge", _reader(ImportReport), _sent(wanted), write=True)
 
 
@@ -754,8 +747,8 @@ def set_policy(
         name=name,
         action=action,
         agent=agent,
-        kinds=_several(kinds),
-        tags=_several(tags),
+        kinds=several(kinds),
+        tags=several(tags),
         older_than_days=older_than_days,
         weaker_than=weaker_than,
         outcome=outcome,
@@ -777,7 +770,7 @@ def hold(
     reason: str, *, agent: str | None = None, memories: Texts = (), tags: Texts = (), sessions: Texts = ()
 ) -> Call[LegalHold]:
     """Keep all memories of an agent, or those that are named, whoever wants to forget them."""
-    some = {"memories": _several(memories), "tags": _several(tags), "sessions": _several(sessions)}
+    some = {"memories": several(memories), "tags": several(tags), "sessions": several(sessions)}
     wanted = _made(NewHold, reason=reason, agent=agent, **some)
     return Call("POST", "/retention/holds", _reader(LegalHold), _sent(wanted), write=True, repeatable=False)
 
@@ -789,7 +782,7 @@ def release_hold(id: str) -> Call[LegalHold]:
 
 def run_retention(*, agents: Texts | None = None, dry_run: bool = False) -> Call[RetentionReport]:
     """Let go of what fulfils a policy that forgets; what is pinned or held stays."""
-    wanted = _made(RetentionRun, agents=None if agents is None else _several(agents), dry_run=dry_run)
+    wanted = _made(RetentionRun, agents=None if agents is None else several(agents), dry_run=dry_run)
     return Call("POST", "/retention/runs", _reader(RetentionReport), _sent(wanted), write=True)
 
 
@@ -830,20 +823,6 @@ def _sent(model: BaseModel) -> dict[str, JsonValue]:
     return sent
 
 
-def _draft(item: Item, fields: Mapping[str, Any]) -> NewMemory:
-    own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
-    if not isinstance(own, str | Mapping):
-        raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
-    given: dict[str, Any] = {"text": own} if isinstance(own, str) else dict(own)
-    if not isinstance(own, str) and "tags" in fields:
-        given["tags"] = (*_several(given.get("tags", ())), *_several(fields["tags"]))
-        fields = {name: value for name, value in fields.items() if name != "tags"}
-    draft = given | dict(fields)
-    if isinstance(draft.get("tags"), str):
-        draft["tags"] = (draft["tags"],)
-    return _made(NewMemory, **draft)
-
-
 def _reader(model: type[M]) -> Callable[[bytes], M]:
     return lambda content: _read(TypeAdapter(model), content)
 
@@ -879,10 +858,10 @@ def _listing(
     session: str | None,
     cursor: str | None,
 ) -> tuple[tuple[str, str], ...]:
-    several = (*(("kind", kind) for kind in _several(kinds)), *(("tag", tag) for tag in _several(tags)))
+    rows = (*(("kind", kind) for kind in several(kinds)), *(("tag", tag) for tag in several(tags)))
     times = _times(since=since, until=until, as_of=as_of)
     named = {"session": session, "cursor": cursor, "limit": str(limit)}
-    return (*several, *times, *((name, value) for name, value in named.items() if value is not None))
+    return (*rows, *times, *((name, value) for name, value in named.items() if value is not None))
 
 
 def _times(**times: When | None) -> tuple[tuple[str, str], ...]:
@@ -891,10 +870,6 @@ def _times(**times: When | None) -> tuple[tuple[str, str], ...]:
         for name, when in times.items()
         if when is not None
     )
-
-
-def _several(texts: Texts) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _part(name: str) -> str:
@@ -906,8 +881,4 @@ def _part(name: str) -> str:
 
 def _terms(terms: Mapping[str, Any]) -> dict[str, Any]:
     texts = ("memories", "patterns", "domains", "tags", "rights")
-    return {name: _several(value) if name in texts else value for name, value in terms.items()}
-
-
-def _error(error: str | BaseException) -> str:
-    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else error
+    return {name: several(value) if name in texts else value for name, value in terms.items()}

@@ -7,11 +7,12 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import quote
 
 from engram.client import calls
-from engram.client.calls import Call, Item
+from engram.client.calls import Call
+from engram.client.methods import Item, awaited, sendable_key, waiting
 from engram.errors import InvalidInput, MissingExtra, StoreAway
 from engram.loopback import is_loopback
 from engram.model import Draft, Receipt
@@ -20,42 +21,32 @@ from engram.model.wire import LiveEvent
 if TYPE_CHECKING:
     import httpx
 
-P = ParamSpec("P")
 R = TypeVar("R")
 TRIES = 4
 LONGEST_PAUSE = 10.0
 AGAIN = {429, 503}
-
-
-def _waiting(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], R]:
-    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = self.send(build(*args, **kwargs))
-        return done
-
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
-    return method
-
-
-def _awaited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = await self.send(build(*args, **kwargs))
-        return done
-
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
-    return method
+SILENCE = 60.0
+"""Seconds after which a stream of events that says nothing is taken for a lost one."""
 
 
 class _Asking:
     """What both clients do alike: how a call is sent, and when it is sent once more."""
 
     def __init__(
-        self, url: str, key: str, agent: str | None, plaintext: bool, new_key: Callable[[], str] | None
+        self,
+        url: str,
+        key: str,
+        agent: str | None,
+        plaintext: bool,
+        timeout: float,
+        new_key: Callable[[], str] | None,
     ) -> None:
         self._httpx = _httpx()
         self._url = _address(self._httpx, url, plaintext)
         self._base = self._url + "/v1"
         own = {} if agent is None else {"Engram-Agent": quote(_sendable(agent), safe="")}
-        self._headers = {"Authorization": f"Bearer {key}", **own}
+        self._headers = {"Authorization": f"Bearer {sendable_key(key)}", **own}
+        self._timeout = timeout
         self._new_key = new_key or (lambda: uuid.uuid4().hex)
 
     def request(self, call: Call[Any]) -> dict[str, Any]:
@@ -70,6 +61,18 @@ class _Asking:
             "headers": headers,
             "json": call.body,
             "content": call.file,
+        }
+
+    def _listening(self, after: int | None, seconds: float | None) -> dict[str, Any]:
+        """What httpx is given to hear of events; the server says now and then that it is still there."""
+        given: Iterable[tuple[str, float | None]] = (("after", after), ("seconds", seconds))
+        params = {name: str(value) for name, value in given if value is not None}
+        return {
+            "method": "GET",
+            "url": self._base + "/events",
+            "params": params,
+            "headers": self._headers,
+            "timeout": self._httpx.Timeout(self._timeout, read=SILENCE),
         }
 
     def pause(self, call: Call[Any], tried: int, status: int | None, after: str | None) -> float | None:
@@ -104,7 +107,7 @@ class Client(_Asking):
 
         Without TLS only this machine is asked, unless `plaintext` says that others may read the key.
         """
-        super().__init__(url, key, agent, plaintext, new_key)
+        super().__init__(url, key, agent, plaintext, timeout, new_key)
         self._http = http or self._httpx.Client(timeout=timeout)
         self._sleep = sleep
 
@@ -118,74 +121,74 @@ class Client(_Asking):
             return self.send(calls.remember(text, fields))
         return self.send(calls.remember_all(text, fields)) if text else []
 
-    get = _waiting(calls.get)
-    list = _waiting(calls.newest)
-    page = _waiting(calls.page)
-    annotate = _waiting(calls.annotate)
-    forget = _waiting(calls.forget)
-    recall = _waiting(calls.recall)
-    context = _waiting(calls.context)
-    record_decision = _waiting(calls.record_decision)
-    outcome = _waiting(calls.outcome)
-    outcomes = _waiting(calls.outcomes)
-    decisions = _waiting(calls.decisions)
-    suggest = _waiting(calls.suggest)
-    predict = _waiting(calls.predict)
-    check = _waiting(calls.check)
-    success_patterns = _waiting(calls.success_patterns)
-    decision_templates = _waiting(calls.decision_templates)
-    learn_from_failure = _waiting(calls.learn_from_failure)
-    failures = _waiting(calls.failures)
-    failure = _waiting(calls.failure)
-    tried = _waiting(calls.tried)
-    checks = _waiting(calls.checks)
-    generate = _waiting(calls.generate)
-    agents = _waiting(calls.agents)
-    agent = _waiting(calls.agent)
-    propose = _waiting(calls.propose)
-    result = _waiting(calls.result)
-    resolve = _waiting(calls.resolve)
-    state = _waiting(calls.state)
-    cycle = _waiting(calls.cycle)
-    cycles = _waiting(calls.cycles)
-    workspaces = _waiting(calls.workspaces)
-    snapshots = _waiting(calls.snapshots)
-    diff = _waiting(calls.diff)
-    runs = _waiting(calls.runs)
-    run = _waiting(calls.run)
-    stats = _waiting(calls.stats)
-    evaluate = _waiting(calls.evaluate)
-    request_grant = _waiting(calls.request_grant)
-    offer_grant = _waiting(calls.offer_grant)
-    share = _waiting(calls.share)
-    approve_grant = _waiting(calls.approve_grant)
-    deny_grant = _waiting(calls.deny_grant)
-    revoke_grant = _waiting(calls.revoke_grant)
-    grants = _waiting(calls.grants)
-    grant = _waiting(calls.grant)
-    grant_uses = _waiting(calls.grant_uses)
-    sources = _waiting(calls.sources)
-    groups = _waiting(calls.groups)
-    change_group = _waiting(calls.change_group)
-    quarantined = _waiting(calls.quarantined)
-    quarantined_memory = _waiting(calls.quarantined_memory)
-    release = _waiting(calls.release)
-    discard = _waiting(calls.discard)
-    export_knowledge = _waiting(calls.export_knowledge)
-    import_knowledge = _waiting(calls.import_knowledge)
-    merge_knowledge = _waiting(calls.merge_knowledge)
-    audit = _waiting(calls.audit)
-    verify_audit = _waiting(calls.verify_audit)
-    policies = _waiting(calls.policies)
-    set_policy = _waiting(calls.set_policy)
-    remove_policy = _waiting(calls.remove_policy)
-    holds = _waiting(calls.holds)
-    hold = _waiting(calls.hold)
-    release_hold = _waiting(calls.release_hold)
-    run_retention = _waiting(calls.run_retention)
-    healthy = _waiting(calls.healthy)
-    ready = _waiting(calls.ready)
-    metrics = _waiting(calls.metrics)
+    get = waiting(calls.get)
+    list = waiting(calls.newest)
+    page = waiting(calls.page)
+    annotate = waiting(calls.annotate)
+    forget = waiting(calls.forget)
+    recall = waiting(calls.recall)
+    context = waiting(calls.context)
+    record_decision = waiting(calls.record_decision)
+    outcome = waiting(calls.outcome)
+    outcomes = waiting(calls.outcomes)
+    decisions = waiting(calls.decisions)
+    suggest = waiting(calls.suggest)
+    predict = waiting(calls.predict)
+    check = waiting(calls.check)
+    success_patterns = waiting(calls.success_patterns)
+    decision_templates = waiting(calls.decision_templates)
+    learn_from_failure = waiting(calls.learn_from_failure)
+    failures = waiting(calls.failures)
+    failure = waiting(calls.failure)
+    tried = waiting(calls.tried)
+    checks = waiting(calls.checks)
+    generate = waiting(calls.generate)
+    agents = waiting(calls.agents)
+    agent = waiting(calls.agent)
+    propose = waiting(calls.propose)
+    result = waiting(calls.result)
+    resolve = waiting(calls.resolve)
+    state = waiting(calls.state)
+    cycle = waiting(calls.cycle)
+    cycles = waiting(calls.cycles)
+    workspaces = waiting(calls.workspaces)
+    snapshots = waiting(calls.snapshots)
+    diff = waiting(calls.diff)
+    runs = waiting(calls.runs)
+    run = waiting(calls.run)
+    stats = waiting(calls.stats)
+    evaluate = waiting(calls.evaluate)
+    request_grant = waiting(calls.request_grant)
+    offer_grant = waiting(calls.offer_grant)
+    share = waiting(calls.share)
+    approve_grant = waiting(calls.approve_grant)
+    deny_grant = waiting(calls.deny_grant)
+    revoke_grant = waiting(calls.revoke_grant)
+    grants = waiting(calls.grants)
+    grant = waiting(calls.grant)
+    grant_uses = waiting(calls.grant_uses)
+    sources = waiting(calls.sources)
+    groups = waiting(calls.groups)
+    change_group = waiting(calls.change_group)
+    quarantined = waiting(calls.quarantined)
+    quarantined_memory = waiting(calls.quarantined_memory)
+    release = waiting(calls.release)
+    discard = waiting(calls.discard)
+    export_knowledge = waiting(calls.export_knowledge)
+    import_knowledge = waiting(calls.import_knowledge)
+    merge_knowledge = waiting(calls.merge_knowledge)
+    audit = waiting(calls.audit)
+    verify_audit = waiting(calls.verify_audit)
+    policies = waiting(calls.policies)
+    set_policy = waiting(calls.set_policy)
+    remove_policy = waiting(calls.remove_policy)
+    holds = waiting(calls.holds)
+    hold = waiting(calls.hold)
+    release_hold = waiting(calls.release_hold)
+    run_retention = waiting(calls.run_retention)
+    healthy = waiting(calls.healthy)
+    ready = waiting(calls.ready)
+    metrics = waiting(calls.metrics)
 
     def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
@@ -204,16 +207,20 @@ class Client(_Asking):
             self._sleep(wait)
 
     def events(self, after: int | None = None, *, seconds: float | None = None) -> Iterator[LiveEvent]:
-        """What happens, as it happens, from after an event on, or from now on, until the server ends the stream."""
-        params, lines = _since(after, seconds), Events()
-        with self._http.stream(
-            "GET", self._base + "/events", params=params, headers=self._headers, timeout=None
-        ) as answer:
-            if answer.status_code >= 400:
-                Call("GET", "/events", _nothing).result(answer.status_code, answer.read())
-            for line in answer.iter_lines():
-                if (event := lines.read(line)) is not None:
-                    yield event
+        """What happens, as it happens, from after an event on, or from now on, until the server ends the stream.
+
+        Raises `StoreAway` if the connection is lost; `after` the last event that was heard, it goes on.
+        """
+        asked, lines = self._listening(after, seconds), Events()
+        try:
+            with self._http.stream(**asked) as answer:
+                if answer.status_code >= 400:
+                    Call("GET", "/events", _nothing).result(answer.status_code, answer.read())
+                for line in answer.iter_lines():
+                    if (event := lines.read(line)) is not None:
+                        yield event
+        except self._httpx.TransportError as error:
+            raise _away(error) from error
 
     def close(self) -> None:
         """Let go of the connections; calling it twice is harmless."""
@@ -244,7 +251,7 @@ class AsyncClient(_Asking):
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """The same as for `Client`."""
-        super().__init__(url, key, agent, plaintext, new_key)
+        super().__init__(url, key, agent, plaintext, timeout, new_key)
         self._http = http or self._httpx.AsyncClient(timeout=timeout)
         self._sleep = sleep
 
@@ -261,74 +268,74 @@ class AsyncClient(_Asking):
         several: list[Receipt] = await self.send(calls.remember_all(text, fields))
         return several
 
-    get = _awaited(calls.get)
-    list = _awaited(calls.newest)
-    page = _awaited(calls.page)
-    annotate = _awaited(calls.annotate)
-    forget = _awaited(calls.forget)
-    recall = _awaited(calls.recall)
-    context = _awaited(calls.context)
-    record_decision = _awaited(calls.record_decision)
-    outcome = _awaited(calls.outcome)
-    outcomes = _awaited(calls.outcomes)
-    decisions = _awaited(calls.decisions)
-    suggest = _awaited(calls.suggest)
-    predict = _awaited(calls.predict)
-    check = _awaited(calls.check)
-    success_patterns = _awaited(calls.success_patterns)
-    decision_templates = _awaited(calls.decision_templates)
-    learn_from_failure = _awaited(calls.learn_from_failure)
-    failures = _awaited(calls.failures)
-    failure = _awaited(calls.failure)
-    tried = _awaited(calls.tried)
-    checks = _awaited(calls.checks)
-    generate = _awaited(calls.generate)
-    agents = _awaited(calls.agents)
-    agent = _awaited(calls.agent)
-    propose = _awaited(calls.propose)
-    result = _awaited(calls.result)
-    resolve = _awaited(calls.resolve)
-    state = _awaited(calls.state)
-    cycle = _awaited(calls.cycle)
-    cycles = _awaited(calls.cycles)
-    workspaces = _awaited(calls.workspaces)
-    snapshots = _awaited(calls.snapshots)
-    diff = _awaited(calls.diff)
-    runs = _awaited(calls.runs)
-    run = _awaited(calls.run)
-    stats = _awaited(calls.stats)
-    evaluate = _awaited(calls.evaluate)
-    request_grant = _awaited(calls.request_grant)
-    offer_grant = _awaited(calls.offer_grant)
-    share = _awaited(calls.share)
-    approve_grant = _awaited(calls.approve_grant)
-    deny_grant = _awaited(calls.deny_grant)
-    revoke_grant = _awaited(calls.revoke_grant)
-    grants = _awaited(calls.grants)
-    grant = _awaited(calls.grant)
-    grant_uses = _awaited(calls.grant_uses)
-    sources = _awaited(calls.sources)
-    groups = _awaited(calls.groups)
-    change_group = _awaited(calls.change_group)
-    quarantined = _awaited(calls.quarantined)
-    quarantined_memory = _awaited(calls.quarantined_memory)
-    release = _awaited(calls.release)
-    discard = _awaited(calls.discard)
-    export_knowledge = _awaited(calls.export_knowledge)
-    import_knowledge = _awaited(calls.import_knowledge)
-    merge_knowledge = _awaited(calls.merge_knowledge)
-    audit = _awaited(calls.audit)
-    verify_audit = _awaited(calls.verify_audit)
-    policies = _awaited(calls.policies)
-    set_policy = _awaited(calls.set_policy)
-    remove_policy = _awaited(calls.remove_policy)
-    holds = _awaited(calls.holds)
-    hold = _awaited(calls.hold)
-    release_hold = _awaited(calls.release_hold)
-    run_retention = _awaited(calls.run_retention)
-    healthy = _awaited(calls.healthy)
-    ready = _awaited(calls.ready)
-    metrics = _awaited(calls.metrics)
+    get = awaited(calls.get)
+    list = awaited(calls.newest)
+    page = awaited(calls.page)
+    annotate = awaited(calls.annotate)
+    forget = awaited(calls.forget)
+    recall = awaited(calls.recall)
+    context = awaited(calls.context)
+    record_decision = awaited(calls.record_decision)
+    outcome = awaited(calls.outcome)
+    outcomes = awaited(calls.outcomes)
+    decisions = awaited(calls.decisions)
+    suggest = awaited(calls.suggest)
+    predict = awaited(calls.predict)
+    check = awaited(calls.check)
+    success_patterns = awaited(calls.success_patterns)
+    decision_templates = awaited(calls.decision_templates)
+    learn_from_failure = awaited(calls.learn_from_failure)
+    failures = awaited(calls.failures)
+    failure = awaited(calls.failure)
+    tried = awaited(calls.tried)
+    checks = awaited(calls.checks)
+    generate = awaited(calls.generate)
+    agents = awaited(calls.agents)
+    agent = awaited(calls.agent)
+    propose = awaited(calls.propose)
+    result = awaited(calls.result)
+    resolve = awaited(calls.resolve)
+    state = awaited(calls.state)
+    cycle = awaited(calls.cycle)
+    cycles = awaited(calls.cycles)
+    workspaces = awaited(calls.workspaces)
+    snapshots = awaited(calls.snapshots)
+    diff = awaited(calls.diff)
+    runs = awaited(calls.runs)
+    run = awaited(calls.run)
+    stats = awaited(calls.stats)
+    evaluate = awaited(calls.evaluate)
+    request_grant = awaited(calls.request_grant)
+    offer_grant = awaited(calls.offer_grant)
+    share = awaited(calls.share)
+    approve_grant = awaited(calls.approve_grant)
+    deny_grant = awaited(calls.deny_grant)
+    revoke_grant = awaited(calls.revoke_grant)
+    grants = awaited(calls.grants)
+    grant = awaited(calls.grant)
+    grant_uses = awaited(calls.grant_uses)
+    sources = awaited(calls.sources)
+    groups = awaited(calls.groups)
+    change_group = awaited(calls.change_group)
+    quarantined = awaited(calls.quarantined)
+    quarantined_memory = awaited(calls.quarantined_memory)
+    release = awaited(calls.release)
+    discard = awaited(calls.discard)
+    export_knowledge = awaited(calls.export_knowledge)
+    import_knowledge = awaited(calls.import_knowledge)
+    merge_knowledge = awaited(calls.merge_knowledge)
+    audit = awaited(calls.audit)
+    verify_audit = awaited(calls.verify_audit)
+    policies = awaited(calls.policies)
+    set_policy = awaited(calls.set_policy)
+    remove_policy = awaited(calls.remove_policy)
+    holds = awaited(calls.holds)
+    hold = awaited(calls.hold)
+    release_hold = awaited(calls.release_hold)
+    run_retention = awaited(calls.run_retention)
+    healthy = awaited(calls.healthy)
+    ready = awaited(calls.ready)
+    metrics = awaited(calls.metrics)
 
     async def send(self, call: Call[R]) -> R:
         """Send a call and give what its answer means; what is safe to repeat is repeated when the server is busy."""
@@ -347,16 +354,20 @@ class AsyncClient(_Asking):
             await self._sleep(wait)
 
     async def events(self, after: int | None = None, *, seconds: float | None = None) -> AsyncIterator[LiveEvent]:
-        """What happens, as it happens, from after an event on, or from now on, until the server ends the stream."""
-        params, lines = _since(after, seconds), Events()
-        async with self._http.stream(
-            "GET", self._base + "/events", params=params, headers=self._headers, timeout=None
-        ) as answer:
-            if answer.status_code >= 400:
-                Call("GET", "/events", _nothing).result(answer.status_code, await answer.aread())
-            async for line in answer.aiter_lines():
-                if (event := lines.read(line)) is not None:
-                    yield event
+        """What happens, as it happens, from after an event on, or from now on, until the server ends the stream.
+
+        Raises `StoreAway` if the connection is lost; `after` the last event that was heard, it goes on.
+        """
+        asked, lines = self._listening(after, seconds), Events()
+        try:
+            async with self._http.stream(**asked) as answer:
+                if answer.status_code >= 400:
+                    Call("GET", "/events", _nothing).result(answer.status_code, await answer.aread())
+                async for line in answer.aiter_lines():
+                    if (event := lines.read(line)) is not None:
+                        yield event
+        except self._httpx.TransportError as error:
+            raise _away(error) from error
 
     async def close(self) -> None:
         """Let go of the connections; calling it twice is harmless."""
@@ -385,11 +396,6 @@ class Events:
             return None
         data, self._data = self._data, ""
         return LiveEvent.model_validate_json(data) if data else None
-
-
-def _since(after: int | None, seconds: float | None) -> dict[str, str]:
-    given: Iterable[tuple[str, float | None]] = (("after", after), ("seconds", seconds))
-    return {name: str(value) for name, value in given if value is not None}
 
 
 def _address(httpx: Any, url: str, plaintext: bool) -> str:

@@ -119,7 +119,7 @@ def options(arguments: list[str]) -> Any:
 def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
     """The answer to an event, or nothing; raises whatever goes wrong."""
     payload = read(data)
-    if asked.event not in EVENTS.values() or not worthwhile(asked.event, payload):
+    if asked.event not in EVENTS.values() or not worthwhile(asked.event, payload, asked.client):
         return None
     if asked.no_project:
         from engram.hooks.leaving import leave_project  # noqa: PLC0415 - only what is needed is imported
@@ -156,10 +156,12 @@ def read(data: bytes) -> dict[str, Any]:
     return {} if len(data) > MOST_INPUT else parsed(data.decode("utf-8", errors="replace")) or {}
 
 
-def worthwhile(event: str, payload: dict[str, Any]) -> bool:
+def worthwhile(event: str, payload: dict[str, Any], client: str = "") -> bool:
     """Whether there can be anything to do, by what the client tells alone."""
     if event == "UserPromptSubmit":
         return not trivial(payload.get("prompt"))
+    if event == "PostToolUse" and client == "codex" and isinstance(payload.get("tool_response"), str):
+        return False  # that is what a command printed; whether it failed is not told
     if event in {"PreToolUse", "PostToolUse", "PostToolUseFailure"}:
         name = tool_name(payload)
         return bool(name) and name.lower() not in READERS and OWN.match(name) is None
@@ -194,7 +196,8 @@ def error_of(event: str, payload: Mapping[str, Any]) -> str:
     if not isinstance(told, dict):
         return ""
     code = told.get("exit_code", told.get("exitCode", 0))
-    failed = told.get("is_error") is True or told.get("success") is False or (isinstance(code, int) and code != 0)
+    flawed = told.get("is_error") is True or told.get("isError") is True or told.get("success") is False
+    failed = flawed or (isinstance(code, int) and code != 0)
     if not failed:
         return ""
     parts = [told[name] for name in ("error", "stderr", "output", "stdout", "content") if told.get(name)]

@@ -140,11 +140,12 @@ def changes(wish: Wish) -> list[Change]:
 def install(wish: Wish) -> list[Path]:
     """Write the configuration; doing it again replaces what was written before. The files that changed.
 
-    Raises `Conflict` if a file holds something else where ours should be; then no file is changed.
+    Raises `Conflict` if a file holds something else where ours should be, and `ConfigError` if one cannot be read or
+    written; then no file is changed.
     """
     planned = []
     for change in changes(wish):
-        path, text = change.path.resolve(), _read(change.path)
+        path, text = _real(change.path), _read(change.path)
         record = _Record.of(path)
         start = record.before(text) if record is not None else text
         made: list[Way] = []
@@ -155,6 +156,9 @@ def install(wish: Wish) -> list[Path]:
         except Conflict as error:
             raise Conflict(f"{change.path} was not changed: {error}") from None
         planned.append((path, text, start, after, made))
+    for path, text, _, after, _ in planned:
+        if after != text:
+            _refuse_read_only(path)
     for path, text, start, after, made in planned:
         _Record.keep(path, start, after, made)
         if after != text:
@@ -166,7 +170,7 @@ def uninstall(wish: Wish) -> list[Path]:
     """Take everything out again; the files that changed."""
     changed = []
     for change in reversed(changes(wish)):  # the first one knows of the folders that were made
-        path, text = change.path.resolve(), _read(change.path)
+        path, text = _real(change.path), _read(change.path)
         record = _Record.of(path)
         if text is not None:
             rest = record.before(text) if record is not None else text
@@ -375,6 +379,22 @@ def _ways(text: str | None) -> list[Way]:
     inner = value.get("hooks")
     events: list[Way] = [("hooks", name) for name in inner] if isinstance(inner, dict) else []
     return [*((name,) for name in value), *events]
+
+
+def _real(path: Path) -> Path:
+    """Where a file is, whatever links lead there. Raises `ConfigError` if they lead in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{path} cannot be found: {error}; see what to add with --print") from error
+
+
+def _refuse_read_only(path: Path) -> None:
+    """Raises `ConfigError` if a file, or the folder that it is or would be in, is not to be written."""
+    folder = next(parent for parent in path.parents if parent.exists())
+    for place in (path, folder) if path.exists() else (folder,):
+        if not os.access(place, os.W_OK):
+            raise ConfigError(f"{place} cannot be written; nothing was changed; see what to add with --print")
 
 
 def _read(path: Path) -> str | None:

@@ -14,7 +14,7 @@ from engram.knowledge.consent import LINEAGE, Ledger
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
 from engram.model.clean import named
 from engram.model.quarantine import Quarantined
-from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, acting
+from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, Scrubs, acting
 from engram.privacy import shipped
 from engram.words import digest
 
@@ -167,11 +167,14 @@ class Quarantine:
         return entry.memory
 
     def discard(self, id: str) -> ForgetReceipt:
-        """Forget a memory that was set apart. Raises `NotAllowed` if it is held."""
-        (memory,) = self._store.get(self._apart, [id])
-        holds.refuse_held(self._store, self._scope, [] if memory is None else [memory])
+        """Forget a memory that was set apart, and leave nothing of it. Raises `NotAllowed` if it is held."""
+        store = self._store
+        (memory,) = store.get(self._apart, [id])
+        holds.refuse_held(store, self._scope, [] if memory is None else [memory])
         with acting(self._scope.agent, "quarantine.discard", agent=self._scope.agent):
-            return self._store.forget(self._apart, [id])[0]
+            (receipt,) = store.forget(self._apart, [id])
+        lingers = receipt.forgotten and isinstance(store, Scrubs) and not store.scrub()
+        return receipt.model_copy(update={"lingers": lingers})
 
     def _told(self, memory: Memory) -> Quarantined:
         why = [event for event in self._events(self._apart, memory.id) if event.kind == WHY]

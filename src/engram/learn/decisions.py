@@ -351,6 +351,26 @@ class _Account:
         )
 
 
+class _Known(NamedTuple):
+    """What is known: each episode once, the nearest first, with what it counts, and all actions ever taken."""
+
+    episodes: list[Episode]
+    here: NDArray[np.bool_]
+    """Which of the episodes are of the context asked about."""
+    weight: Numbers
+    which: NDArray[np.intp]
+    """The place of each episode's action among the actions."""
+    actions: Mapping[str, str]
+    """How each action is spelt, by its normal form."""
+
+    def summed(self, values: Numbers) -> Numbers:
+        """A number for each episode, added up for each action."""
+        return np.bincount(self.which, values, len(self.actions)).astype(np.float64)
+
+    def qualities(self) -> Numbers:
+        return np.array([one.quality for one in self.episodes], dtype=np.float64)
+
+
 def _accounts(
     episodes: Iterable[Episode],
     now: datetime,
@@ -364,49 +384,13 @@ def _accounts(
 
     All actions take part in the estimate, because they tell about the context; narrowing comes after it.
     """
-    closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
-    known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
-    taken = [normal_form(one.action) for one in known]
-    here = np.array([_is_here(one, features) for one in known], dtype=bool)
-    aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
-    likeness = np.ones(len(known))
-    likeness[~here] = closeness(np.array([one.similarity for one in known], dtype=np.float64)[~here], settings)
-    likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
-    weight = aged * likeness * np.array([one.trust for one in known], dtype=np.float64)
-    weight[~here & (weight < LEAST)] = 0.0
-
-    names: dict[str, str] = {normal_form(action): action for action in (*(actions or ()), *also)}
-    for key, one in zip(taken, known, strict=True):
-        names.setdefault(key, one.action)
-    for name in sorted(action for tallies in groups.values() for action in tallies):
-        names.setdefault(normal_form(name), name)
-    places = {name: place for place, name in enumerate(names)}
-    which = np.array([places[key] for key in taken], dtype=np.intp)
-    good = np.array([one.quality for one in known], dtype=np.float64)
-
-    def summed(values: Numbers) -> Numbers:
-        return np.bincount(which, values, len(names)).astype(np.float64)
-
-    close, same = np.where(here, 0.0, weight), np.where(here, weight, 0.0)
-    rest, rest_good = _rest(groups, features, known, which, weight, places)
-    beliefs = believe(
-        Evidence(
-            here=summed(same),
-            here_good=summed(same * good),
-            near=summed(close),
-            near_good=summed(close * good),
-            near_squared=summed(close**2),
-            rest=rest,
-            rest_good=rest_good,
-        ),
-        settings,
-    )
-    seen = summed(weight)
-    wanted = {normal_form(action) for action in actions} if actions is not None else None
-    listed = {key for key, mass in zip(taken, weight, strict=True) if mass > 0}
-    listed |= {normal_form(action) for action in also}
-    if not listed:  # nothing is near: what is known of such circumstances can at least be shown
-        listed = {normal_form(name) for group in features & groups.keys() for name in groups[group]}
+    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings)
+    beliefs = believe(_evidence(known, groups, features), settings)
+    seen, counts = known.summed(known.weight), known.weight > 0
+    if actions is not None:
+        wanted = {normal_form(action) for action in actions}
+    else:
+        wanted = _near(known, groups, features, also)
     return [
         _Account(
             action=action,
@@ -415,13 +399,68 @@ def _accounts(
                 float((1 - beliefs.mean[place]) * beliefs.strength[place]),
             ),
             drawn=float(beliefs.drawn[place]),
-            here=tuple(known[i] for i in np.flatnonzero((which == place) & here & (weight > 0))),
-            near=tuple(known[i] for i in np.flatnonzero((which == place) & ~here & (weight > 0))),
+            here=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & known.here)),
+            near=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & ~known.here)),
             weight=float(seen[place]),
         )
-        for place, (name, action) in enumerate(names.items())
-        if name in (listed if wanted is None else wanted)
+        for place, (name, action) in enumerate(known.actions.items())
+        if name in wanted
     ]
+
+
+def _known(
+    episodes: Iterable[Episode],
+    now: datetime,
+    groups: Groups,
+    features: frozenset[str],
+    named: Sequence[str],
+    settings: Settings,
+) -> _Known:
+    """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
+    closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
+    known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
+    here = np.array([_is_here(one, features) for one in known], dtype=bool)
+    aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
+    likeness = np.ones(len(known))
+    likeness[~here] = closeness(np.array([one.similarity for one in known], dtype=np.float64)[~here], settings)
+    likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
+    weight = aged * likeness * np.array([one.trust for one in known], dtype=np.float64)
+    weight[~here & (weight < LEAST)] = 0.0
+
+    actions: dict[str, str] = {normal_form(action): action for action in named}
+    taken = [normal_form(one.action) for one in known]
+    for name, one in zip(taken, known, strict=True):
+        actions.setdefault(name, one.action)
+    for action in sorted(action for tallies in groups.values() for action in tallies):
+        actions.setdefault(normal_form(action), action)
+    places = {name: place for place, name in enumerate(actions)}
+    which = np.array([places[name] for name in taken], dtype=np.intp)
+    return _Known(known, here, weight, which, actions)
+
+
+def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Evidence:
+    good = known.qualities()
+    close, same = np.where(known.here, 0.0, known.weight), np.where(known.here, known.weight, 0.0)
+    rest, rest_good = _rest(known, groups, features)
+    return Evidence(
+        here=known.summed(same),
+        here_good=known.summed(same * good),
+        near=known.summed(close),
+        near_good=known.summed(close * good),
+        near_squared=known.summed(close**2),
+        rest=rest,
+        rest_good=rest_good,
+    )
+
+
+def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
+    """The normal forms of the actions taken here or near here, and of those named."""
+    names = list(known.actions)
+    found = {names[place] for place in known.which[known.weight > 0]} | {normal_form(action) for action in also}
+    if found:
+        return found
+    # Nothing is near: what is known of such circumstances can at least be shown.
+    return {normal_form(name) for group in features & groups.keys() for name in groups[group]}
 
 
 def _left(at: datetime, now: datetime, settings: Settings) -> float:
@@ -449,49 +488,36 @@ def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
     return ELSEWHERE * shared if _contradict(asked, found) else shared
 
 
-def _rest(
-    groups: Groups,
-    features: frozenset[str],
-    known: Sequence[Episode],
-    which: NDArray[np.intp],
-    weight: Numbers,
-    places: Mapping[str, int],
-) -> tuple[Numbers, Numbers]:
+def _rest(known: _Known, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
     """What the wider groups hold without what is counted already; feature groups count beside everything else.
 
     Everything is split into what shares features with the context, which counts whole, and the other decisions. An
     episode in several of the feature groups counts in each for its part.
     """
-    whole = _without(groups.get(EVERYTHING, {}), EVERYTHING, known, which, weight, places)
+    whole = _without(known, groups.get(EVERYTHING, {}), EVERYTHING)
     shared = sorted(groups.keys() & features)
     if not shared:
         return whole
-    parts = [_without(groups[name], name, known, which, weight, places) for name in shared]
-    attempts = sum((part[0] for part in parts), np.zeros(len(places))) / len(parts)
-    good = sum((part[1] for part in parts), np.zeros(len(places))) / len(parts)
+    parts = [_without(known, groups[name], name) for name in shared]
+    attempts = sum((part[0] for part in parts), np.zeros(len(known.actions))) / len(parts)
+    good = sum((part[1] for part in parts), np.zeros(len(known.actions))) / len(parts)
     others = np.maximum(whole[0] - attempts, 0)
     others_good = np.clip(whole[1] - good, 0, others)
     worth = np.minimum(1.0, FAR / np.maximum(others, 1e-9))
     return attempts + worth * others, good + worth * others_good
 
 
-def _without(
-    tallies: Mapping[str, Tally],
-    name: str,
-    known: Sequence[Episode],
-    which: NDArray[np.intp],
-    weight: Numbers,
-    places: Mapping[str, int],
-) -> tuple[Numbers, Numbers]:
+def _without(known: _Known, tallies: Mapping[str, Tally], name: str) -> tuple[Numbers, Numbers]:
+    """What a group holds of each action, without the episodes of one's own that are known and in it."""
+    places = {action: place for place, action in enumerate(known.actions)}
     attempts, good = np.zeros(len(places)), np.zeros(len(places))
     for action, tally in tallies.items():
         attempts[places[normal_form(action)]] += tally.attempts
         good[places[normal_form(action)]] += tally.quality
-    inside = [one.trust >= 1 and (name == EVERYTHING or name in one.features) for one in known]
-    counted = np.where(np.array(inside, dtype=bool), weight, 0.0)
-    qualities = np.array([one.quality for one in known], dtype=np.float64)
-    attempts = np.maximum(attempts - np.bincount(which, counted, len(places)), 0)
-    good = good - np.bincount(which, counted * qualities, len(places))
+    inside = [one.trust >= 1 and (name == EVERYTHING or name in one.features) for one in known.episodes]
+    counted = np.where(np.array(inside, dtype=bool), known.weight, 0.0)
+    attempts = np.maximum(attempts - known.summed(counted), 0)
+    good = good - known.summed(counted * known.qualities())
     return attempts, np.clip(good, 0, attempts)
 
 

@@ -164,12 +164,21 @@ class Journal:
 
     def runs(self, limit: int, workflow: str = "") -> list[RunSummary]:
         """The newest runs first, of all workflows or of one."""
-        begun = self._events().about(self._scope, TOPIC, 10 * limit if workflow else limit)
-        chosen = [event for event in begun if not workflow or _definition(event)["name"] == workflow][-limit:]
+        chosen = self._begun(limit, workflow)
         found: dict[str, list[Event]] = {event.subject: [] for event in reversed(chosen)}
         for event in self._events().events_of(self._scope, list(found)):
             found[event.subject].append(event)
         return [_summary(_folded(events)) for events in found.values()]
+
+    def _begun(self, limit: int, workflow: str) -> list[Event]:
+        """The beginnings of the newest runs, the oldest of them first; it is read as far back as is needed."""
+        asked = limit
+        while True:
+            begun = self._events().about(self._scope, TOPIC, asked)
+            chosen = [event for event in begun if not workflow or _definition(event)["name"] == workflow]
+            if len(chosen) >= limit or len(begun) < asked:
+                return chosen[-limit:]
+            asked *= 10
 
     def look(self, state: State, stage: str, checks: list[StageCheck]) -> None:
         """Write what the checks of a stage said."""

@@ -76,6 +76,8 @@ def called(function: Function, values: Mapping[str, Any], context: StepContext) 
     offered = {"step": context} if _asks(function) and "step" not in values else {}
     try:
         return Given(_given(function(**values, **offered)))
+    except SystemExit as error:  # a program's main function ends so; only the step is over
+        return Given({}) if error.code in {None, 0} else Given({}, _told(error))
     except Exception as error:  # noqa: BLE001 - whatever a step raises is how it went
         return Given({}, _told(error))
 
@@ -171,7 +173,7 @@ def _given(value: Any) -> dict[str, JsonValue]:
     return plain(shaped, "what the step gave")
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """An exception as text, from where the step's own code begins."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:

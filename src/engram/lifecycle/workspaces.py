@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from hashlib import sha256 as new_hash
@@ -234,14 +234,19 @@ class Workspaces:
         raise StoreCorrupt(f"the snapshot {snapshot.id[:12]} claims more than {DEEPEST} folders in each other")
 
     def diff(self, name: str, before: str = LATEST, after: str | None = None) -> WorkspaceDiff:
-        """What changed from a snapshot to another one, or to the folder as it is now."""
+        """What changed from a snapshot to another one, or to the folder as it is now.
+
+        What is left out of the folder now is in `skipped`, and no change.
+        """
         first = self.find(name, before)
         if after is not None:
             second = self.find(name, after)
             changes = changed(self.files(first), self.files(second))
             return WorkspaceDiff(workspace=name, before=first.id, after=second.id, changes=changes)
         looked = self._look(self.workspace(name), self._objects.clock(), keep=False)
-        changes = changed(self.files(first), looked.files)
+        unknown = {one.path for one in looked.skipped}
+        before_ = {path: file for path, file in self.files(first).items() if not _in_or_below(path, unknown)}
+        changes = changed(before_, looked.files)
         return WorkspaceDiff(workspace=name, before=first.id, after="", changes=changes, skipped=tuple(looked.skipped))
 
     def restore(
@@ -519,7 +524,8 @@ class _Looking:
     ) -> None:
         self._objects, self._redactor, self._seen, self._readers, self._keep = objects, redactor, seen, readers, keep
         self._scan = workspace.secrets == "withhold"
-        self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in workspace.ignore]
+        patterns = [pattern.rstrip("/") or pattern for pattern in workspace.ignore]
+        self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
         self._own_folder, self._own = _own_files(objects.folder)
         self._looked = Looked()
         self._unknown = list[str]()
@@ -603,7 +609,11 @@ class _Looking:
             self._skip(path, f"it cannot be read: {error.strerror}")
 
     def _link(self, place: Place, name: str, path: str) -> None:
-        target = place.target(name)
+        try:
+            target = place.target(name)
+        except OSError as error:  # it went just now, or is something else
+            self._skip(path, f"it cannot be read: {error.strerror}")
+            return
         if unstorable(target) or self._redactor.clean([target])[0].secrets:
             self._skip(path, "where it leads cannot be kept")
         else:
@@ -892,6 +902,12 @@ def _chosen(files: Mapping[str, WorkspaceFile], paths: Sequence[str]) -> Mapping
             raise NotFound(f"{path!r} is not in the snapshot; give a path from the workspace's folder on")
         found |= here
     return found
+
+
+def _in_or_below(path: str, places: Collection[str]) -> bool:
+    """Whether a path is one of some places, or below one."""
+    parts = path.split("/")
+    return any("/".join(parts[:depth]) in places for depth in range(1, len(parts) + 1))
 
 
 def _canonical(rows: Sequence[JsonValue]) -> bytes:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,7 +24,7 @@ from engram.server.border import Address, Border, Gate
 from engram.server.limits import Limits
 from engram.server.metrics import Metrics
 from engram.server.problems import CODES, answer
-from engram.server.run import GRACE, Announced, Binding, listen, tell_first_key, where
+from engram.server.run import Announced, Binding, listen, settings, tell_first_key, where
 
 PATH = "/v1/mcp"
 PORT = 8751
@@ -81,15 +80,6 @@ def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], 
     listener = listen(binding)
     tell_first_key(brain, say)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        timeout_graceful_shutdown=GRACE,
-        ssl_certfile=binding.certfile,
-        ssl_keyfile=binding.keyfile,
-    )
     with listener:
-        Announced(config, lambda: say(f"Engram serves MCP on {where(binding, listener)}{PATH}")).run([listener])
+        here = f"{where(binding, listener)}{PATH}"
+        Announced(settings(app, binding), lambda: say(f"Engram serves MCP on {here}")).run([listener])

@@ -260,7 +260,7 @@ def _valid(memory: Memory, now: datetime) -> bool:
 
 
 def _merges(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]]:
-    """Plain statements by what they say; facts with a subject are kept in order by what knows about subjects."""
+    """Plain statements by what they say, the most trusted first; facts with a subject are ordered by their memory."""
     groups = defaultdict[str, list[Memory]](list)
     for memory in memories:
         content = memory.content
@@ -270,7 +270,7 @@ def _merges(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]
             continue
         about = json.dumps(content.model_dump(mode="json"), sort_keys=True)
         groups[digest("merge", normal_form(memory.context), about, *words)].append(memory)
-    return groups
+    return {key: sorted(group, key=lambda memory: -memory.trust) for key, group in groups.items()}
 
 
 def _facts(memories: Sequence[Memory], now: datetime) -> dict[str, list[Memory]]:
@@ -423,6 +423,7 @@ def undo(id: str, desk: Desk) -> Consolidation:
 def _draft(step: Step, source: Memory, suffix: str) -> Draft:
     """What is kept for one source; of the first draft, all that the sources have together."""
     first = source is step.sources[0] and step.made is None
+    word = _word_of(step, source)
     mark: dict[str, JsonValue] = {"how": step.how, "key": step.key}
     return Draft(
         step.text,
@@ -436,8 +437,15 @@ def _draft(step: Step, source: Memory, suffix: str) -> Draft:
         context="" if step.how == "summary" else source.context,
         content=_content(step, source),
         sources=tuple(each.id for each in step.sources[:NAMED]) if first else (source.id,),
+        origin=word.provenance.origin,
+        trust=word.trust,
         valid_from=min(each.valid_from for each in step.sources) if first else None,
     )
+
+
+def _word_of(step: Step, source: Memory) -> Memory:
+    """On whose word it is: a statement is whoever's says it; what only several make is the least trusted one's."""
+    return source if step.how == "merge" else min(step.sources, key=lambda each: each.trust)
 
 
 def _content(step: Step, source: Memory) -> dict[str, JsonValue]:

@@ -19,7 +19,7 @@ from engram.model.clean import Clean
 from engram.model.decision import QUALITIES
 from engram.model.episode import Episode
 from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Query, Scope, Surveys
-from engram.when import intervals, overall
+from engram.when import Interval, intervals, overall
 from engram.words import index_terms, query_terms
 
 USER = "user"
@@ -114,10 +114,19 @@ def episode(memory: Memory) -> Episode | None:
 
 def period(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     """The stretch of time that plain words mean at `now`, in whose zone days begin. Raises `InvalidInput`."""
-    meant = overall(intervals(when, now))
+    meant = overall(intervals(when, now) or _alone(when.strip(), now))
     if meant is None:
         raise InvalidInput(f"no time is named in {when[:80]!a}; say it like `last week`, `yesterday afternoon`")
     return meant
+
+
+def _alone(words: str, now: datetime) -> list[Interval]:
+    """The time that words mean where nothing else is said: "March" and "the last hour" are times then, too."""
+    for lead in ("in ", "in the "):
+        found = intervals(lead + words, now)
+        if [each.span[1] for each in found] == [len(lead + words)] and found[0].span[0] <= len(lead):
+            return found
+    return []
 
 
 class EpisodicMemory:
@@ -241,10 +250,17 @@ class EpisodicMemory:
         return self._with_outcomes(list(found.values())[:most])
 
     def similar(
-        self, query: str, k: int = 5, *, since: When | None = None, until: When | None = None, when: str | None = None
+        self,
+        query: str,
+        k: int = 5,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        when: str | None = None,
+        now: When | None = None,
     ) -> list[Episode]:
         """The interactions that come nearest to what is meant, best first, whatever words they used."""
-        first, last = self._between(since, until, when, None)
+        first, last = self._between(since, until, when, now)
         hits = self._agent.recall(query, k, kinds=MemoryType.MESSAGE, since=first, until=last)
         return self._with_outcomes([one for hit in hits if (one := episode(hit.memory)) is not None])
 

@@ -147,6 +147,8 @@ class SemanticMemory:
         if end is not None and end <= start:
             raise InvalidInput("valid_until must lie after the time it is valid from")
         name, denies = canonical(self._name("predicate", predicate, MAX_NAME))
+        if not name:
+            raise InvalidInput(f"the predicate {predicate!a} says nothing; say what is meant, such as `lives in`")
         new = _Claim(
             self._name("subject", subject, MAX_NAME),
             name,

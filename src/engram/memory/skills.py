@@ -353,6 +353,8 @@ def _shortened(value: Any, length: int = 255) -> str:
 def _numbered(value: Any, digits: int = 0) -> float:
     if not isinstance(value, int | float) or not isinstance(digits, int) or not 0 <= digits <= 15:
         raise SecurityError("round takes a number and 0 to 15 digits")
+    if not math.isfinite(value):
+        raise SecurityError("round takes a number that is finite")
     return round(value, digits) if digits else round(value)
 
 

@@ -89,6 +89,8 @@ class _Index:
     """The summary of those that leave; written down before they are, so that it is the same after an interruption."""
     summary: Clean = _NOTHING
     summary_id: str | None = None
+    tool: bool = False
+    """Whether the summary may say what a tool said."""
 
 
 _index: TypeAdapter[_Index] = TypeAdapter(_Index)
@@ -220,7 +222,7 @@ class WorkingMemory:
             index = self._read()
             if index.summary_id not in ids:
                 return False
-            self._write(replace(index, summary=_NOTHING, summary_id=None))
+            self._write(replace(index, summary=_NOTHING, summary_id=None, tool=False))
             return True
 
     def close(self) -> None:
@@ -301,8 +303,8 @@ class WorkingMemory:
         turns = self._fetched(leaving)
         handover = self._written(turns, index) if turns else None
         if handover is not None:
-            since = micros(turns[-1].at)
-            index = replace(index, summary=index.planned, summary_id=handover.summary, since=since)
+            since, tool = micros(turns[-1].at), _by_tools(turns, index)
+            index = replace(index, summary=index.planned, summary_id=handover.summary, since=since, tool=tool)
         rest = index.size - sum(map(_size, turns)) if leaving.stop < index.next else 0
         index = replace(index, first=leaving.stop, size=rest, leaving=0, planned=_NOTHING)
         self._write(index)
@@ -319,7 +321,7 @@ class WorkingMemory:
             session=self.session,
             sources=(*([index.summary_id] if index.summary_id else []), *ids),
             key=f"summary {digest(*(turn.id for turn in turns))}",
-            origin=Origin.TOOL if any(turn.role == TOOL for turn in turns) else Origin.SELF,
+            origin=Origin.TOOL if _by_tools(turns, index) else Origin.SELF,
         )
         return Handover(messages=tuple(ids), summary=self._remembered([summary])[0])
 
@@ -384,8 +386,10 @@ class WorkingMemory:
         agent: object = self._agent
         if not isinstance(agent, Lists):
             return _Index()
-        last = agent.list(limit=1, kinds=MemoryType.REFLECTION, session=self.session)
-        return _Index(summary=last[0].text, summary_id=last[0].id) if last else _Index()
+        last = next(iter(agent.list(limit=1, kinds=MemoryType.REFLECTION, session=self.session)), None)
+        if last is None:
+            return _Index()
+        return _Index(summary=last.text, summary_id=last.id, tool=last.provenance.origin != Origin.SELF)
 
     def _write(self, index: _Index, turns: Mapping[str, JsonValue] | None = None) -> None:
         kept: dict[str, JsonValue] = {self._index_key: asdict(index), **(turns or {})}
@@ -510,6 +514,11 @@ class Sessions:
     def _let_go(self, key: tuple[Scope, str]) -> None:
         with self._lock:
             self._held.pop(key, None)
+
+
+def _by_tools(turns: Sequence[Turn], index: _Index) -> bool:
+    """Whether a summary of turns, and of what was summed up before them, may say what a tool said."""
+    return index.tool or any(turn.role == TOOL for turn in turns)
 
 
 def _size(turn: Turn) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,12 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from engram import errors
+from engram.client.methods import ERRORS, Item, drafted, error_text, several
 from engram.errors import EngramError, InvalidInput, NotFound, StoreAway, TooMany, Unsupported
 from engram.model import (
     AgentCycle,
     AgentState,
     DecisionTemplate,
-    Draft,
     EvaluationReport,
     ExecutionResult,
     FailurePattern,
@@ -70,7 +68,6 @@ from engram.server.paging import MOST
 R = TypeVar("R")
 S = TypeVar("S")
 M = TypeVar("M", bound=BaseModel)
-Item = str | Draft | Mapping[str, Any]
 Memories = list[Memory]
 TRIES = 4
 LONGEST_PAUSE = 10.0
@@ -94,9 +91,6 @@ NOT_TWICE = {
 WITH_KEY = {"Remember", "RecordDecision", "LearnFromFailure"}
 """Methods that are carried out once for a key, which they are given if they have none."""
 
-_BY_CODE: dict[str, type[EngramError]] = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
-}
 _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
     grpc.StatusCode.UNAVAILABLE: StoreAway,
     grpc.StatusCode.DEADLINE_EXCEEDED: StoreAway,
@@ -155,7 +149,7 @@ def error_of(error: Any) -> EngramError:
     if CODE not in told:
         kind = _BY_STATUS.get(status, EngramError)
         return kind(f"the server does not answer as it should ({status.name}); is it running, is the address right?")
-    found = _BY_CODE.get(told[CODE], EngramError)(error.details())
+    found = ERRORS.get(told[CODE], EngramError)(error.details())
     try:
         problem = service_pb2.Problem.FromString(told.get(PROBLEM, b""))
     except DecodeError:
@@ -183,13 +177,7 @@ def remember_all(items: Sequence[Item], fields: Mapping[str, Any]) -> Call[list[
 
 def draft(item: Item, fields: Mapping[str, Any]) -> NewMemory:
     """What is to be remembered, checked before it is sent. Raises `InvalidInput`."""
-    own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
-    if not isinstance(own, str | Mapping):
-        raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
-    given: dict[str, Any] = {"text": own} if isinstance(own, str) else dict(own)
-    if "tags" in given and "tags" in fields:
-        fields = {**fields, "tags": (*_several(given["tags"]), *_several(fields["tags"]))}
-    new = made(NewMemory, {**given, **fields})
+    new = made(NewMemory, drafted(item, fields))
     return new.model_copy(update={"content": {"kind": new.kind, **new.content}}) if new.content else new
 
 
@@ -239,7 +227,7 @@ def context(query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any)
 
 def record_decision(*, context: str, action: str, error: str | BaseException = "", **fields: Any) -> Call[Receipt]:
     """Remember what was done in a context and how it went."""
-    return _kept(_asked("RecordDecision", Receipt, context=context, action=action, error=_error(error), **fields))
+    return _kept(_asked("RecordDecision", Receipt, context=context, action=action, error=error_text(error), **fields))
 
 
 def outcome(
@@ -253,7 +241,7 @@ def outcome(
     """Tell how it went, by the id of a decision, a recall or a suggestion; `False` if just that was known."""
     shown = [used] if isinstance(used, str | Hit) else used
     ids = None if shown is None else tuple(each if isinstance(each, str) else each.id for each in shown)
-    asked = _asked("TellOutcome", Noted, id=id, outcome=outcome, used=ids, error=_error(error), **told)
+    asked = _asked("TellOutcome", Noted, id=id, outcome=outcome, used=ids, error=error_text(error), **told)
     return asked.giving(lambda noted: noted.news)
 
 
@@ -297,7 +285,7 @@ def decision_templates() -> Call[list[DecisionTemplate]]:
 
 def learn_from_failure(error: str | BaseException, solution: str = "", **fields: Any) -> Call[FailurePattern]:
     """Learn what went wrong, and what was done about it."""
-    return _asked("LearnFromFailure", FailurePattern, error=_error(error), solution=solution, **fields)
+    return _asked("LearnFromFailure", FailurePattern, error=error_text(error), solution=solution, **fields)
 
 
 def failures() -> Call[list[FailurePattern]]:
@@ -469,7 +457,7 @@ def groups() -> Call[list[GroupView]]:
 
 def regroup(name: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> Call[GroupView]:
     """Change who is in a group."""
-    return _asked("ChangeGroup", GroupView, name=name, add=_several(add), remove=_several(remove))
+    return _asked("ChangeGroup", GroupView, name=name, add=several(add), remove=several(remove))
 
 
 def quarantined() -> Call[list[Quarantined]]:
@@ -631,7 +619,7 @@ def import_report(message: Message) -> ImportReport:
 def made(model: type[M], fields: Mapping[str, Any]) -> M:
     """A request, checked before it is sent. Raises `InvalidInput`."""
     lists = {name for name, field in model.model_fields.items() if "tuple" in str(field.annotation)}
-    given = {name: _several(value) if name in lists else value for name, value in fields.items() if value is not None}
+    given = {name: several(value) if name in lists else value for name, value in fields.items() if value is not None}
     try:
         return model(**given)
     except ValidationError as error:
@@ -697,11 +685,3 @@ def _kept(call: Call[Receipt]) -> Call[Receipt]:
 
 def _keyed(request: M, new_key: Callable[[], str]) -> M:
     return request if getattr(request, "key", None) is not None else request.model_copy(update={"key": new_key()})
-
-
-def _several(values: Any) -> Any:
-    return (values,) if isinstance(values, str) else tuple(values) if isinstance(values, Iterable) else values
-
-
-def _error(error: str | BaseException) -> str:
-    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else error

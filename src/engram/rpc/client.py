@@ -8,12 +8,13 @@ import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
 import grpc
 import grpc.aio
 
+from engram.client.methods import Item, awaited, sendable_key, waiting
 from engram.errors import InvalidInput
 from engram.loopback import is_loopback
 from engram.model import Draft, Receipt
@@ -21,44 +22,23 @@ from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent
 from engram.ports import unstorable
 from engram.rpc import calls
-from engram.rpc.calls import Call, Item, error_of
+from engram.rpc.calls import Call, error_of
 from engram.rpc.door import MESSAGE
 from engram.rpc.v1 import service_pb2_grpc
 
-P = ParamSpec("P")
 R = TypeVar("R")
 Several = list
 OPTIONS = [("grpc.max_receive_message_length", MESSAGE + 1024), ("grpc.max_send_message_length", MESSAGE)]
-
-
-def _waiting(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], R]:
-    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = self.send(build(*args, **kwargs))
-        return done
-
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
-    return method
-
-
-def _awaited(build: Callable[P, Call[R]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = await self.send(build(*args, **kwargs))
-        return done
-
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
-    return method
 
 
 class _Asking:
     """What both clients do alike: where they ask, and what goes along."""
 
     def __init__(self, key: str, agent: str | None, timeout: float, new_key: Callable[[], str] | None) -> None:
-        if not (key.isascii() and key.isprintable()):
-            raise InvalidInput("the key has characters that no key has; copy it again")
         if agent is not None and (flaw := unstorable(agent)):
             raise InvalidInput(f"an agent's name must be plain text: {flaw}")
         own = [] if agent is None else [("engram-agent", quote(agent, safe=""))]
-        self._metadata = [("authorization", f"Bearer {key}"), *own]
+        self._metadata = [("authorization", f"Bearer {sendable_key(key)}"), *own]
         self._timeout = timeout
         self._new_key = new_key or (lambda: uuid.uuid4().hex)
 
@@ -109,69 +89,69 @@ class Client(_Asking):
             return self.send(calls.remember(text, fields))
         return self.send(calls.remember_all(text, fields)) if text else []
 
-    get = _waiting(calls.get)
-    list = _waiting(calls.newest)
-    page = _waiting(calls.page)
-    annotate = _waiting(calls.annotate)
-    forget = _waiting(calls.forget)
-    recall = _waiting(calls.recall)
-    context = _waiting(calls.context)
-    record_decision = _waiting(calls.record_decision)
-    outcome = _waiting(calls.outcome)
-    outcomes = _waiting(calls.outcomes)
-    decisions = _waiting(calls.decisions)
-    suggest = _waiting(calls.suggest)
-    predict = _waiting(calls.predict)
-    check = _waiting(calls.check)
-    success_patterns = _waiting(calls.success_patterns)
-    decision_templates = _waiting(calls.decision_templates)
-    learn_from_failure = _waiting(calls.learn_from_failure)
-    failures = _waiting(calls.failures)
-    failure = _waiting(calls.failure)
-    tried = _waiting(calls.tried)
-    checks = _waiting(calls.checks)
-    generate = _waiting(calls.generate)
-    stats = _waiting(calls.stats)
-    evaluate = _waiting(calls.evaluate)
-    agents = _waiting(calls.agents)
-    agent = _waiting(calls.agent)
-    cycles = _waiting(calls.cycles)
-    cycle = _waiting(calls.cycle)
-    state = _waiting(calls.state)
-    propose = _waiting(calls.propose)
-    result = _waiting(calls.result)
-    resolve = _waiting(calls.resolve)
-    workspaces = _waiting(calls.workspaces)
-    snapshots = _waiting(calls.snapshots)
-    diff = _waiting(calls.diff)
-    runs = _waiting(calls.runs)
-    run = _waiting(calls.run)
-    request = _waiting(calls.request)
-    offer = _waiting(calls.offer)
-    share = _waiting(calls.share)
-    approve = _waiting(calls.approve)
-    deny = _waiting(calls.deny)
-    revoke = _waiting(calls.revoke)
-    grants = _waiting(calls.grants)
-    grant = _waiting(calls.grant)
-    uses = _waiting(calls.uses)
-    sources = _waiting(calls.sources)
-    merge = _waiting(calls.merge)
-    groups = _waiting(calls.groups)
-    regroup = _waiting(calls.regroup)
-    quarantined = _waiting(calls.quarantined)
-    quarantined_memory = _waiting(calls.quarantined_memory)
-    release = _waiting(calls.release)
-    discard = _waiting(calls.discard)
-    audit = _waiting(calls.audit)
-    verify_audit = _waiting(calls.verify_audit)
-    policies = _waiting(calls.policies)
-    set_policy = _waiting(calls.set_policy)
-    remove_policy = _waiting(calls.remove_policy)
-    holds = _waiting(calls.holds)
-    hold = _waiting(calls.hold)
-    release_hold = _waiting(calls.release_hold)
-    run_retention = _waiting(calls.run_retention)
+    get = waiting(calls.get)
+    list = waiting(calls.newest)
+    page = waiting(calls.page)
+    annotate = waiting(calls.annotate)
+    forget = waiting(calls.forget)
+    recall = waiting(calls.recall)
+    context = waiting(calls.context)
+    record_decision = waiting(calls.record_decision)
+    outcome = waiting(calls.outcome)
+    outcomes = waiting(calls.outcomes)
+    decisions = waiting(calls.decisions)
+    suggest = waiting(calls.suggest)
+    predict = waiting(calls.predict)
+    check = waiting(calls.check)
+    success_patterns = waiting(calls.success_patterns)
+    decision_templates = waiting(calls.decision_templates)
+    learn_from_failure = waiting(calls.learn_from_failure)
+    failures = waiting(calls.failures)
+    failure = waiting(calls.failure)
+    tried = waiting(calls.tried)
+    checks = waiting(calls.checks)
+    generate = waiting(calls.generate)
+    stats = waiting(calls.stats)
+    evaluate = waiting(calls.evaluate)
+    agents = waiting(calls.agents)
+    agent = waiting(calls.agent)
+    cycles = waiting(calls.cycles)
+    cycle = waiting(calls.cycle)
+    state = waiting(calls.state)
+    propose = waiting(calls.propose)
+    result = waiting(calls.result)
+    resolve = waiting(calls.resolve)
+    workspaces = waiting(calls.workspaces)
+    snapshots = waiting(calls.snapshots)
+    diff = waiting(calls.diff)
+    runs = waiting(calls.runs)
+    run = waiting(calls.run)
+    request = waiting(calls.request)
+    offer = waiting(calls.offer)
+    share = waiting(calls.share)
+    approve = waiting(calls.approve)
+    deny = waiting(calls.deny)
+    revoke = waiting(calls.revoke)
+    grants = waiting(calls.grants)
+    grant = waiting(calls.grant)
+    uses = waiting(calls.uses)
+    sources = waiting(calls.sources)
+    merge = waiting(calls.merge)
+    groups = waiting(calls.groups)
+    regroup = waiting(calls.regroup)
+    quarantined = waiting(calls.quarantined)
+    quarantined_memory = waiting(calls.quarantined_memory)
+    release = waiting(calls.release)
+    discard = waiting(calls.discard)
+    audit = waiting(calls.audit)
+    verify_audit = waiting(calls.verify_audit)
+    policies = waiting(calls.policies)
+    set_policy = waiting(calls.set_policy)
+    remove_policy = waiting(calls.remove_policy)
+    holds = waiting(calls.holds)
+    hold = waiting(calls.hold)
+    release_hold = waiting(calls.release_hold)
+    run_retention = waiting(calls.run_retention)
 
     def remember_stream(self, texts: Iterable[Item], **fields: Any) -> Iterator[Receipt]:
         """Remember many things; a receipt comes for each, in order, after its commit.
@@ -279,69 +259,69 @@ class AsyncClient(_Asking):
         several: Several[Receipt] = await self.send(calls.remember_all(text, fields))
         return several
 
-    get = _awaited(calls.get)
-    list = _awaited(calls.newest)
-    page = _awaited(calls.page)
-    annotate = _awaited(calls.annotate)
-    forget = _awaited(calls.forget)
-    recall = _awaited(calls.recall)
-    context = _awaited(calls.context)
-    record_decision = _awaited(calls.record_decision)
-    outcome = _awaited(calls.outcome)
-    outcomes = _awaited(calls.outcomes)
-    decisions = _awaited(calls.decisions)
-    suggest = _awaited(calls.suggest)
-    predict = _awaited(calls.predict)
-    check = _awaited(calls.check)
-    success_patterns = _awaited(calls.success_patterns)
-    decision_templates = _awaited(calls.decision_templates)
-    learn_from_failure = _awaited(calls.learn_from_failure)
-    failures = _awaited(calls.failures)
-    failure = _awaited(calls.failure)
-    tried = _awaited(calls.tried)
-    checks = _awaited(calls.checks)
-    generate = _awaited(calls.generate)
-    stats = _awaited(calls.stats)
-    evaluate = _awaited(calls.evaluate)
-    agents = _awaited(calls.agents)
-    agent = _awaited(calls.agent)
-    cycles = _awaited(calls.cycles)
-    cycle = _awaited(calls.cycle)
-    state = _awaited(calls.state)
-    propose = _awaited(calls.propose)
-    result = _awaited(calls.result)
-    resolve = _awaited(calls.resolve)
-    workspaces = _awaited(calls.workspaces)
-    snapshots = _awaited(calls.snapshots)
-    diff = _awaited(calls.diff)
-    runs = _awaited(calls.runs)
-    run = _awaited(calls.run)
-    request = _awaited(calls.request)
-    offer = _awaited(calls.offer)
-    share = _awaited(calls.share)
-    approve = _awaited(calls.approve)
-    deny = _awaited(calls.deny)
-    revoke = _awaited(calls.revoke)
-    grants = _awaited(calls.grants)
-    grant = _awaited(calls.grant)
-    uses = _awaited(calls.uses)
-    sources = _awaited(calls.sources)
-    merge = _awaited(calls.merge)
-    groups = _awaited(calls.groups)
-    regroup = _awaited(calls.regroup)
-    quarantined = _awaited(calls.quarantined)
-    quarantined_memory = _awaited(calls.quarantined_memory)
-    release = _awaited(calls.release)
-    discard = _awaited(calls.discard)
-    audit = _awaited(calls.audit)
-    verify_audit = _awaited(calls.verify_audit)
-    policies = _awaited(calls.policies)
-    set_policy = _awaited(calls.set_policy)
-    remove_policy = _awaited(calls.remove_policy)
-    holds = _awaited(calls.holds)
-    hold = _awaited(calls.hold)
-    release_hold = _awaited(calls.release_hold)
-    run_retention = _awaited(calls.run_retention)
+    get = awaited(calls.get)
+    list = awaited(calls.newest)
+    page = awaited(calls.page)
+    annotate = awaited(calls.annotate)
+    forget = awaited(calls.forget)
+    recall = awaited(calls.recall)
+    context = awaited(calls.context)
+    record_decision = awaited(calls.record_decision)
+    outcome = awaited(calls.outcome)
+    outcomes = awaited(calls.outcomes)
+    decisions = awaited(calls.decisions)
+    suggest = awaited(calls.suggest)
+    predict = awaited(calls.predict)
+    check = awaited(calls.check)
+    success_patterns = awaited(calls.success_patterns)
+    decision_templates = awaited(calls.decision_templates)
+    learn_from_failure = awaited(calls.learn_from_failure)
+    failures = awaited(calls.failures)
+    failure = awaited(calls.failure)
+    tried = awaited(calls.tried)
+    checks = awaited(calls.checks)
+    generate = awaited(calls.generate)
+    stats = awaited(calls.stats)
+    evaluate = awaited(calls.evaluate)
+    agents = awaited(calls.agents)
+    agent = awaited(calls.agent)
+    cycles = awaited(calls.cycles)
+    cycle = awaited(calls.cycle)
+    state = awaited(calls.state)
+    propose = awaited(calls.propose)
+    result = awaited(calls.result)
+    resolve = awaited(calls.resolve)
+    workspaces = awaited(calls.workspaces)
+    snapshots = awaited(calls.snapshots)
+    diff = awaited(calls.diff)
+    runs = awaited(calls.runs)
+    run = awaited(calls.run)
+    request = awaited(calls.request)
+    offer = awaited(calls.offer)
+    share = awaited(calls.share)
+    approve = awaited(calls.approve)
+    deny = awaited(calls.deny)
+    revoke = awaited(calls.revoke)
+    grants = awaited(calls.grants)
+    grant = awaited(calls.grant)
+    uses = awaited(calls.uses)
+    sources = awaited(calls.sources)
+    merge = awaited(calls.merge)
+    groups = awaited(calls.groups)
+    regroup = awaited(calls.regroup)
+    quarantined = awaited(calls.quarantined)
+    quarantined_memory = awaited(calls.quarantined_memory)
+    release = awaited(calls.release)
+    discard = awaited(calls.discard)
+    audit = awaited(calls.audit)
+    verify_audit = awaited(calls.verify_audit)
+    policies = awaited(calls.policies)
+    set_policy = awaited(calls.set_policy)
+    remove_policy = awaited(calls.remove_policy)
+    holds = awaited(calls.holds)
+    hold = awaited(calls.hold)
+    release_hold = awaited(calls.release_hold)
+    run_retention = awaited(calls.run_retention)
 
     async def remember_stream(
         self, texts: Iterable[Item] | AsyncIterable[Item], **fields: Any

@@ -19,13 +19,13 @@ from grpc_reflection.v1alpha import reflection
 from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.knowledge.signing import PublicKey
-from engram.loopback import is_loopback
 from engram.rpc.door import MESSAGE, Door, Observe
 from engram.rpc.service import NAME, handlers
+from engram.server.binding import Place
 from engram.server.limits import Limits
 
 T = TypeVar("T")
-HOST, PORT = "127.0.0.1", 8751
+PORT = 8751
 GRACE = 30.0
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE),
@@ -43,31 +43,20 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Place):
     """Where to listen, and how that is made safe."""
 
-    host: str = HOST
     port: int = PORT
-    certfile: str | None = None
-    keyfile: str | None = None
-    behind_proxy: bool = False
-    """Whether somebody else ends TLS before calls come here."""
 
     def credentials(self) -> Any:
         """What to speak TLS with, or `None` where it is not needed. Raises `ConfigError` if others could listen."""
-        if (self.certfile is None) != (self.keyfile is None):
-            raise ConfigError("TLS needs both a certificate and its key; give --certfile and --keyfile")
+        self.refuse_unsafe()
         if self.certfile is not None and self.keyfile is not None:
             try:
                 pair = (Path(self.keyfile).read_bytes(), Path(self.certfile).read_bytes())
             except OSError as error:
                 raise ConfigError(f"{error.filename} cannot be read: {error.strerror}; name a PEM file") from error
             return grpc.ssl_server_credentials([pair])
-        if not is_loopback(self.host) and not self.behind_proxy:
-            raise ConfigError(
-                f"others could listen on {self.host}; give --certfile and --keyfile, "
-                "or --insecure-behind-proxy if a proxy speaks TLS for this server"
-            )
         return None
 
     def at(self, port: int) -> str:

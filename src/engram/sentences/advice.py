@@ -63,7 +63,7 @@ def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, s
         theirs = lender.learning.verdict(action, context, around)
         if theirs.decision != "allow":
             sharing.used(seat.scope, lender, "check", len(theirs.failures) or 1)
-            trusted = sharing.trust(seat.scope, lender).mean >= TRUSTED
+            trusted = sharing.trust(seat.scope, lender.key, lender.since).mean >= TRUSTED
             return seat.learning.note(theirs.of_others(lender.name, trusted=trusted), action, context, around)
     return verdict
 

@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -59,7 +58,9 @@ class Address:
 
     def lets_in(self, origin: str, host: str) -> bool:
         """Whether a page of this origin may ask: one of our own, or one that was allowed."""
-        return origin in self.origins or (urlsplit(origin).netloc.lower() == host.lower() and origin != "null")
+        return origin in self.origins or origin.lower() in {
+            f"{scheme}://{host.lower()}" for scheme in ("http", "https")
+        }
 
 
 def _name(host: str) -> str:

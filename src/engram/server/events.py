@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import State
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as Request
@@ -20,8 +22,10 @@ MEDIA = "text/event-stream"
 class Stream(StreamingResponse):
     """An answer that goes on, and whose end is told however it ends."""
 
-    def __init__(self, lines: AsyncIterator[str], ended: Callable[[], None]) -> None:
-        super().__init__(lines, media_type=MEDIA)
+    def __init__(
+        self, lines: AsyncIterator[str], ended: Callable[[], None], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(lines, media_type=MEDIA, headers=headers)
         self._ended = ended
 
     async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
@@ -30,6 +34,18 @@ class Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._ended()
+
+
+def counted(state: State, caller: str, lines: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Stream:
+    """The stream of a caller, counted as long as it lasts. Raises `TooMany` or `Crowded`."""
+    state.streams.enter(caller)
+    state.metrics.streams.inc()
+
+    def ended() -> None:
+        state.streams.leave(caller)
+        state.metrics.streams.dec()
+
+    return Stream(lines, ended, headers)
 
 
 async def stream(
@@ -53,7 +69,7 @@ async def stream(
             return
         news = await run_in_threadpool(lambda: listener.news(scopes()))
         for event in news:
-            yield f"id: {event.seq}\nevent: {event.event}\ndata: {event.model_dump_json()}\n\n"
+            yield f"id: {event.seq}\nevent: {event.event}\ndata: {json.dumps(event.model_dump(mode='json'))}\n\n"
         now = loop.time()
         if news:
             quiet = now

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engram.model import AuditEntry
-from engram.ports import KeepsAudit, MemoryStore
+from engram.model.access import EVERYONE
+from engram.ports import KeepsAudit, MemoryStore, reserved
 
 PAGE = 1000
 NOTHING_GONE = frozenset(
@@ -22,13 +24,36 @@ NAMES_GONE = frozenset("agent.erase copy destroy grant.reword hold.forget hold.r
 """Deeds after which even names, of agents and of what was agreed on, may be gone."""
 
 
-class Losses(NamedTuple):
-    """How often something was let go so far, as far as anybody looked: two that are equal have nothing in between."""
+OWN_GONE = frozenset("event.forget forget quarantine.discard quarantine.move".split())
+"""Deeds after which something of the agent that they name may be gone, and nothing of anybody else's."""
 
-    memories: int = 0
-    """Of what memories say, or is learned from them."""
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """When something was let go last, as far as anybody looked: looks that found something are counted."""
+
+    number: int = 0
+    """How many looks found something: where it is the same, nothing was let go in between."""
     names: int = 0
-    """Of anything else: agents, grants, holds."""
+    """The last of them that found that even names may be gone: of agents, grants, holds."""
+    everybody: int = 0
+    """The last that found that something of any agent may be gone."""
+    own: Mapping[str, int] = field(default_factory=dict)
+    """The last that found that something of one agent is gone, for each since then."""
+
+    def of(self, agent: str) -> int:
+        """The last that touches what the memories of an agent say; any of them, if nobody says which agent."""
+        return self.number if agent == EVERYONE else self.own.get(agent, self.everybody)
+
+    def after(self, gone: Sequence[AuditEntry] | None) -> Losses:
+        """The same after some deeds by which something went; `None` if nobody knows which."""
+        number = self.number + 1
+        if gone is None:
+            return Losses(number, number, number)
+        names = self.names if NAMES_GONE.isdisjoint(entry.action for entry in gone) else number
+        if all(entry.action in OWN_GONE and entry.agent and not reserved(entry.agent) for entry in gone):
+            return Losses(number, names, self.everybody, {**self.own, **{entry.agent: number for entry in gone}})
+        return Losses(number, names, number)
 
 
 class Watch:
@@ -43,12 +68,10 @@ class Watch:
     def look(self) -> Losses:
         """The losses up to now. Where nothing is put on record, everything may be lost at any time."""
         with self._lock:
-            memories, names = self._losses
             fresh = self._fresh()
-            if fresh is None:
-                self._losses = Losses(memories + 1, names + 1)
-            elif deeds := {entry.action for entry in fresh} - NOTHING_GONE:
-                self._losses = Losses(memories + 1, names + (not deeds.isdisjoint(NAMES_GONE)))
+            gone = None if fresh is None else [entry for entry in fresh if entry.action not in NOTHING_GONE]
+            if gone is None or gone:
+                self._losses = self._losses.after(gone)
             return self._losses
 
     def _fresh(self) -> list[AuditEntry] | None:

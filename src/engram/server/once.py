@@ -57,16 +57,17 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was answered, and what had been let go before that; another number means that it may not be said again."""
+    """What was answered to whom, and what had been let go before: once more has been, it may not be said again."""
 
     start: Message
     body: bytes
-    losses: int
+    agent: str
+    lost: int
     silent: bool
 
     def holds(self, losses: Losses) -> bool:
         """Whether everything in it is still there."""
-        return self.losses == (losses.names if self.silent else losses.memories)
+        return self.lost == _lost(losses, self.agent, self.silent)
 
 
 class Answers:
@@ -95,7 +96,7 @@ class Answers:
 
     def _let_go(self, losses: Losses) -> None:
         """Keep nothing of what was said that may be gone; that it was done stays known."""
-        if losses != self._losses:
+        if losses.number != self._losses.number:
             self._losses = losses
             for slot in [slot for slot, said in self._said.items() if not said.holds(losses)]:
                 self._unsay(slot)
@@ -119,8 +120,8 @@ class Answers:
 class Once:
     """Answers a write that was answered before with what was said then, and one that is being answered after that.
 
-    What was refused changed nothing and is tried again. When anything is let go, at whichever door, nothing is said
-    again that may have held it; that the write was done stays known.
+    What was refused changed nothing and is tried again. When something of an agent is let go, at whichever door,
+    nothing is said again that may have held it; that the write was done stays known.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Once:
             asked = _digest(scope, body.get("body", b""))
             done, said = self._answers.get(slot, losses)
             if done is None:
-                reply = _Reply(send, route, losses)
+                reply = _Reply(send, route, slot[1], losses)
                 try:
                     await self._app(scope, _first(body, receive), reply)
                 finally:  # whether or not the caller was there to hear it
@@ -179,10 +180,11 @@ class Once:
 class _Reply:
     """Sends an answer on, and keeps a copy of one that says that it was done."""
 
-    def __init__(self, send: Send, route: APIRoute, losses: Losses) -> None:
+    def __init__(self, send: Send, route: APIRoute, agent: str, losses: Losses) -> None:
         self._send = send
+        self._agent = agent
         self._silent = route.response_model in SILENT
-        self._losses = losses.names if self._silent else losses.memories
+        self._lost = _lost(losses, agent, self._silent)
         self._start: Message = {}
         self._body = bytearray()
         self.status = 0
@@ -195,8 +197,13 @@ class _Reply:
             if len(self._body) <= LARGEST:
                 self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                self.said = Said(self._start, bytes(self._body), self._losses, self._silent)
+                self.said = Said(self._start, bytes(self._body), self._agent, self._lost, self._silent)
         await self._send(message)
+
+
+def _lost(losses: Losses, agent: str, silent: bool) -> int:
+    """The last loss that touches an answer that was given to an agent."""
+    return losses.names if silent else losses.of(agent)
 
 
 def _agent(scope: Scope, key: ApiKey) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from engram.access import Keys
 from engram.engine import Engram
@@ -18,43 +19,34 @@ from engram.loopback import LOOPBACK, is_loopback
 from engram.model.access import EVERYONE
 from engram.server import dashboard, heap
 from engram.server.app import create
+from engram.server.binding import Place
 from engram.server.border import ANYWHERE, Address
+from engram.server.connections import HEAD, Connection
 from engram.server.limits import Limits
 from engram.server.logs import LogFormat, log_to
 from engram.server.metrics import Metrics
 
-HOST, PORT = "127.0.0.1", 8750
+PORT = 8750
 GRACE = 30
 _UNNAMED = {"0.0.0.0", "::", ""}  # noqa: S104 - to recognise them
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """Where to listen, and how that is made safe."""
+class Binding(Place):
+    """Where to listen, what callers call that, and which web pages may ask there."""
 
-    host: str = HOST
     port: int = PORT
-    certfile: str | None = None
-    keyfile: str | None = None
-    behind_proxy: bool = False
-    """Whether somebody else ends TLS before requests come here."""
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
 
     def address(self) -> Address:
         """What requests may be addressed to. Raises `ConfigError` if others could listen, or nobody could be meant."""
-        if (self.certfile is None) != (self.keyfile is None):
-            raise ConfigError("TLS needs both a certificate and its key; give --certfile and --keyfile")
+        self.refuse_unsafe()
         for origin in self.origins:
             if ANYWHERE in origin or not origin.startswith(("http://", "https://")):
                 raise ConfigError("an origin is such as https://tools.example; all of them cannot be allowed")
         if is_loopback(self.host):
             return Address((*LOOPBACK, self.host, *self.hosts), self.origins)
-        if self.certfile is None and not self.behind_proxy:
-            raise ConfigError(
-                f"others could listen on {self.host}; give --certfile and --keyfile, "
-                "or --insecure-behind-proxy if a proxy speaks TLS for this server"
-            )
         if self.host in _UNNAMED and not self.hosts:
             raise ConfigError(
                 f"{self.host or 'this'} is no name; say with --allowed-host what callers call this server"
@@ -81,19 +73,6 @@ def serve(
     listener = listen(binding)
     invites = (tell_first_key(brain, say) and is_loopback(binding.host)) or link
     log_to(sys.stderr.write, brain.sources, log_format)
-    config = uvicorn.Config(
-        served.asgi,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=GRACE,
-        limit_concurrency=1000,
-        h11_max_incomplete_event_size=64 * 1024,
-        ssl_certfile=binding.certfile,
-        ssl_keyfile=binding.keyfile,
-    )
     with listener, heap.kept_small():
         here = where(binding, listener)
 
@@ -103,7 +82,26 @@ def serve(
                 say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
 
         # The streams of events end first, so that nobody waits for them.
-        Announced(config, ready, served.stopping.set).run([listener])
+        Announced(settings(served.asgi, binding), ready, served.stopping.set).run([listener])
+
+
+def settings(app: ASGIApp, binding: Binding) -> uvicorn.Config:
+    """How an application is served: with limits for whoever has not shown a key yet, and without web sockets."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=HEAD,
+        ssl_certfile=binding.certfile,
+        ssl_keyfile=binding.keyfile,
+    )
 
 
 def where(binding: Binding, listener: socket.socket) -> str:

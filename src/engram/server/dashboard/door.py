@@ -11,8 +11,9 @@ from urllib.parse import parse_qs, urlencode
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import State
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from engram.access import told
@@ -46,7 +47,7 @@ def mount(api: FastAPI) -> None:
     sessions = Sessions(state.keys, state.brain.sources)
     board = Board(state.brain, sessions, state.stopping, state.poll_seconds, lambda id: bool(state.keys.live(id)))
     state.dashboard = board
-    door = _Door(board, Buckets(TRIES, AT_ONCE, time.monotonic))
+    door = _Door(board, state, Buckets(TRIES, AT_ONCE, time.monotonic))
     looks = [Route(f"/{path}", door.looks(page), name=f"dashboard_{page.__name__}") for path, page in LOOKS.items()]
     deeds = [Route(f"/{path}", door.does(deed), methods=["POST"]) for path, deed in DEEDS.items()]
     others = [
@@ -89,8 +90,9 @@ async def _file(request: Request) -> Response:
 class _Door:
     """Lets in who is signed in, and shows everybody else where to sign in."""
 
-    def __init__(self, board: Board, tries: Buckets) -> None:
+    def __init__(self, board: Board, state: State, tries: Buckets) -> None:
         self._board = board
+        self._state = state
         self._tries = tries
 
     def looks(self, page: Handler) -> Endpoint:
@@ -167,7 +169,10 @@ class _Door:
             every=board.poll_seconds,
             seconds=None,
         )
-        return StreamingResponse(_unnamed(lines), media_type=events.MEDIA, headers=SAFE)
+        try:
+            return events.counted(self._state, key.id, _unnamed(lines), SAFE)
+        except EngramError as error:
+            return Response(told(error), status_of(error), SAFE, "text/plain")
 
     async def lost(self, request: Request, error: Exception) -> Response:
         """What is said of a page that does not exist."""

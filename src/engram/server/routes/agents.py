@@ -25,7 +25,7 @@ def list_agents(brain: Brain, key: Reads, limit: Limit = paging.USUAL, cursor: C
     return Page(items=views, next_cursor=found.next_cursor)
 
 
-@router.get("/agents/{name}")
+@router.get("/agents/{name:path}")
 def get_agent(
     brain: Brain, key: Reads, name: Annotated[str, Path(max_length=MAX_NAME, description="The agent's name.")]
 ) -> AgentView:

@@ -74,11 +74,4 @@ async def listen(
         every=state.poll_seconds,
         seconds=seconds,
     )
-    state.streams.enter(key.id)
-    state.metrics.streams.inc()
-
-    def ended() -> None:
-        state.streams.leave(key.id)
-        state.metrics.streams.dec()
-
-    return events.Stream(lines, ended)
+    return events.counted(state, key.id, lines)

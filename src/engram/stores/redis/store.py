@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count as counting
@@ -41,6 +41,9 @@ from engram.stores.redis.transactions import Transactions
 from engram.stores.rows import Row, to_memory
 from engram.stores.rules import annotated, by_place, owner, refuse_foreign, vector_key
 from engram.words import digest
+
+_Decide = Callable[[Batch, Adding, Mapping[str, Trace], Mapping[str, bytes]], list[Receipt]]
+"""Decides about entries, given the batch, what they are compared with, traces of what is gone, and events there."""
 
 _TOUCH = """
 for i = 2, #ARGV do
@@ -120,15 +123,9 @@ class RedisStore:
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """Store all entries in one write, all or nothing; one receipt per entry, in order."""
-        keys = self._transactions.keys(scope)
-        if not entries:
-            return []
-        refuse_foreign(scope, entries)
-        hashes = _looked_up(keys, entries)
 
-        def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
-            adding, lost, events = self._adding(keys, hashes, batch, answers)
-            self._transactions.erase(batch, keys, lost)
+        def keep(batch: Batch, adding: Adding, lost: Mapping[str, Trace], events: Mapping[str, bytes]) -> list[Receipt]:
+            self._transactions.erase(batch, self._transactions.keys(scope), lost)
             receipts = [adding.decide(entry) for entry in entries]
             for each in adding.pending.values():
                 if each.changed:
@@ -138,23 +135,31 @@ class RedisStore:
                 self._transactions.enrol(scope)
             return receipts
 
-        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
-        return self._transactions.write(scope, reads, plan, renews=True, numbers=_numbers(entries))
+        return self._compared(scope, entries, keep, renews=True)
 
     def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+
+        def decide(_: Batch, adding: Adding, *__: object) -> list[Receipt]:
+            return [adding.decide(entry) for entry in entries]
+
+        return self._compared(scope, entries, decide)
+
+    def _compared(
+        self, scope: Scope, entries: Sequence[Entry], decide: _Decide, *, renews: bool = False
+    ) -> list[Receipt]:
+        """What is decided about entries in one write, when they are compared with what is there."""
         keys = self._transactions.keys(scope)
         if not entries:
             return []
         refuse_foreign(scope, entries)
         hashes = _looked_up(keys, entries)
+        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
 
         def plan(batch: Batch, answers: list[Any]) -> list[Receipt]:
-            adding, _, _ = self._adding(keys, hashes, batch, answers)
-            return [adding.decide(entry) for entry in entries]
+            return decide(batch, *self._adding(keys, hashes, batch, answers))
 
-        reads = [("HMGET", key, *fields) for key, fields in hashes if fields]
-        return self._transactions.write(scope, reads, plan, numbers=_numbers(entries))
+        return self._transactions.write(scope, reads, plan, renews=renews, numbers=_numbers(entries))
 
     def _adding(
         self, keys: Keys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]

@@ -96,26 +96,39 @@ function say(text) {
   status.firstElementChild.textContent = text;
 }
 
+// A page that nobody looks at does not listen: a browser has few connections to a server, for all of its windows.
+let source = null;
+let heardBefore = false;
+
 function listen() {
+  if (source || document.hidden) return;
   const address = `${document.body.dataset.events}?agent=${encodeURIComponent(document.body.dataset.agent)}`;
-  const source = new EventSource(address);
-  const heard = () => {
+  source = new EventSource(address);
+  source.onmessage = () => {
     waiting += 1;
     tell();
     if (region && !timer) timer = setTimeout(refresh, 800);
   };
-  source.onmessage = heard;
-  source.onopen = tell;
-  source.onerror = () => say(source.readyState === EventSource.CLOSED ? "no news" : "connecting…");
-  addEventListener("pagehide", () => source.close());
+  source.onopen = () => {
+    if (heardBefore) refresh(); // something may have happened meanwhile
+    else tell();
+    heardBefore = true;
+  };
+  source.onerror = (event) => say(event.target.readyState === EventSource.CLOSED ? "no news" : "connecting…");
 }
 
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && waiting && !timer) refresh();
-});
+function rest() {
+  source?.close();
+  source = null;
+}
 
 prepare(document);
 again(region);
-if (document.body.dataset.agent && "EventSource" in window) listen();
+if (document.body.dataset.agent && "EventSource" in window) {
+  listen();
+  addEventListener("pagehide", rest);
+  addEventListener("pageshow", listen);
+  document.addEventListener("visibilitychange", () => (document.hidden ? rest() : listen()));
+}
 status?.addEventListener("click", () => (document.querySelector("[data-live]") ? refresh() : location.reload()));
 if (document.getElementById("drawing")) import("./graph.js");
