@@ -92,7 +92,8 @@ def shown(client: httpx.Client, path: str, status: int = 200) -> str:
 
 def test_whoever_is_not_signed_in_is_sent_to_the_door_and_goes_on_from_there(home: House) -> None:
     with home.http() as client:
-        assert client.get("/").headers["location"] == "/dashboard/"
+        for path in ("/", "/dashboard"):
+            assert client.get(path).headers["location"] == "/dashboard/"
         for path in LOOKS:
             answer = client.get(f"/dashboard/{path}", params={"agent": "alice"})
             assert answer.status_code == 303
@@ -482,7 +483,10 @@ def test_nothing_is_done_without_the_secret_of_the_form(home: House, path: str) 
 
 def test_a_page_that_is_not_there_says_so(admin: httpx.Client) -> None:
     assert "no such page" in shown(admin, "nowhere", 404)
-    assert "no such agent" in shown(admin, "timeline?agent=nobody", 404)
+    lost = shown(admin, "timeline?agent=nobody", 404)
+    assert "no such agent here" in lost
+    assert "agent=nobody" not in lost
+    assert "timeline?agent=alice" in lost
 
 
 # Files -------------------------------------------------------------------------------------------------
@@ -564,8 +568,8 @@ def test_somebody_without_an_agent_is_welcome(tmp_path: Path) -> None:
     with house(tmp_path / "new.db") as new, signed_in(new, new.key("*", rights=("admin",))) as client:
         assert "Nothing is remembered yet" in shown(client, "")
         shown(client, "agents")
-        for path in ("timeline", "debugger", "decisions", "failures", "graph", "life", "quarantine"):
-            shown(client, path, 404)
+        for path in ("timeline", "debugger", "decisions", "failures", "graph", "life", "grants", "audit", "quarantine"):
+            assert "Nothing is remembered yet" in shown(client, path, 404)
 
 
 # What is shown is text ---------------------------------------------------------------------------------

@@ -390,6 +390,19 @@ def test_the_graph_of_a_phone_has_names_that_can_be_read(browser: Any, team: Sit
                 assert apart, (one, other)
 
 
+def test_words_without_an_end_do_not_make_a_page_wider(browser: Any, tmp_path: Path) -> None:
+    with site(tmp_path / "long.db", artifacts(tmp_path / "pictures")) as long:
+        name, word = "x" * 200, "w" * 3000
+        agent = long.brain.agent(name)
+        agent.learn_from_failure(f"Error: {word}", word[:900], action=word[:900])
+        agent.semantic.learn(word[:150], word[:80], word[:300])
+        id = agent.remember(word, tags=["t" * 200], session="s" * 300).id
+        with window(browser, long, **SIZES["narrow"]) as seen:
+            for look in (f"memory?agent=alice&id={id}", *LOOKS):
+                seen.page.goto(long.path(look.replace("agent=alice", f"agent={name}")))
+                assert fits(seen.page), look
+
+
 def test_hostile_texts_are_shown_as_they_are(browser: Any, tmp_path: Path) -> None:
     with site(tmp_path / "evil.db", artifacts(tmp_path / "pictures")) as evil:
         names = fill_with_evil(evil.brain)

@@ -212,6 +212,8 @@ def test_a_file_that_nobody_believes_is_refused_without_saying_where_it_was_kept
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(InvalidInput, match="no file"):
         alice.take_in(tmp_path / "empty")
+    with pytest.raises(InvalidInput, match="none cannot be read: No such file"):
+        alice.take_in(tmp_path / "none")
 
 
 def test_a_file_that_is_too_large_is_refused(path: Path, tmp_path: Path) -> None:

@@ -223,6 +223,8 @@ def test_streams_are_awaited_too(home: Exchange, tmp_path: Path) -> None:
             (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
             with pytest.raises(InvalidInput):
                 await bob.take_in(tmp_path / "bad.json")
+            with pytest.raises(InvalidInput, match="cannot be read"):
+                await bob.take_in(tmp_path / "none")
 
     awaited(live())
 

@@ -20,7 +20,7 @@ import engram
 from engram.cli import state
 from engram.cli.hook import command
 from engram.hooks import events, fast
-from engram.hooks.transcript import turns
+from engram.hooks.transcript import commands, turns
 from engram.model import Origin
 from engram.retrieve.quoting import PREAMBLE
 
@@ -343,6 +343,61 @@ def test_codex_transcripts_are_read_too(tmp_path: Path) -> None:
     (turn,) = turns(str(tmp_path / "c.jsonl"), 5)
     assert (turn.asked, turn.answered) == ("do it now", "done")
     assert turns(str(tmp_path / "none"), 5) == []
+
+
+def rollout(folder: Path, *calls: tuple[str, Any, Any]) -> str:
+    """The file that Codex keeps of a session: calls by name, with what they were given and what came of them."""
+    lines: list[Any] = [{"type": "session_meta", "payload": {"id": "s1"}}, {"type": "x", "payload": 7}]
+    for number, (name, asked, output) in enumerate(calls):
+        call = {"type": "function_call", "name": name, "arguments": json.dumps(asked), "call_id": f"call_{number}"}
+        came = {"type": "function_call_output", "call_id": f"call_{number}", "output": output}
+        lines += [{"type": "response_item", "payload": each} for each in (call, came)]
+    (folder / "rollout.jsonl").write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    return str(folder / "rollout.jsonl")
+
+
+def ended(code: int, printed: str) -> str:
+    return f"Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n{printed}"
+
+
+def test_how_the_commands_of_codex_ended_is_read_where_it_says_so(tmp_path: Path) -> None:
+    older = json.dumps({"output": "no", "metadata": {"exit_code": 2, "duration_seconds": 0.1}})
+    file = rollout(
+        tmp_path,
+        ("exec_command", {"cmd": "npm test", "workdir": "/x"}, ended(1, "1 failing\nOutput:\nx")),
+        ("shell", {"command": ["bash", "-lc", "make all"]}, older),
+        ("shell", {"command": ["ls", "-l"]}, "Exit code: 0\nWall time: 0 seconds\nOutput:\nx"),
+        ("exec_command", {"cmd": "sleep 9"}, "Chunk ID: b\nProcess running with session ID 4\nOutput:\n"),
+        ("exec_command", {"cmd": "cat log"}, "Process exited with code 1\n"),
+        ("exec_command", {"cmd": "cat log"}, "x" * 600 + "\nExit code: 1\nOutput:\n"),
+        ("exec_command", ["cat"], ended(1, "")),
+        ("exec_command", {"cmd": "cat"}, [{"type": "input_text", "text": "x"}]),
+        ("update_plan", {"cmd": "x"}, ended(1, "")),
+    )
+    found = [(ran.id, ran.command, ran.code, ran.printed) for ran in commands(file, 9)]
+    assert found == [
+        ("call_0", "npm test", 1, "1 failing\nOutput:\nx"),
+        ("call_1", "make all", 2, "no"),
+        ("call_2", "ls -l", 0, "x"),
+    ]
+    assert [ran.id for ran in commands(file, 1)] == ["call_2"]
+    assert commands(str(tmp_path / "none"), 9) == []
+
+
+def test_with_codex_failures_are_learned_when_it_stops_and_each_once(hook: Hook, alice: Any, tmp_path: Path) -> None:
+    failed = [("exec_command", {"cmd": "npm install"}, ended(1, f"npm ERR! timeout {n}")) for n in range(3)]
+    file = rollout(tmp_path, *failed, ("exec_command", {"cmd": "ls"}, ended(0, "x")))
+    for event in ("Stop", "PreCompact", "Stop"):
+        hook(event, client="codex", transcript_path=file)
+    assert [memory.kind.value for memory in alice.list()] == ["failure"] * 3
+    asked = {"tool_name": "Bash", "tool_input": {"command": "npm install"}}
+    assert "known to fail" in context(hook("PreToolUse", client="codex", **asked))
+    file = rollout(tmp_path, *failed, *[("exec_command", {"cmd": "npm install"}, ended(0, "done"))] * 4)
+    hook("Stop", client="codex", transcript_path=file)
+    assert len(alice.list(kinds="decision")) == 4
+    assert hook("PreToolUse", client="codex", **asked) is None
+    hook("Stop", client="claude", transcript_path=rollout(tmp_path, *failed[:1], ("shell", {"cmd": "x"}, ended(1, ""))))
+    assert len(alice.list()) == 7
 
 
 def test_cursor_gets_its_own_form(hook: Hook, alice: engram.AgentHandle) -> None:

@@ -482,7 +482,7 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
             (good | {"Origin": "null"}, 403),
         ):
             assert httpx.post(url, json=listed, headers=headers, timeout=60).status_code == status, headers
-        for other in ("/", "/mcp", "/v1/other", "/.well-known/x"):
+        for other in ("/", "/mcp", "/v1/other", "/v1/mcp/", "/.well-known/x"):
             root = url.removesuffix(http.PATH) + other
             assert httpx.get(root, headers={"Host": "evil.example"}, timeout=60).status_code == 421
             lost = httpx.get(root, headers=good, timeout=60)
@@ -490,6 +490,8 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
             assert lost.json()["code"] == "not_found"
             assert lost.json()["request_id"] == lost.headers["x-request-id"]
         assert httpx.post(url, content=b"x" * 2_000_000, headers=good, timeout=60).status_code == 413
+        deaf = httpx.get(url, headers=good | {"Accept": "text/event-stream"}, timeout=60)
+        assert (deaf.status_code, deaf.headers["allow"], deaf.json()["code"]) == (405, "POST", "method_not_allowed")
         with engram.open(path) as brain:
             Keys(brain.store, brain.redactor, brain.sources).revoke(tokens["alice"])
         assert httpx.post(url, json=listed, headers=good, timeout=60).status_code == 401

@@ -570,7 +570,8 @@ def test_what_a_request_said_is_not_repeated_when_it_is_wrong(alice: httpx.Clien
 
 
 def test_unknown_paths_and_methods_are_problems_too(alice: httpx.Client) -> None:
-    problem(alice.get("/v1/nowhere"), 404, "not_found")
+    for path in ("/v1/nowhere", "/v1/memories/", "/healthz/"):  # a redirect could lead the key to where others read it
+        problem(alice.get(path), 404, "not_found")
     problem(alice.put("/v1/memories"), 405, "method_not_allowed")
 
 

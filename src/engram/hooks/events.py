@@ -13,9 +13,9 @@ from typing import Any
 
 from engram import wiring
 from engram.engine import AgentHandle, Engram
-from engram.errors import InvalidInput
-from engram.hooks.fast import ASKED, SHELLS, cut, error_of, parsed, tool_name
-from engram.hooks.transcript import Turn, turns
+from engram.errors import Conflict, InvalidInput
+from engram.hooks.fast import ASKED, MOST_ERROR, SHELLS, cut, error_of, parsed, tool_name
+from engram.hooks.transcript import Turn, commands, turns
 from engram.learn.happened import Circumstances
 from engram.model import Clean, Hit, Memory, Origin, Verdict
 from engram.retrieve.quoting import PREAMBLE, quoted
@@ -29,6 +29,8 @@ ENOUGH = 0.4
 """Below this score a memory is more likely to distract than to help."""
 AGAIN = 3
 """Turns of a project that are told when a session starts in it."""
+COMMANDS = 50
+"""Commands of a session whose end is looked up when the agent stops."""
 FEW, MANY = 3, 200
 """Turns that are looked through when the agent stops, and when the session ends or is about to be shortened."""
 
@@ -53,6 +55,7 @@ def told(brain: Engram, name: str, asked: Any, payload: Mapping[str, Any]) -> di
         learned(brain, agent, event)
     else:
         handed_over(agent, event)
+        looked_back(brain, agent, event)
     return None
 
 
@@ -147,25 +150,34 @@ _SAID_BLOCKED = "Engram stopped a tool call that is known to fail"
 
 def learned(brain: Engram, agent: AgentHandle, event: _Event) -> None:
     """Learn from how a tool call went: from every failure, and from the success of what has failed before."""
-    if not event.action:
+    error, id = error_of(event.name, event.payload), event.text("tool_use_id", "tool_call_id")
+    if error or event.name == "PostToolUse":
+        _learned(brain, agent, event, event.action, event.tool, error, id)
+
+
+def looked_back(brain: Engram, agent: AgentHandle, event: _Event) -> None:
+    """Learn from how the commands of a session ended, where the client did not tell it at once; again is harmless."""
+    for ran in commands(event.text("transcript_path"), COMMANDS) if event.client == "codex" else ():
+        error = cut(f"Exit code {ran.code}\n{ran.printed}", MOST_ERROR) if ran.code else ""
+        _learned(brain, agent, event, ran.command[:MOST_ACTION], "shell", error, ran.id)
+
+
+def _learned(brain: Engram, agent: AgentHandle, event: _Event, action: str, tool: str, error: str, id: str) -> None:
+    """Learn that an action failed, or that it did not, if it has before; the same call counts once."""
+    if not action:
         return
-    where: dict[str, Any] = {"environment": event.project, "tool": event.tool, "session": event.session}
-    where["origin"] = Origin.TOOL
-    key = event.text("tool_use_id", "tool_call_id")
-    where["key"] = f"{event.client}:{key[:200]}" if key else None
-    if error := error_of(event.name, event.payload):
+    where: dict[str, Any] = {"environment": event.project, "tool": tool, "session": event.session}
+    where |= {"origin": Origin.TOOL, "key": f"{event.client}:{id[:200]}" if id else None}
+    if error:
         try:
-            agent.learn_from_failure(error, action=event.action, **where)
-        except InvalidInput:  # it was set apart for review, or cannot be kept: the session goes on
+            agent.learn_from_failure(error, action=action, **where)
+        except (Conflict, InvalidInput):  # it was told otherwise, is set apart, or cannot be kept: the session goes on
             return
-    elif event.name == "PostToolUse":
-        project, tool = brain.clean(event.project), brain.clean(event.tool)
-        known = agent.learning.verdict(
-            brain.clean(event.action), Clean(""), Circumstances(project, tool, Clean(""), tuple[Clean]())
-        )
-        if known.failures:
-            context = f"{event.tool} in {event.project or 'a folder'}"
-            agent.record_decision(context=context, action=event.action, outcome="success", **where)
+        return
+    around = Circumstances(brain.clean(event.project), brain.clean(tool), Clean(""), tuple[Clean]())
+    if agent.learning.verdict(brain.clean(action), Clean(""), around).failures:
+        context = f"{tool} in {event.project or 'a folder'}"
+        agent.record_decision(context=context, action=action, outcome="success", **where)
 
 
 def handed_over(agent: AgentHandle, event: _Event) -> None:

@@ -1,8 +1,9 @@
-"""Reads the turns of a session from the file that a client keeps of it: what was asked, and what was answered last."""
+"""Reads a session from the file that a client keeps of it: what was asked and answered last, and how commands ended."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +16,11 @@ MOST_BYTES = 4_000_000
 MOST_TEXT = 20_000
 SKIPPED = ("<command-", "<local-command", "<system-reminder", "<environment_context", "<user_instructions", "Caveat:")
 """How messages begin that the client wrote, and no user."""
+COMMANDS = frozenset("exec_command shell shell_command local_shell container.exec".split())
+"""The tools of Codex that run a command."""
+_SHELL = re.compile(r"(?:\S{0,100}/)?(?:bash|sh|zsh)")
+_ENDED = re.compile(r"^(?:Exit code:|Process exited with code) (-?[0-9]{1,6})$", re.MULTILINE)
+_MOST_HEAD = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,66 @@ def turns(path: str, most: int) -> list[Turn]:
         elif role == "assistant" and found:
             found[-1] = replace(found[-1], answered=text[:MOST_TEXT])
     return found[-most:]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command, what it printed, and the code that it ended with."""
+
+    id: str
+    command: str
+    code: int
+    printed: str
+
+
+def commands(path: str, most: int) -> list[Ran]:
+    """The last commands in a transcript of Codex, oldest first, as far as it says how they ended.
+
+    Its hooks are told what a command printed, and not how it ended.
+    """
+    asked: dict[str, str] = {}
+    found: list[Ran] = []
+    for line in _lines(path):
+        said = line.get("payload")
+        id = said.get("call_id") if isinstance(said, dict) else None
+        if not isinstance(said, dict) or not isinstance(id, str):
+            continue
+        if said.get("type") == "function_call" and said.get("name") in COMMANDS:
+            asked[id] = _command(said.get("arguments"))
+        elif said.get("type") == "function_call_output" and (command := asked.pop(id, "")):
+            code, printed = _ended(said.get("output"))
+            found += [] if code is None else [Ran(id[:200], command, code, printed)]
+    return found[-most:]
+
+
+def _command(arguments: object) -> str:
+    """What a shell is given to run."""
+    given = _object(arguments)
+    said = given.get("cmd", given.get("command"))
+    if isinstance(said, list) and all(isinstance(word, str) for word in said):
+        by_shell = len(said) == 3 and _SHELL.fullmatch(said[0]) and said[1] in {"-c", "-lc"}
+        said = said[2] if by_shell else " ".join(said)
+    return said.strip() if isinstance(said, str) else ""
+
+
+def _ended(output: object) -> tuple[int | None, str]:
+    """The code that a command ended with, if that is said, and what it printed."""
+    told = _object(output)
+    about, printed = told.get("metadata"), told.get("output")
+    if isinstance(about, dict) and isinstance(code := about.get("exit_code"), int):
+        return code, printed if isinstance(printed, str) else ""
+    text = output if isinstance(output, str) else ""
+    head, separator, rest = text.partition("Output:\n")
+    found = _ENDED.search(head) if separator and len(head) <= _MOST_HEAD else None
+    return (None, "") if found is None else (int(found[1]), rest)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    try:
+        value = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def moment(value: object) -> datetime | None:

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engram.access import Keys
 from engram.engine import AgentHandle, Engram
@@ -62,9 +62,24 @@ def application(
         max_request_body_size=most.body,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the border does it
     )
+    inner.router.redirect_slashes = False  # it would lead to `http://` behind whoever speaks TLS, with the key
     inner.add_exception_handler(HTTPException, _elsewhere)
     keys = Keys(brain.store, brain.redactor, brain.sources)
-    return Border(Gate(inner, keys, most, metrics), address or Address(), most, metrics, brain.sources.new_id)
+    gate = Gate(_unheard(inner), keys, most, metrics)
+    return Border(gate, address or Address(), most, metrics, brain.sources.new_id)
+
+
+def _unheard(app: ASGIApp) -> ASGIApp:
+    """The same without streams to listen to: nothing is told but what was asked for, so that one would never end."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "GET":
+            detail, id = "there is nothing to listen to; what is asked is posted", scope["engram.request"]
+            await answer(405, CODES[405], detail, id, headers={"Allow": "POST"})(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answered
 
 
 def _elsewhere(request: HttpRequest, error: Exception) -> Response:

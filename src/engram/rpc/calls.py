@@ -564,7 +564,15 @@ def import_options(format: str | None, dry_run: bool, large: bool) -> Message:
 
 
 def parts(file: Path, options: Message) -> Iterator[Message]:
-    """What is sent to have a file taken in."""
+    """What is sent to have a file taken in. Raises `InvalidInput` if it cannot be read, before anything is sent."""
+    try:
+        with file.open("rb"):
+            return _parts(file, options)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}; give the path of a file that can") from None
+
+
+def _parts(file: Path, options: Message) -> Iterator[Message]:
     yield options
     with file.open("rb") as stream:
         while data := stream.read(CHUNK):

@@ -358,10 +358,10 @@ class AsyncClient(_Asking):
         self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
     ) -> ImportReport:
         """Take in knowledge from a file here; `large` if it has very many records, and may take long."""
-        waiting = calls.parts(file, calls.import_options(format, dry_run, large))
+        coming = calls.parts(file, calls.import_options(format, dry_run, large))
 
         async def parts() -> AsyncIterator[Any]:
-            while (part := await asyncio.to_thread(next, waiting, None)) is not None:
+            while (part := await asyncio.to_thread(next, coming, None)) is not None:
                 yield part
 
         try:

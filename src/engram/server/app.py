@@ -106,6 +106,7 @@ def application(more: Iterable[APIRouter] = ()) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=_lifespan,
         separate_input_output_schemas=False,
+        redirect_slashes=False,  # it would lead to `http://` behind whoever speaks TLS, with the key
         dependencies=[Depends(known_parameters)],
     )
     problems.install(api)

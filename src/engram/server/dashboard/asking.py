@@ -23,7 +23,6 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model.access import EVERYONE, Right
 from engram.ports import Scope, reserved
-from engram.server.auth import missing
 from engram.server.dashboard import charts
 from engram.server.dashboard.sessions import Session, Sessions
 from engram.server.routes.agents import visible
@@ -166,10 +165,16 @@ class Asking:
     @property
     def agent(self) -> AgentHandle:
         """The agent that is looked at: the one that is named, or the first. Raises `NotFound`."""
-        name = self.exact("agent") or next(iter(self.names), "")
+        name = self.exact("agent") or self.shown
         if name not in self.names or reserved(name):
-            raise missing()
+            raise NotFound("there is no such agent here; choose another one")
         return self.brain.agent(name)
+
+    @property
+    def shown(self) -> str:
+        """The agent that links lead to: the one that is named, if it is there, or the first; empty if there is none."""
+        name = self.exact("agent")
+        return name if name in self.names else next(iter(self.names), "")
 
     @property
     def scope(self) -> Scope:
@@ -210,16 +215,15 @@ class Asking:
 
     def link(self, page: str, **parameters: object) -> str:
         """Where a page is, for the agent that is looked at unless another is given."""
-        usual = {"agent": self.exact("agent") or (self.names[0] if self.names else "")}
+        usual = {"agent": self.shown}
         given = {name: value for name, value in (usual | parameters).items() if value not in (None, "", ())}
         query = urlencode({name: _given(value) for name, value in given.items()}, doseq=True)
         return f"{HOME}/{page}" + (f"?{query}" if query else "")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page, rendered."""
-        agent = self.exact("agent") or (self.names[0] if self.names else "")
         told = {
-            "agent": agent if agent in self.names else "",
+            "agent": self.shown,
             "agents": self.names[:MOST_KEPT],
             "here": template.removesuffix(".html"),
             "key": self.session.key,

@@ -58,7 +58,9 @@ def mount(api: FastAPI) -> None:
         Route("/static/{name}", _file, name="dashboard_file"),
     ]
     inside = Starlette(routes=[*looks, *deeds, *others], exception_handlers={404: door.lost, 405: door.lost})
-    api.add_route("/", _to_dashboard, include_in_schema=False)
+    inside.router.redirect_slashes = False
+    for path in ("/", HOME):
+        api.add_route(path, _to_dashboard, include_in_schema=False)
     api.mount(HOME, inside, name="dashboard")
 
 
@@ -195,6 +197,8 @@ class _Door:
             return await run_in_threadpool(self._failed, asking, error)
 
     def _failed(self, asking: Asking, error: EngramError) -> Response:
+        if isinstance(error, NotFound) and not asking.names:
+            return asking.page("welcome.html", status_of(error), here="")
         return asking.page(
             "error.html", status_of(error), here="", said=told(error), missing=isinstance(error, NotFound)
         )

@@ -1,0 +1,77 @@
+"""Connections that end when the head of a request is too large, or does not come in time.
+
+No key is shown before the head is whole: without this, whoever can connect could fill the memory, or keep so many
+connections that nobody else gets one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+HEAD = 64 * 1024
+"""Bytes of a head: the method, the address and the headers."""
+SECONDS = 10.0
+"""How long it may take to come, and the rest of a body to which the answer was given already."""
+
+
+class Hurried(asyncio.Protocol):
+    """Put before a protocol of uvicorn's own: a connection that hangs up on whoever does not say what he wants."""
+
+    cycle: Any
+    """The newest request, if there was one, and its answer."""
+    transport: Any
+    _head = 0
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what came; whoever has said enough has all the time that his request may take."""
+        super().data_received(data)
+        if self._asked():
+            self._rest()
+            return
+        self._head = 0 if self._coming() else self._head + len(data)
+        if self._head > HEAD:
+            self._hang_up()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def _asked(self) -> bool:
+        """Whether there is a request whose answer is not whole."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _coming(self) -> bool:
+        """Whether what comes is the body of a request that was answered before all of it was there."""
+        return self.cycle is not None and bool(self.cycle.more_body)
+
+    def _wait(self) -> None:
+        if self._late is None:
+            self._late = asyncio.get_running_loop().call_later(SECONDS, self._hang_up)
+
+    def _rest(self) -> None:
+        self._head = 0
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _hang_up(self) -> None:
+        if not self._asked():
+            self.transport.close()
+
+
+_Usual: Any = AutoHTTPProtocol
+
+
+class Connection(Hurried, _Usual):  # type: ignore[misc]
+    """A connection by whichever of uvicorn's protocols there is."""
