@@ -23,7 +23,9 @@ from engram.knowledge.bundle import write
 from engram.knowledge.signing import PrivateKey
 from engram.model.bundle import Bundle
 
-SECONDS, MEGABYTES = 2.0, 200
+MEGABYTES = 200
+READING, IMPORTING = 2.0, 6.0
+"""Seconds of a processor that a file may take: two, as is promised; and more on a machine that others use, too."""
 NOON = "2026-01-31T12:00:00Z"
 MEMORY: dict[str, Any] = {
     "id": "m1",
@@ -671,7 +673,7 @@ def test_hostile_files_do_no_harm(tmp_path: Path, group: Group) -> None:
     for case, (_, outcome, detail, seconds, megabytes) in outcomes(tmp_path, corpus.cases):
         fine = outcome == "loaded" and case.expected in {"loaded", *map(str, detail)}
         refused = outcome == "refused" == case.expected and 10 < len(detail) < 1_500
-        if not (fine or refused) or seconds > SECONDS or megabytes > MEGABYTES:
+        if not (fine or refused) or seconds > READING or megabytes > MEGABYTES:
             wrong.append((case.name, case.reader, case.expected, outcome, str(detail)[:200], seconds, megabytes))
     assert wrong == [], "\n".join(map(str, wrong))
     assert not Path("/tmp/engram-was-here").exists()
@@ -701,7 +703,7 @@ def test_importing_them_does_no_harm_and_does_what_the_dry_run_says(tmp_path: Pa
         refused = case.expected == "refused" or case.name.endswith(LARGE) or "the signature" in case.name
         fine = outcome == "loaded" and case.expected in {"loaded", *detail}
         fine = outcome == "refused" and 10 < len(detail) < 1_500 if refused else fine
-        if not fine or seconds > SECONDS or megabytes > MEGABYTES:
+        if not fine or seconds > IMPORTING or megabytes > MEGABYTES:
             wrong.append((case.name, case.reader, case.expected, outcome, str(detail)[:300], seconds, megabytes))
     assert wrong == [], "\n".join(map(str, wrong))
     assert not Path("/tmp/engram-was-here").exists()

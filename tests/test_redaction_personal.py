@@ -53,6 +53,11 @@ def cleaned(text: str) -> str:
         ("PAN ABCPE1234F", "PAN [personal:in-pan]"),
         ("TFN 123 456 782", "TFN [personal:au-tfn]"),
         ("RRN 900101-1234568", "RRN [personal:kr-rrn]"),
+        ("passport no. C03005988 was lost", "passport no. [personal:national-number] was lost"),
+        ("her RUT is 12.345.678-5.", "her RUT is [personal:national-number]."),
+        ("fødselsnummer: 01010750160", "fødselsnummer: [personal:national-number]"),
+        ("手机号：13812345678", "手机号：[personal:phone]"),
+        ("telefone (11) 91234-5678", "telefone [personal:phone]"),
     ],
 )
 def test_personal_data_is_found_and_the_rest_stays(text: str, clean: str) -> None:
@@ -103,6 +108,11 @@ def test_personal_data_is_found_and_the_rest_stays(text: str, clean: str) -> Non
         "call 1000000 times",
         "SSN 000-12-3456",
         "part 123-45-67890",
+        "passport.js strategy 2.0",
+        "the RUT 955 router",
+        "NIF format: 9 digits",
+        "passport valid until 2031-05-12",
+        "phone 12 pro max",
     ],
 )
 def test_what_only_looks_like_personal_data_stays(text: str) -> None:

@@ -329,6 +329,41 @@ def test_only_the_password_of_a_url_goes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("mongosh --host db1 -u admin -p §", "Xq7mmTz91"),
+        ("sqlcmd -S tcp:db1 -U sa -P '§'", "Xq7!mmTz91"),
+        ("smbclient //fs/share -U jane%§", "Xq7mmTz91"),
+        ("lftp -u jane,§ ftp.acme.net", "Xq7mmTz91"),
+        ("sqlplus scott/§@//db1:1521/ORCL", "Xq7mmTz91"),
+        ("net use Z: //fs/share /user:CORP/jane §", "Xq7mmTz91"),
+        ("echo '§' | sudo -S apt update", "Xq7mmTz91"),
+        ("requirepass §", "Xq7mmTz91"),
+        ("db.acme.net:5432:prod:app:§", "Xq7#mmTz91"),
+        ('requests.get(url, auth=("jane", "§"))', "Xq7mmTz91!"),
+        ("HTTPBasicAuth('jane', '§')", "Xq7mmTz91!"),
+        ('DriverManager.getConnection("jdbc:oracle:thin:@db1:1521:x", "scott", "§")', "Xq7mmTz91!"),
+        ('jwt.sign(payload, "§")', "my-jwt-s1gning-Xq7mm"),
+        ("La contraseña del servidor es §", "Xq7mmTz91"),
+        ("here is the token you wanted: §", "OnOmFGToBZifp89jcgztjyZzxTboDXZP"),
+        ("root:§:19000:0:99999:7:::", "$6$" + "Ab3dEf7h" * 2 + "$" + "Ab3dEf7hIj" * 8 + "Ab3dEf"),
+        ("admin:§", "$2y$10$" + "Ab3dEf7hIj" * 5 + "Ab3"),
+        ("client-key-data: §", "LS0tLS1CRUdJTi" + "BSU0EgUFJJVkFURSBLRVktLS0tLQo" + "Ab3dEf7hIj" * 9),
+        ("https://mainnet.infura.io/v3/§", "89ab3266fd31e1e0" * 2),
+        ("https://storage.acme.net/k?Expires=1&Signature=§", "sRx4Jk1NrjJb36I2" * 4 + "%3D%3D"),
+        ('Account.from_key("§")', "0x" + "d21c9837bb4862d2" * 4),
+        ("sonar-scanner -Dsonar.login=§", "squ" + "_" + "e1e37575dc" * 4),
+        ("AZURE_DEVOPS_EXT_PAT=§", "fijkjw2mibk5xr75trf5ep57jadkjaob3im6g6lmis5u6bgp5o72"),
+    ],
+)
+def test_secrets_are_known_by_more_than_their_shape(text: str, secret: str) -> None:
+    (cleaned,) = REDACTOR.clean([text.replace("§", secret)])
+    assert secret not in cleaned.text
+    assert cleaned.found
+    assert cleaned.text.startswith(text.partition("§")[0][:8])
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "password: ${PASSWORD}",
@@ -394,6 +429,17 @@ def test_only_the_password_of_a_url_goes() -> None:
         "scrypt(b'password', b'salt')",
         "'pass', 'raise', 'return', 'while'",
         "def login(self, user: str, password: str) -> None: ...",
+        "auth=('read', 'write')",
+        "HTTPBasicAuth('user', 'password')",
+        "jwt.decode(token, 'secret', algorithms=['HS256'])",
+        "mongod --port 27017 --dbpath /srv/mongodb/db0",
+        "echo $PW | sudo -S ls",
+        "sqlplus / as sysdba",
+        "requirepass is a setting of redis",
+        "hashes that begin with $2b$12$ or $argon2id$v=19$m=65536,t=3,p=4",
+        "fe80:5432:abcd:ef01:2345",
+        "cache key = ThisIsTheVeryLongCamelCaseName1",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA7x\n-----END PUBLIC KEY-----",
     ],
 )
 def test_what_only_looks_like_a_secret_stays(text: str) -> None:

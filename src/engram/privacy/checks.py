@@ -340,6 +340,17 @@ def _anything(_: str) -> bool:
     return True
 
 
+def national_number(text: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """A number that was called one of a person: six digits or more, no date, and nothing that goes on behind it."""
+    value = text[start:end]
+    words = re.match(rb"[^ ]+(?: [0-9][^ ]*)*", value)  # what follows in capitals is no part of it
+    stop = start + (words.end() if words else 0)
+    value = text[start:stop].rstrip(b"./ -")
+    stop = start + len(value)
+    good = _edge(text, start, stop) and not _DATE.search(value) and len(digits(value)) >= 6 and len(set(value)) > 3
+    return (start, stop) if good else None
+
+
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "word": lettered(_anything),
@@ -369,6 +380,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "fi-hetu": lettered(_hetu),
         "kr-rrn": numeric(_korean),
         "cn-id": lettered(_chinese),
+        "national-number": national_number,
     }
 )
 """The checks that a rule can name."""

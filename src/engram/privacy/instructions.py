@@ -138,7 +138,7 @@ _GAP = r"(?:[^\s.!?]+\W{1,3}){0,6}?"
 _NEGATED = re2.compile(
     r"(?i)(?:n't|\bnot|\bnever|\bcannot|\bwithout|\bwho|\bwe|\bi|\bthey|\bpeople|\boften|\bno|не)\W{1,3}$"
 )
-_DENIABLE = frozenset({"override", "reveal"})
+_DENIABLE = frozenset({"override", "reveal", "secrecy"})
 _NOT = re2.compile(r"(?i)\bnicht\b|\bniet\b")
 
 
