@@ -103,6 +103,9 @@ def test_a_definition_is_kept_without_its_secrets(brain: engram.Engram) -> None:
         AgentDefinition(name="alice", description="\x00"),
         AgentDefinition(name="alice", description="\ud800"),
         AgentDefinition(name="alice", config={"x": "y" * 1_000_001}),
+        AgentDefinition(name="\x1fledger"),
+        AgentDefinition(name="everyone"),
+        AgentDefinition(name="group:team"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(brain: engram.Engram, given: AgentDefinition) -> None:

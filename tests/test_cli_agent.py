@@ -59,6 +59,13 @@ def test_half_a_definition_is_a_usage_error(run: Run, line: str) -> None:
     run(line, code=2)
 
 
+@pytest.mark.parametrize("name", ["everyone", "group:team"])
+def test_a_name_that_means_others_is_refused_and_nobody_is_kept_from_reading(run: Run, name: str) -> None:
+    run("memory add 'A bus was late' --agent alice")
+    assert "in grants this means others" in run(f"agent create {name}", code=2).stderr
+    assert len(value(run("memory list --json"))) == 1
+
+
 @pytest.mark.usefixtures("lived")
 def test_agents_are_listed_with_their_cycles(run: Run) -> None:
     run("agent create bob --description 'helps alice'")

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from engram.definitions import DEEPEST, MOST_BYTES, fitting, read_as, read_yaml
 from engram.errors import InvalidInput
@@ -17,6 +17,10 @@ from engram.model.content import Frozen
 class Rule(Frozen):
     name: str
     weights: tuple[int, ...] = ()
+
+
+class Rules(Frozen):
+    rules: tuple[Rule, ...] = Field(min_length=1)
 
 
 def refusal(text: str) -> str:
@@ -149,6 +153,16 @@ def test_a_value_that_does_not_fit_names_its_line_and_place() -> None:
         read_as("weights: []\nextra: 1", "the rule", Rule)
     with pytest.raises(InvalidInput, match="line 1: Input should be"):
         read_as("[]", "the rule", Rule)
+    with pytest.raises(
+        InvalidInput, match=r"the rule does not fit: line 2: rules\.0\.weights: Input should be a list; cor"
+    ):
+        read_as("rules:\n- {name: a, weights: 3}\n", "the rule", Rules)
+    with pytest.raises(InvalidInput, match="the rule does not fit: line 1: Input should be a mapping of names"):
+        read_as("- a", "the rule", Rules)
+    with pytest.raises(InvalidInput, match=r"only the text 'rules\.yaml'; give YAML, or a file as a `pathlib\.Path`"):
+        read_as("rules.yaml", "the rule", Rules)
+    with pytest.raises(InvalidInput, match="line 1: rules: Tuple should have at least 1"):
+        read_as("rules: []", "the rule", Rules)
     with pytest.raises(InvalidInput, match="the rule does not fit: name: Field required"):
         fitting({}, "the rule", Rule)
 

@@ -194,6 +194,13 @@ def test_a_tool_call_may_give_anything(memory: EnhancedAgentMemory, result: obje
     assert (call.ok, call.error) == (False, "boom")
 
 
+@pytest.mark.parametrize("call", [{"arguments": {"at": object()}}, {"result": {1, 2}}, {"result": float("nan")}])
+def test_what_json_cannot_say_is_refused(memory: EnhancedAgentMemory, call: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="cannot be kept"):
+        memory.add_tool_call("search", **call)  # type: ignore[arg-type]
+    assert memory.tool_call_history == ()
+
+
 def test_what_is_appended_to_the_history_of_tool_calls_is_remembered(memory: EnhancedAgentMemory) -> None:
     history = memory.tool_call_history
     assert history == ()

@@ -414,6 +414,12 @@ def test_an_hour_and_a_year_alone_are_times_too(episodes: EpisodicMemory) -> Non
     assert days(episodes.query(when="2026"))[-1] == "03-10"
     assert episodes.query(when="2025") == []
     assert days(episodes.query(when="the last hour", now="2026-11-14T15:45")) == ["11-14"]
+    assert days(episodes.query(when="15:30")) == ["11-14"]
+
+
+def test_a_time_in_plain_words_is_a_text(episodes: EpisodicMemory) -> None:
+    with pytest.raises(InvalidInput, match="plain words"):
+        episodes.query(when=2026)  # type: ignore[arg-type]
 
 
 def test_similar_takes_the_time_that_plain_words_are_meant_from(episodes: EpisodicMemory) -> None:

@@ -353,12 +353,12 @@ def test_a_source_that_only_an_event_names_takes_what_was_made_along(brain: Engr
 
 def test_a_purpose_does_not_repeat_what_only_tags_and_metadata_say(brain: Engram, alice: AgentHandle) -> None:
     labels: list[dict[str, Any]] = [
-        {"tags": ["case-48213"]},
+        {"tags": ["case-482137"]},
         {"metadata": {"ticket": "no. 77120x"}},
         {"session": "call 90210y"},
     ]
     ids = [str(alice.remember(f"Note {number}", **each).id) for number, each in enumerate(labels)]
-    said = ["about case-48213", "for ticket 77120x", "as in call 90210y", "about notes"]
+    said = ["about case-482137", "for ticket 77120x", "as in call 90210y", "about notes"]
     grants = [alice.grants.share("bob", memories=ids, purpose=purpose).id for purpose in said]
     twin = alice.remember("Another note", metadata={"old": ["see 77120x"]})
     assert [alice.forget(id).removed.get("grants", 0) for id in ids] == [1, 0, 1]

@@ -154,6 +154,19 @@ def test_a_recall_keeps_a_memory_alive(brain: Engram, alice: AgentHandle, clock:
     assert [each.id for each in tending.fading(brain, ["alice"], Limits(below=0.5)).gone] == [id]
 
 
+def test_a_fact_that_is_asked_for_is_kept_alive(
+    brain: Engram, alice: AgentHandle, clock: FixedSources, tmp_path: Path
+) -> None:
+    alice.semantic.learn("Staging", "runs on", "Ubuntu")
+    alice.semantic.learn("The harbour", "runs on", "steam")
+    for days in (100, 200, 300, 380):
+        clock.moment = START + days * DAY
+        answer = alice.semantic.ask("Staging", "runs on")
+        assert answer is not None
+    gone = tending.forget(brain, ["alice"], tmp_path / "gone.gz").gone
+    assert [each.text for each in gone] == ["The harbour runs on steam"]
+
+
 def test_what_helped_in_a_decision_stays(brain: Engram, alice: AgentHandle, clock: FixedSources) -> None:
     alice.remember("The bridge is closed on Sundays", importance=0.1)
     hits = alice.recall("when is the bridge closed?")
@@ -233,6 +246,12 @@ def test_an_archive_that_is_none_or_was_tampered_with_is_refused(
         file.write(json.dumps({"memory": changed}) + "\n")
     with pytest.raises(InvalidInput, match="secrets"):
         tending.restore(brain, tmp_path / "secret.gz")
+    for name in ("\x1fledger", "group:team"):
+        with gzip.open(tmp_path / "named.gz", "wt", encoding="utf-8") as file:
+            file.write(json.dumps({"memory": memory.model_dump(mode="json") | {"agent": name}}) + "\n")
+        with pytest.raises(InvalidInput, match="agent"):
+            tending.restore(brain, tmp_path / "named.gz")
+    assert brain.agents() == ["alice"]
 
 
 def test_the_sources_of_a_consolidation_stay_as_long_as_it_does(

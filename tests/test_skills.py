@@ -230,6 +230,9 @@ def test_what_is_no_skill_is_refused_with_its_place(yaml: str, said: str) -> Non
         "{% if x %}" * 200 + "{% endif %}" * 200,
         "{% for a in l %}" * 4 + "{% endfor %}" * 4,
         "{{ " + "9" * 5000 + " }}",
+        "{{ 1e999 }}",
+        "{{ [1, -1e999]|sort }}",
+        "{{ ('a'[5] or 1)|last }}",
         "x" * 20_001,
     ],
 )
@@ -266,6 +269,7 @@ def test_what_a_template_may_not_say_is_refused_before_anything_is_kept(template
         "{{ l[99] }}",
         "{{ x|int }}",
         "{{ x|round }}",
+        "{{ (n + 1e308 + 1e308)|round }}",
         "{% for a in l %}{% endfor %}{{ a }}",
         "{{ x|truncate(0) }}",
         "{{ x|upper(1) }}",

@@ -168,6 +168,12 @@ from March to May 2023           | 2023-03-01       | 2023-06-01
 May 2023 to July                 | 2023-05-01       | 2023-08-01
 Dec 24 - Jan 2                   | 2025-12-24       | 2026-01-03
 from 2019 to 2021                | 2019-01-01       | 2022-01-01
+in 2026-03                       | 2026-03-01       | 2026-04-01       | 2026-03
+February 29, 2025                | 2025-02-01       | 2025-03-01
+31 April last year               | 2025-04-01       | 2025-05-01
+since 2025-12                    | 2025-12-01       | -
+between 2026-03 and 2026-05      | 2026-03-01       | 2026-06-01
+On March 5 and 50 people came    | 2026-03-05       | 2026-03-06       | March 5
 Monday to Friday                 | 2026-11-16       | 2026-11-21
 from Monday until yesterday      | 2026-11-16       | 2026-11-18
 from May 8 to 10                 | 2026-05-08       | 2026-05-11       | May 8 to 10
@@ -217,6 +223,7 @@ word of the year
 it may last two days
 my last day
 2023-02-30
+2026-13
 13/13/2023
 9999 years ago
 """.strip().splitlines()

@@ -9,7 +9,8 @@ from datetime import datetime
 from engram.errors import InvalidInput
 from engram.ids import aware
 from engram.model import MemoryType
-from engram.ports import unstorable
+from engram.model.grant import EVERYONE
+from engram.ports import reserved, unstorable
 
 MAX_K = 1000
 When = datetime | str
@@ -27,6 +28,15 @@ def several(name: str, values: str | Iterable[str]) -> list[str]:
 def is_id(id: object) -> bool:
     """Whether something can be the id of a memory at all."""
     return isinstance(id, str) and unstorable(id) is None
+
+
+def agent(name: str) -> str:
+    """A name that an agent can have. Raises `InvalidInput`."""
+    if reserved(name):
+        raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
+    if name == EVERYONE or name.startswith("group:"):
+        raise InvalidInput(f"an agent cannot be called {name!a}: in grants this means others; give another name")
+    return name
 
 
 def kind(name: str) -> MemoryType:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from engram.errors import InvalidInput
 
@@ -35,6 +36,13 @@ _HALF = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 20
 _SHOWN = 80
 
+_PLAINLY = {
+    "tuple_type": "Input should be a list",
+    "dict_type": "Input should be a mapping of names to values",
+    "model_type": "Input should be a mapping of names to values",
+}
+"""What is said of misfits in the words of a file."""
+
 _Model = TypeVar("_Model", bound=BaseModel)
 _Place = tuple[str | int, ...]
 
@@ -47,6 +55,8 @@ def read_yaml(source: str | bytes | Path, what: str) -> JsonValue:
 def read_as(source: str | bytes | Path, what: str, model: type[_Model]) -> _Model:
     """The value as a `model`; whatever does not fit is refused with its line and place."""
     value, lines = _read(source, what)
+    if isinstance(source, str) and isinstance(value, str):
+        raise InvalidInput(f"{what} is only the text {value[:_SHOWN]!a}; give YAML, or a file as a `pathlib.Path`")
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -209,16 +219,23 @@ def _whole_text(text: str, what: str, line: int) -> str:
 
 def _misfits(error: ValidationError, what: str, lines: dict[_Place, int]) -> str:
     """The first few misfits, each with its line when there is one, and its place in the words of the file."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    whole = error.errors(include_url=False, include_input=False, include_context=False)
+    found = [each for each in whole if not (each["type"] == "too_short" and _has_within(each["loc"], whole))]
     said = []
     for each in found[:3]:
         place: _Place = tuple(each["loc"])
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in lines), None)
         line = f"line {lines[known]}: " if known is not None else ""
         where = ".".join(str(part)[:_SHOWN] for part in place)
-        said.append(f"{line}{where + ': ' if where else ''}{each['msg'].removeprefix('Value error, ')}")
+        what_ = _PLAINLY.get(each["type"]) or each["msg"].removeprefix("Value error, ")
+        said.append(f"{line}{where + ': ' if where else ''}{what_}")
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     return f"{what} does not fit: {'; '.join(said)}{more}; correct it there"
+
+
+def _has_within(place: tuple[str | int, ...], misfits: Sequence[ErrorDetails]) -> bool:
+    """Whether something inside of it does not fit, which is then missing."""
+    return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in misfits)
 
 
 def _refused(what: str, line: int, why: str) -> InvalidInput:

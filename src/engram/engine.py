@@ -51,9 +51,9 @@ from engram.model import (
     Suggestion,
     Verdict,
 )
-from engram.model.grant import EVERYONE
 from engram.ports import (
     LONG_TERM,
+    CountsAccess,
     Embedder,
     Entry,
     ExpiringStore,
@@ -115,10 +115,7 @@ class Engram:
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
         scope = Scope(name)
-        if reserved(name):
-            raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
-        if name == EVERYONE or name.startswith("group:"):
-            raise InvalidInput(f"an agent cannot be called {name!a}: in grants this means others; give another name")
+        arguments.agent(name)
         if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         return AgentHandle(self, scope)
@@ -573,8 +570,18 @@ class AgentHandle:
         """Its facts, with the time they are valid, and the graph they make."""
         brain, functional = self._brain, self._overrides().semantic.functional
         return SemanticMemory(
-            self, sources=brain.sources, clean=brain.clean, functional=functional, book=brain.books.of(self._scope)
+            self,
+            sources=brain.sources,
+            clean=brain.clean,
+            functional=functional,
+            book=brain.books.of(self._scope),
+            used=self._noted,
         )
+
+    def _noted(self, ids: Sequence[str]) -> None:
+        """Note that memories were asked for, as a recall does."""
+        if isinstance(self._store, CountsAccess):
+            self._store.touch(self._scope, ids, self._brain.sources.now())
 
     @property
     def procedural(self) -> ProceduralMemory:

@@ -256,14 +256,15 @@ class EnhancedAgentMemory:
 
         It is the tool's word, not the agent's: what gives the agent orders is set apart for review.
         """
-        said = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        said = result if isinstance(result, str) else in_json("the result", result)
+        given = "" if arguments is None else f" {in_json('what it was given', arguments)}"
         content = {name: value for name, value in {"ok": ok, "error": error}.items() if value is not None}
         self._step()
         return kept(
             self.agent.remember(
                 said if said.strip() else f"{tool} gave nothing",
                 kind=MemoryType.RESULT,
-                context=tool if arguments is None else f"{tool} {json.dumps(arguments, ensure_ascii=False)}",
+                context=tool + given,
                 content=content,
                 metadata={"tool": tool, "arguments": arguments, "empty": not said.strip()},
                 tags=[TOOL_CALL],
@@ -311,6 +312,14 @@ def weight(importance: float) -> float:
     if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance < 10**9:
         raise InvalidInput(f"importance must be a number from 0 on, not {importance!r}")
     return importance / (importance + 1)
+
+
+def in_json(what: str, value: JsonValue) -> str:
+    """A value as JSON. Raises `InvalidInput` for what JSON cannot say."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} cannot be kept: {error}; give a text, or plain JSON") from None
 
 
 def kept(receipt: Receipt) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from engram import archives, erasure, holds
+from engram import archives, arguments, erasure, holds
 from engram.batches import batched
 from engram.engine import Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
@@ -120,10 +120,11 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
 def restore(brain: Engram, archive: Path) -> int:
     """Remember again what an archive holds, under the same ids; how many were not there any more.
 
-    Raises `InvalidInput` if it is no archive, or holds secrets that no archive of ours would.
+    Raises `InvalidInput` if it is no archive, or holds secrets or names that no archive of ours would.
     """
     kept = archives.read(archive)
     for memory, events in kept:
+        arguments.agent(memory.agent)
         told: list[JsonValue] = [memory.model_dump(mode="json"), *(dict(event.body) for event in events)]
         if found := clean_json(brain.redactor, told)[1]:
             raise InvalidInput(f"{archive} holds secrets ({', '.join(sorted(set(found)))}); somebody has changed it")

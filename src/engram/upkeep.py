@@ -27,10 +27,10 @@ from engram.ports import (
 BATCH = 64
 PAGE = 500
 CREDITS = 2000
+"""So many of an agent's newest credits are learned from."""
 MOST = 1_000_000
 STAYS_BEHIND = frozenset({"audit", "audit_checkpoints", "api_keys"})
 """What is about this database rather than its memories."""
-"""So many of an agent's newest credits are learned from."""
 Progress = Callable[[int, int], None]
 
 

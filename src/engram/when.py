@@ -37,7 +37,6 @@ class _Reading:
     means: Callable[[datetime], _Span | None]
     floats: str | None  # "day", "week" or "year": it comes round that often, and the words do not say which one
     instant: bool = False  # a time of the clock: before, after, since and until it all mean when it begins
-    day: bool = False  # a day of a month: if there is none such, a part of its words means nothing either
 
 
 def intervals(text: str, now: datetime) -> list[Interval]:
@@ -48,12 +47,7 @@ def intervals(text: str, now: datetime) -> list[Interval]:
     text = text[:MAX_TEXT]
     whole = [
         _Reading(
-            m.start(),
-            m.end(),
-            partial(read, m),
-            None if _got(m, "which") or _got(m, "year") else every,
-            every == "day",
-            read is _date and not _got(m, "last"),
+            m.start(), m.end(), partial(read, m), None if _got(m, "which") or _got(m, "year") else every, every == "day"
         )
         for pattern, read, every in _RULES
         for m in pattern.finditer(text)
@@ -71,11 +65,9 @@ def intervals(text: str, now: datetime) -> list[Interval]:
     ]
     kept: list[_Reading] = []
     for reading in sorted([*whole, *parts], key=lambda r: (r.at - r.to, r.at)):
-        free = all(reading.to <= other.at or other.to <= reading.at for other in kept)
-        if free and (reading.day or _meant(reading, now)):
+        if all(reading.to <= other.at or other.to <= reading.at for other in kept) and _meant(reading, now):
             kept.append(reading)
-    meant = [reading for reading in kept if _meant(reading, now)]
-    return _related(text, sorted(meant, key=lambda r: r.at), now)
+    return _related(text, sorted(kept, key=lambda r: r.at), now)
 
 
 def overall(intervals: Iterable[Interval]) -> tuple[datetime | None, datetime | None] | None:
@@ -353,12 +345,13 @@ def _months(m: _Match, now: datetime) -> _Span | None:
     """A month or a season."""
     word = m["month"].lower()
     start, n = (_SEASONS[word], 3) if word in _SEASONS else (_MONTHS[word[:3]], 1)
+    return _yearly(m, now, partial(_from, now, start, n)) if m["year"] or _is_month(m) else None
 
-    def make(year: int) -> _Span:
-        first = _day(date(year, start, 1), now)[0]
-        return first, _step(first, "month", n)
 
-    return _yearly(m, now, make) if m["year"] or _is_month(m) else None
+def _from(now: datetime, month: int, n: int, year: int) -> _Span:
+    """So many months, from one of a year on."""
+    first = _day(date(year, month, 1), now)[0]
+    return first, _step(first, "month", n)
 
 
 def _is_month(m: _Match) -> bool:
@@ -380,7 +373,11 @@ def _date(m: _Match, now: datetime) -> _Span | None:
     verb = m["month"] in ("may", "march") and m.string[m.end("nth") : m.start("month")].isspace()
     if verb and not m["year"] and not _after(m, _LED_NAME):  # "only 5 may enter"
         return None
-    return _yearly(m, now, lambda year: (_day(date(year, month, first), now)[0], _day(date(year, month, last), now)[1]))
+    with suppress(ValueError):
+        return _yearly(
+            m, now, lambda year: (_day(date(year, month, first), now)[0], _day(date(year, month, last), now)[1])
+        )
+    return _yearly(m, now, partial(_from, now, month, 1))  # 29 February 2025 is none, but in that month
 
 
 def _digits(m: _Match, now: datetime) -> _Span:
@@ -393,8 +390,7 @@ def _digits(m: _Match, now: datetime) -> _Span:
 
 
 def _numbered_month(m: _Match, now: datetime) -> _Span | None:
-    first = _day(date(int(m["y"]), int(m["m"]), 1), now)[0]
-    return (first, _step(first, "month", 1)) if _after(m, _LED) or _after(m, _LED_MONTH) else None
+    return _from(now, int(m["m"]), 1, int(m["y"])) if _after(m, _LED) or _after(m, _LED_MONTH) else None
 
 
 def _year(m: _Match, now: datetime) -> _Span | None:

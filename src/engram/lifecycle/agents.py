@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import Field, JsonValue
 
+from engram import arguments
 from engram.definitions import fitting, read_as
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
@@ -101,10 +102,11 @@ class Definitions:
     def define(self, definition: AgentDefinition) -> Agent:
         """The agent as it is now defined: a new version if something changed, else the one that was there.
 
-        Raises `InvalidInput` if its configuration says of its memory what is unknown.
+        Raises `InvalidInput` if no agent can have its name, or its configuration says of its memory what is unknown.
         """
         overrides(definition)
         scope = Scope(definition.name)
+        arguments.agent(definition.name)
         if self._redactor.clean([definition.name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         told = definition.model_dump(mode="json", exclude={"name"})

@@ -114,6 +114,8 @@ def episode(memory: Memory) -> Episode | None:
 
 def period(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     """The stretch of time that plain words mean at `now`, in whose zone days begin. Raises `InvalidInput`."""
+    if not isinstance(when, str):
+        raise InvalidInput(f"a time in plain words is a text, not {when!r:.40}")
     meant = overall(intervals(when, now) or _alone(when.strip(), now))
     if meant is None:
         raise InvalidInput(f"no time is named in {when[:80]!a}; say it like `last week`, `yesterday afternoon`")
@@ -122,7 +124,7 @@ def period(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
 
 def _alone(words: str, now: datetime) -> list[Interval]:
     """The time that words mean where nothing else is said: "March" and "the last hour" are times then, too."""
-    for lead in ("in ", "in the "):
+    for lead in ("in ", "in the ", "at "):
         found = intervals(lead + words, now)
         if [each.span[1] for each in found] == [len(lead + words)] and found[0].span[0] <= len(lead):
             return found

@@ -98,6 +98,7 @@ class SemanticMemory:
 
     `functional` adds to the table of predicates that have one value at a time, or takes from it; `extractors` are asked
     by `tell` after Engram's own rules and those of installed packages. With a `book` facts are not read anew each time.
+    `used` hears which facts were an answer: what is asked for does not fade.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class SemanticMemory:
         functional: Mapping[str, bool] | None = None,
         extractors: Sequence[Extractor] = (),
         book: Book | None = None,
+        used: Callable[[Sequence[str]], None] = lambda ids: None,
     ) -> None:
         self._agent = agent
         self._sources = sources or Sources()
@@ -116,7 +118,7 @@ class SemanticMemory:
         own = {canonical(name)[0]: one for name, one in (functional or {}).items()}
         self._table = {**FUNCTIONAL, **own}
         self._functional = timeline.functional_by(self._table)
-        self._book = book
+        self._book, self._used = book, used
         self._extractors = tuple(extractors)
 
     def learn(
@@ -261,6 +263,7 @@ class SemanticMemory:
         for fact in sorted(valid, key=lambda fact: fact.order, reverse=True):
             denied = any(f.negated and timeline.excludes(f, fact) and f.order > fact.order for f in valid)
             if not fact.negated and not denied:
+                self._used([fact.id])
                 return fact
         return None
 

@@ -461,6 +461,8 @@ def _template(source: str, names: frozenset[str], where: str) -> Any:
         code = _SANDBOX.compile(tree)
     except TemplateSyntaxError as error:
         raise InvalidInput(f"{where}, line {error.lineno} of the template: {error.message}; correct it") from None
+    except TemplateError as error:  # of what it says without any parameter
+        raise InvalidInput(f"{where}: {error}; correct the template") from None
     except (RecursionError, ValueError):
         raise InvalidInput(
             f"{where}: the template is nested too deeply, or has too large a number; simplify it"
@@ -518,6 +520,8 @@ def _objection(node: nodes.Node, allowed: frozenset[str]) -> str:
         return f"the attribute {node.attr!r} cannot be used; templates have only values"
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const) and not isinstance(node.arg.value, int):
         return f"{node.arg.value!r} is no place in a list; places are whole numbers"
+    if isinstance(node, nodes.Const) and isinstance(node.value, float) and not math.isfinite(node.value):
+        return "it has a number that is too large"
     if isinstance(node, nodes.Call):
         return "nothing can be called but range"
     if not isinstance(node, _NODES):
