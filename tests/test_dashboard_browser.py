@@ -54,13 +54,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    home = {name: str(tmp_path_factory.mktemp(name)) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
     with playwright.sync_playwright() as driver:
         known = [*BROWSERS, driver.chromium.executable_path]
         path = next((each for each in known if Path(each).exists()), None)
         if path is None:
             pytest.skip("there is no Chromium on this machine; the pages are tested without one in test_dashboard.py")
-        opened = driver.chromium.launch(executable_path=path, args=OPTIONS)
+        opened = driver.chromium.launch(executable_path=path, args=OPTIONS, env={**os.environ, **home})
         yield opened
         opened.close()
 

@@ -297,11 +297,11 @@ def test_nothing_is_changed_if_one_of_the_files_cannot_be_written(wish: Wish, mo
     def access(path: Path, mode: int) -> bool:
         return "settings" not in Path(path).name and usual(path, mode)
 
-    monkeypatch.setattr(os, "access", access)
-    with pytest.raises(ConfigError, match=r"settings\.json cannot be written; nothing was changed"):
-        install(wish)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", access)
+        with pytest.raises(ConfigError, match=r"settings\.json cannot be written; nothing was changed"):
+            install(wish)
     assert tree(wish.home) == before
-    monkeypatch.undo()
     install(wish)
     monkeypatch.setattr(os, "access", access)
     assert install(wish) == []  # there is nothing to write
