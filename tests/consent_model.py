@@ -18,6 +18,7 @@ Subject = Mapping[str, Any]
 """What a grant or an export is about, as it is given to `share` and `export`."""
 TELLING = 16
 NAMES_A_DOMAIN = frozenset({"knowledge", "fact", "decision", "failure"})
+EXPERIENCE = frozenset({"decision", "failure"})
 
 
 @dataclass(frozen=True)
@@ -324,5 +325,7 @@ class Consent:
         for mine, kept in self.own(who).items():
             while_it_stood = start <= kept.at and all(kept.at <= end for end in ends)
             said = normal_form(kept.text)
+            if kept.kind in EXPERIENCE:
+                continue
             if while_it_stood and any(one.at <= kept.at and normal_form(one.text) == said for one in lent):
                 yield mine

@@ -302,6 +302,22 @@ def test_what_repeats_it_word_for_word_is_taken_back_whoever_recalled_it(alice: 
     assert alice.grants.revoke(grant.id).quarantined == (copy,)
 
 
+def test_what_the_receiver_did_itself_stays_its_own_experience(alice: AgentHandle, bob: AgentHandle) -> None:
+    def live(agent: AgentHandle) -> None:
+        agent.record_decision(context="log in", action="retry", outcome="success")
+        agent.learn_from_failure("npm ERR! code ETIMEDOUT", "verify npm cache", action="npm install")
+
+    live(alice)
+    grant = alice.grants.share("bob", everything=True)
+    live(bob)
+    live(bob)
+    own = bob.list()
+    assert alice.grants.revoke(grant.id).quarantined == ()
+    assert bob.list() == own
+    assert [(each.action, each.attempts) for each in bob.suggest(context="log in").actions] == [("retry", 2)]
+    assert [failure.occurrence_count for failure in bob.learning.failures()] == [2]
+
+
 def test_a_copy_is_worth_what_its_grant_is_at_every_moment(
     brain: Engram, alice: AgentHandle, bob: AgentHandle, clock: FixedSources
 ) -> None:

@@ -14,6 +14,7 @@ from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.ids import ID_LENGTH, Sources
 from engram.knowledge import consent
 from engram.knowledge.quarantine import TAKEN_BACK, Quarantine
+from engram.learn.happened import event_of
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
 from engram.ports import Entry, Filter, ListsAgents, MemoryStore, Query, Scope, acting, reserved
@@ -236,7 +237,8 @@ class Grants:
     def _repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
         """What an agent wrote down word for word of what a grant let it read, while it did.
 
-        Nothing else is compared: whoever is told that a guess was right has read what was not shared.
+        Nothing else is compared: whoever is told that a guess was right has read what was not shared. What it did
+        itself, and what failed then, is its own experience, in whichever words.
         """
         chain = self._chain(grant)
         if not chain or not all(Right.READ in each.rights for each in chain):
@@ -245,7 +247,8 @@ class Grants:
         ends = [each.decided_at for each in chain if each.state == GrantState.REVOKED]
         ends += [each.expires_at for each in chain]
         known = [end for end in ends if end is not None]
-        meanwhile = [m for m in mine if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
+        said_only = [memory for memory in mine if event_of(memory) is None]
+        meanwhile = [m for m in said_only if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
         if not meanwhile:
             return []
         owner, covered = Scope(grant.owner), self._sharing.covered(chain)
