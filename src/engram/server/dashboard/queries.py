@@ -44,6 +44,7 @@ from engram.retrieve.rank import Weights
 from engram.retrieve.search import Wanted
 from engram.server import paging
 from engram.server.dashboard.asking import Asking, Board
+from engram.upkeep import unplaced
 
 PAGE = 2000
 """So many changes are counted at a time."""
@@ -146,7 +147,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
     if isinstance(store, MirrorsVectors) and (embedder := store.embedder()) is not None:
-        facts["without a vector"] = store.count_unembedded("long-term", embedder)
+        facts["without a vector"] = unplaced(store, embedder)
     return facts
 
 
