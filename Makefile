@@ -47,6 +47,7 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/vectors.py
 	$(BIN)/python benchmarks/embedding.py
 	$(BIN)/python benchmarks/learning.py
+	$(BIN)/python benchmarks/variants.py
 	$(BIN)/python benchmarks/working.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/encryption.py
@@ -54,6 +55,7 @@ bench: $(MODELS)/installed  ## measure, and print ratios
 	$(BIN)/python benchmarks/memories.py
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/engram bench transfer
+	$(BIN)/engram bench advice --short
 	$(BIN)/engram bench latency --sizes 10000,100000
 
 nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more steps, other examples each time

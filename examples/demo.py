@@ -1,94 +1,112 @@
-"""An agent fails, records it, avoids the failure the next time, and explains why. Run it with `make demo`."""
+"""An agent with three kinds of work fails, remembers, does better, notices a change, and explains why: `make demo`.
+
+Every task is worded anew and has its own numbers, and all of them share one memory. What is printed is what the
+program answers.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import engram
 from engram.model import ActionRecord
 
-TASK = "login to the billing API times out under load"
-STRATEGIES = ["increase-timeout", "retry-with-backoff", "restart-service"]
+DAYS = 9
+CHANGE = 4
+"""From this day on, rolling updates break the web shop."""
+SHOWN = 3
+"""Decisions that are shown as evidence."""
 
 
-class BillingApi:
-    """The world: a service that drops the first logins after each wake-up, however long one waits."""
+@dataclass(frozen=True)
+class Job:
+    """One kind of work: how it is worded from day to day, and what can be done, in the order it comes to mind."""
 
-    def __init__(self) -> None:
-        self._dropping = 0
-
-    def wake(self) -> None:
-        """Start dropping logins again."""
-        self._dropping = 2
-
-    def login(self, patience: float) -> None:
-        """Log in, or raise TimeoutError."""
-        if self._dropping > 0:
-            self._dropping -= 1
-            raise TimeoutError(f"login timed out after {patience:.2f} s")
+    wordings: tuple[str, ...]
+    tools: tuple[str, ...]
 
 
-def increase_timeout(api: BillingApi) -> None:
-    """Wait longer, once."""
-    api.login(patience=30)
-
-
-def retry_with_backoff(api: BillingApi) -> None:
-    """Try again, after longer and longer pauses."""
-    for attempt in range(4):
-        try:
-            return api.login(patience=1)
-        except TimeoutError:
-            time.sleep(0.05 * 2**attempt)
-    return api.login(patience=1)
-
-
-def restart_service(api: BillingApi) -> None:
-    """Make everything worse."""
-    api.wake()
-    api.login(patience=1)
-
-
-TOOLS: dict[str, Callable[[BillingApi], None]] = {
-    "increase-timeout": increase_timeout,
-    "retry-with-backoff": retry_with_backoff,
-    "restart-service": restart_service,
+JOBS = (
+    Job(
+        (
+            "login to the billing API times out, request 4127",
+            "the billing API times out at login, request 4655",
+            "login to the billing API times out under load, request 5210",
+        ),
+        ("increase the timeout", "retry with backoff", "restart the billing service"),
+    ),
+    Job(
+        (
+            "release of the web shop, build 2041",
+            "release build 2057 of the web shop",
+            "release of the web shop, build 2063",
+        ),
+        ("update all servers at once", "rolling update", "blue-green deployment"),
+    ),
+    Job(
+        (
+            "the nightly import of orders stops at a duplicate key, row 3381",
+            "duplicate key in the nightly import of orders, row 918",
+            "nightly import of orders: duplicate key in row 12077",
+        ),
+        ("run the import again", "skip duplicates and go on"),
+    ),
+)
+WORKS = {"retry with backoff", "rolling update", "skip duplicates and go on", "blue-green deployment"}
+ERRORS = {
+    "increase the timeout": "TimeoutError: login timed out after 30 s",
+    "update all servers at once": "HTTP 502: no server is up",
+    "rolling update": "HTTP 409: the load balancer refuses two versions at once",
+    "run the import again": "IntegrityError: duplicate key in orders",
 }
 
 
-def attempt(agent: engram.AgentHandle, api: BillingApi, day: int) -> None:
-    """Ask the memory, act, and tell the memory how it went."""
-    suggestion = agent.suggest(context=TASK, actions=STRATEGIES)
-    tried = {record.action for record in suggestion.actions if record.attempts}
-    untried = next(strategy for strategy in STRATEGIES if strategy not in tried)
-    action = suggestion.recommended or untried
-    title(f"Day {day}: {TASK}")
-    why = suggestion.reason if suggestion.recommended else f"no recommendation ({suggestion.reason}), so something new"
-    say(f"{agent.name} chooses {action}: {why}")
-    for record in suggestion.actions:
-        if record.attempts:
-            say(f"    {describe(record)}")
-    api.wake()
-    try:
-        TOOLS[action](api)
-        outcome, detail = "success", "logged in"
-    except TimeoutError as error:
-        outcome, detail = "failure", str(error)
-    receipt = agent.record_decision(
-        context=TASK, action=action, outcome=outcome, alternatives=[s for s in STRATEGIES if s != action]
-    )
-    say(f"it was a {outcome}: {detail}   (recorded as {receipt.id})")
+def work(tool: str, day: int) -> str | None:
+    """Use a tool in the world outside; the error, if it fails."""
+    if tool in WORKS and (tool != "rolling update" or day < CHANGE):
+        return None
+    return ERRORS[tool]
 
 
-def describe(record: ActionRecord) -> str:
-    """One line about an action: its rate, how sure that is, and the evidence."""
+def task(agent: engram.AgentHandle, job: Job, day: int) -> bool:
+    """Ask what to do, ask whether that may go ahead, act, and say how it went."""
+    context = job.wordings[day % len(job.wordings)]
+    say(f"\n  {context}")
+    suggestion = agent.suggest(context)
+    if suggestion.recommended:
+        tool = suggestion.recommended
+        say(f"    memory: {tool}, because {suggestion.reason}")
+    else:
+        say(f"    memory: no recommendation: {suggestion.reason}")
+        tool = allowed(agent, job.tools, context)
+    error = work(tool, day)
+    agent.record_decision(context=context, action=tool, outcome="failure" if error else "success", error=error or "")
+    say(f"    did: {tool} → {error or 'it worked'}")
+    return error is None
+
+
+def allowed(agent: engram.AgentHandle, tools: Iterable[str], context: str) -> str:
+    """Take the first tool that a check does not speak up against, else the last one."""
+    tool = ""
+    for tool in tools:
+        verdict = agent.check(tool, context)
+        if verdict.decision == "allow":
+            return tool
+        say(f"    check of {tool!r}: {verdict.decision}, {verdict.reason}")
+    return tool
+
+
+def explain(agent: engram.AgentHandle, record: ActionRecord) -> None:
+    """Print a rate, how sure it is, and some of the decisions behind it."""
     low, high = record.interval
-    times = "1 attempt" if record.attempts == 1 else f"{record.attempts} attempts"
-    return f"{record.action}: {record.success_rate:.0%} success rate, {times}, 95% interval {low:.0%} to {high:.0%}"
+    say(f"    {record.action}: {record.success_rate:.0%} success rate, 95% interval {low:.0%} to {high:.0%}, from")
+    for id in (*record.episodes_for, *record.episodes_against, *record.near)[:SHOWN]:
+        if (memory := agent.get(id)) is not None:
+            say(f"      {memory.context}: {memory.text}")
 
 
 def title(text: str) -> None:
@@ -98,50 +116,48 @@ def title(text: str) -> None:
 
 def say(text: str) -> None:
     """Print a line."""
-    print(f"  {text}")
+    print(text)
 
 
 def main() -> None:
-    """Two agents, one file, a few days."""
+    """Live through some days, look at what was learned, and try the walls between agents."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".demo-") as folder:
         path = Path(folder) / "team.db"
         with engram.open(path, say=say) as brain:
-            alice, bob = brain.agent("alice"), brain.agent("bob")
-            api = BillingApi()
-            for day in range(1, 6):
-                attempt(alice, api, day)
+            alice = brain.agent("alice")
+            done = []
+            for day in range(1, DAYS + 1):
+                news = ": the load balancer was replaced, which nobody told Alice" if day == CHANGE else ""
+                title(f"Day {day}{news}")
+                done.append(sum(task(alice, job, day) for job in JOBS))
+            say(f"\n  tasks done of {len(JOBS)}, day by day: {', '.join(map(str, done))}")
 
             title("Alice takes notes")
             notes = [
                 "The billing service sleeps at night and drops the first two logins after it wakes up.",
                 "Invoices are sent on the first Monday of each month.",
-                "Staging runs PostgreSQL 15, production still runs 13.",
                 "The on-call phone is in the drawer below the coffee machine. Its password is hunter2-Zebra!",
             ]
             for note, receipt in zip(notes, alice.remember(notes, kind="knowledge"), strict=True):
                 hidden = f"   (kept out: {', '.join(receipt.redacted)})" if receipt.redacted else ""
-                say(f"{receipt.status}: {note[:60]}…{hidden}")
-            say(f"what was kept of the last: {alice.list(limit=1)[0].text}")
-
+                say(f"  {receipt.status}: {note[:60]}…{hidden}")
             question = "why can nobody sign in early in the morning?"
-            title(f"Alice asks: {question}")
-            for hit in alice.recall(question, k=3):
-                parts = ", ".join(f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in hit.why.items())
-                say(f"{hit.score:.2f}  {hit.memory.text[:74]}   ({parts})")
+            hit = alice.recall(question)[0]
+            say(f"  asked {question!r}, she finds: {hit.text}")
 
             title("Bob looks into Alice's memory")
-            secret = alice.list(limit=1)[0].id
-            say(f"by id: {bob.get(secret)}   by search: {bob.recall(question)}   by list: {bob.list()}")
-            say(f"a suggestion from her experience: {bob.suggest(context=TASK).reason}")
+            bob, secret = brain.agent("bob"), alice.list(limit=1)[0].id
+            say(f"  by id: {bob.get(secret)}   by search: {bob.recall(question)}   by list: {bob.list()}")
 
         title("The file is closed and opened again")
         with engram.open(path) as brain:
-            suggestion = brain.agent("alice").suggest(context=TASK)
-            say(f"alice has {len(brain.agent('alice').list())} memories in {path.stat().st_size / 1024:.0f} kB")
-            say(f"recommended: {suggestion.recommended} ({suggestion.reason}), because of these episodes:")
-            for episode in suggestion.actions[0].episodes_for:
-                memory = brain.agent("alice").get(episode)
-                say(f"    {episode}  {memory.text if memory else ''}")
+            alice = brain.agent("alice")
+            for question in ("the billing API times out", "release build 2099 of the web shop", "bake a cake"):
+                suggestion = alice.suggest(question)
+                answer = suggestion.recommended or "no recommendation"
+                say(f"  {question}: {answer} ({suggestion.reason})")
+                for record in suggestion.actions[:1]:
+                    explain(alice, record)
 
 
 if __name__ == "__main__":

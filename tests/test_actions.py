@@ -15,7 +15,7 @@ from engram.learn.actions import action, context, same_action, same_context
         ("sudo apt-get install -y curl", ("apt-get", "install")),
         ("cd /srv/app && npm ci", ("npm", "ci")),
         ("CI=1 make test", ("make", "test")),
-        ("/usr/bin/python3 -m pytest tests/", ("python3", "pytest")),
+        ("/usr/bin/python3 -m pytest tests/", ("pytest",)),
         ("read_channel(name='general')", ("read_channel",)),
         ('{"tool": "read_file", "args": {"path": "a.txt"}}', ("read_file",)),
         ("retry-with-backoff", ("retry", "backoff")),

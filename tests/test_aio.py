@@ -20,6 +20,8 @@ from engram.aio import (
     AsyncProcedural,
     AsyncQuarantine,
     AsyncSemantic,
+    AsyncSharedPatterns,
+    AsyncSituations,
     AsyncWorkflows,
     AsyncWorking,
     AsyncWorkspaces,
@@ -28,6 +30,7 @@ from engram.engine import AgentHandle, Engram
 from engram.grants import Grants
 from engram.knowledge.quarantine import Quarantine
 from engram.learn.learning import Learning
+from engram.learn.situation_editor import SituationEditor
 from engram.lifecycle.agents import Definitions
 from engram.lifecycle.cycles import Life
 from engram.lifecycle.running import WorkflowEngine
@@ -37,6 +40,7 @@ from engram.memory.procedural import ProceduralMemory
 from engram.memory.semantic import SemanticMemory
 from engram.memory.working import WorkingMemory
 from engram.model.life import AgentDefinition
+from engram.shared_patterns import SharedPatterns
 from redis_server import redis_url
 
 __all__ = ["redis_url"]
@@ -45,6 +49,8 @@ PAIRS: list[tuple[type, type]] = [
     (Engram, AsyncEngram),
     (AgentHandle, AsyncAgent),
     (Learning, AsyncLearning),
+    (SituationEditor, AsyncSituations),
+    (SharedPatterns, AsyncSharedPatterns),
     (WorkingMemory, AsyncWorking),
     (EpisodicMemory, AsyncEpisodic),
     (SemanticMemory, AsyncSemantic),
@@ -71,6 +77,9 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "verdict",
         "note",
         "up_to_date",
+        "attempts",
+        "place_contexts",
+        "show_patterns",
     },
 }
 PARTS = {
@@ -82,6 +91,8 @@ PARTS = {
     "procedural",
     "quarantine",
     "semantic",
+    "shared_patterns",
+    "situations",
     "workflows",
     "working",
     "workspaces",

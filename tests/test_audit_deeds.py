@@ -117,6 +117,14 @@ def decided(stage: Stage) -> str:
     return str(stage.alice.record_decision(context="deploy", action="push").id)
 
 
+def two_situations(stage: Stage) -> tuple[str, str]:
+    contexts = "deploy the shop", "the lamp in the hall is broken"
+    for context in contexts:
+        stage.alice.record_decision(context=context, action="wait", outcome="success")
+    stage.alice.situations.list()
+    return contexts
+
+
 def failed(stage: Stage) -> str:
     return stage.alice.learn_from_failure("ConnectionError: away", "restart it", action="call it").pattern_id
 
@@ -221,7 +229,20 @@ ACTS: dict[str, Case] = {
     "agent.forget": (nothing, lambda s, _: s.alice.forget(s.known), [("forget", "alice", "alice")]),
     "agent.check": (failed, lambda s, _: s.alice.check(action="call it", context=""), [EVENT]),
     "agent.guard": (failed, lambda s, _: s.alice.guard(lambda: 1)(), [OWN]),
-    "agent.guarding": (failed, lambda s, _: _guarded(s.alice), [EVENT, OWN]),
+    "agent.guarding": (failed, lambda s, _: _guarded(s.alice), [("setting", "", ""), EVENT, OWN]),
+    "situations.list": (
+        lambda s: s.alice.record_decision(context="deploy the shop", action="wait", outcome="success"),
+        lambda s, _: s.alice.situations.list(),
+        [("setting", "", ""), EVENT],  # how alike everyday texts are is measured once
+    ),
+    "situations.rename": (two_situations, lambda s, of: s.alice.situations.rename(of[0], "releases"), [EVENT]),
+    "situations.pin": (two_situations, lambda s, of: s.alice.situations.pin(of[0]), [EVENT]),
+    "situations.merge": (two_situations, lambda s, of: s.alice.situations.merge(of[0], [of[1]]), [EVENT]),
+    "situations.split": (
+        lambda s: (of := two_situations(s), s.alice.situations.merge(of[0], [of[1]]))[0],
+        lambda s, of: s.alice.situations.split(of[0], [of[1]]),
+        [EVENT],
+    ),
     "learning.generate": (failed, lambda s, id: s.alice.learning.generate(id), [EVENT]),
     "learning.tried": (failed, lambda s, id: s.alice.learning.tried(id, "restart it", helped=True), [EVENT]),
     "learning.run": (
@@ -463,23 +484,26 @@ def test_an_act_is_on_record_as_what_it_was(stage: Stage, name: str) -> None:
 
 READS = {
     "agent": "context decisions get indexes list name outcomes predict recall suggest",
-    "parts of agent": "episodic grants learning life procedural quarantine semantic workflows working workspaces",
+    "parts of agent": "episodic grants learning life procedural quarantine semantic shared_patterns situations "
+    "workflows working workspaces",
     "grants": "get list sources uses",
     "quarantine": "get list",
     "episodic": "get query similar",
     "semantic": "ask concept contradictions edges expand facts graph history neighbours paths recall related subgraph",
     "procedural": "get history match render skills",
+    "shared_patterns": "all_checks all_failures all_successes all_templates checks failure failures find list owners",
+    "situations": "get",
     "workspaces": "diff files find list restore snapshots verify workspace",
     "life": "cycle cycles recall resume",
-    "learning": "alarms calibration checks episodes failure failures harmful history outcomes predict rates recognise "
-    "stats suggest synthesis testimony unlearned up_to_date verdict voice",
+    "learning": "alarms attempts calibration checks episodes failure failures harmful history outcomes predict rates "
+    "recognise stats suggest synthesis testimony unlearned up_to_date verdict voice",
     "retention": "holds policies",
     "keys": "accept every live",
 }
 """What adds no entry by itself: looking at what is one's own. `restore` of a workspace changes files, not memory."""
 PARTS_OF_OTHERS = {
     "quarantine": "keep put",
-    "learning": "check note outcome",
+    "learning": "check note outcome place_contexts show_patterns",
     "procedural": "promote",
 }
 """What is only called as a part of an act that is in the table, or writes by one."""
@@ -494,6 +518,8 @@ def test_every_public_call_of_an_agent_is_an_act_or_a_look(stage: Stage) -> None
         "episodic": alice.episodic,
         "semantic": alice.semantic,
         "procedural": alice.procedural,
+        "shared_patterns": alice.shared_patterns,
+        "situations": alice.situations,
         "workspaces": alice.workspaces,
         "life": alice.life,
         "learning": alice.learning,

@@ -51,6 +51,15 @@ def test_logs_are_grouped_system_by_system(tmp_path: Path) -> None:
     assert set(groups[:8]).isdisjoint(groups[8:])
 
 
+def test_a_system_left_out_is_scored_with_thresholds_chosen_on_the_others() -> None:
+    names = ["ann", "bob", "carla", "dmitri"]
+    other = [Line(system, f"session closed for user {name}", "E1") for system in ("a", "b") for name in names]
+    odd = [Line("c", f"session closed for user {name}", name) for name in names]
+    scores = {one.system: one.accuracy for one in grouping.leave_one_out([*other, *odd])}
+    assert scores["c"] == 0.0
+    assert grouping.leave_one_out(other) == []
+
+
 def test_packed_or_not_is_the_same(tmp_path: Path) -> None:
     assert read_lines(write(tmp_path / "a", LOGS, pack=True)) == read_lines(write(tmp_path / "b", LOGS))
 

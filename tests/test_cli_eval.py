@@ -42,11 +42,15 @@ def test_a_row_for_each_week_and_whether_it_drifts(run: Run, path: Path) -> None
     assert lines[0].split() == (
         "WEEK RECALLS THAT HELPED MEMORIES THAT HELPED DECISIONS INFORMED DECISIONS THAT WENT WELL".split()
     )
-    assert lines[1].startswith("2026-03-02  100% of 12 (75% to 100%)")
-    assert lines[2].startswith("2026-03-09  0% of 12 (0% to 25%)")
+    assert lines[1].startswith("2026-03-02  100% of 12 (76% to 100%)")
+    assert lines[2].startswith("2026-03-09  0% of 12 (0% to 24%)")
     assert lines[3].startswith("all         50% of 24 ")
-    assert lines[4] == "recalls that helped: DRIFT (-100% from first to last, p = 0.000)"
-    assert lines[6] == "decisions informed: no drift (+0% from first to last, p = 1.000)"
+    assert lines[4] == (
+        "recalls that helped: DRIFT (clearest difference -100 points since 2026-03-09, interval -100 to -66, p = 0.000)"
+    )
+    assert lines[6] == (
+        "decisions informed: no drift (clearest difference +0 points since 2026-03-09, interval -79 to +79, p = 1.000)"
+    )
 
 
 def test_as_json_it_is_the_report(run: Run, path: Path) -> None:

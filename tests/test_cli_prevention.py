@@ -63,7 +63,7 @@ def test_checks_are_generated_listed_and_found_by_name(run: Run) -> None:
     assert made.splitlines() == [
         "Created prevention check: verify-npm-cache-status",
         "  Added to workflow stage: deploy",
-        "  Verify: That this is done: clear the npm cache (helped 3 of 3 times)",
+        "  Verify: Clear the npm cache before “npm install”: that helped 3 of 3 times",
         "  Command: npm cache verify",
     ]
     heading, row = run("prevention list").stdout.splitlines()
@@ -110,7 +110,19 @@ def test_a_command_is_only_run_when_it_is_allowed(run: Run, tmp_path: Path) -> N
     run("prevention run no-such-check --allow", code=3)
 
 
-def test_the_effect_of_a_check_is_told_before_and_after(run: Run) -> None:
+def test_generating_a_check_again_keeps_its_effect_its_status_and_its_stage(run: Run) -> None:
+    fail(run)
+    run("prevention generate --pattern npm-install-timeout --stage deploy")
+    verdict = value(run(ASK + " --json", code=4))
+    line = f"memory record --agent alice --context 'large dependency trees' --informed-by {verdict['id']}"
+    run(line, "--action", "clear the npm cache", "--outcome", "success")
+    (before,) = value(run("prevention list --json"))
+    assert (before["fired"], before["effect"]["heeded"]["opportunities"]) == (1, 1)
+    run("prevention generate --pattern npm-install-timeout")
+    assert value(run("prevention list --json")) == [before]
+
+
+def test_the_effect_of_a_check_is_shown_before_it_spoke_heeded_and_ignored(run: Run) -> None:
     fail(run)
     row = run("prevention effect verify-npm-cache-status").stdout.splitlines()[1]
     assert row.split("  ")[0] == "verify-npm-cache-status"
@@ -122,7 +134,7 @@ def test_the_effect_of_a_check_is_told_before_and_after(run: Run) -> None:
     row = run("prevention effect").stdout.splitlines()[1]
     assert "33% (1–84%) of 1" in row
     assert "% likely, by +" in row
-    assert value(run("prevention effect --json"))[0]["effect"]["after"]["opportunities"] == 1
+    assert value(run("prevention effect --json"))[0]["effect"]["heeded"]["opportunities"] == 1
 
 
 def test_without_a_database_there_is_nothing_to_prevent(run: Run, path: Path) -> None:

@@ -113,6 +113,30 @@ def test_learning_goes_over_the_wire(home: House, alice: Client) -> None:
     assert [view.name for view in alice.agents()] == ["alice"]
 
 
+def test_patterns_that_others_share_are_listed_with_their_source(home: House, alice: Client) -> None:
+    bob = home.brain.agent("bob")
+    for _ in range(4):
+        bob.record_decision(context="release of service X", action="rolling update", outcome="success")
+    known = bob.learn_from_failure("TimeoutError: no answer", "clear the cache", action="npm install")
+    bob.learning.generate(known.pattern_id)
+    lists = (alice.failures, alice.success_patterns, alice.decision_templates, alice.checks)
+    assert [each() for each in lists] == [[], [], [], []]
+    assert alice.failure(known.pattern_id) is None
+    grant = bob.grants.share("alice", everything=True)
+    for each in lists:
+        assert [(one.source.name, one.source.id) for one in each() if one.source] == [("bob", grant.id)], each
+    found = alice.failure(known.pattern_id)
+    assert found is not None
+    assert found.source is not None
+    assert found.own is not None
+    assert "patterns" in {use.action for use in bob.grants.uses(grant.id)}
+    alice.learn_from_failure("ValueError: mine")
+    assert [one.source is None for one in alice.failures()] == [True, False], "the own ones come first"
+    bob.grants.revoke(grant.id)
+    assert [len(each()) for each in lists] == [1, 0, 0, 0]
+    assert alice.failure(known.pattern_id) is None
+
+
 def test_cycles_and_runs_go_over_the_wire(home: House, alice: Client) -> None:
     cycle = alice.propose(tool="shell", arguments={"line": "ls"})
     assert alice.state().interrupted is not None

@@ -84,6 +84,8 @@ READS = {
     "quarantine": "quarantine",
     "recall": "recall",
     "semantic": "semantic",
+    "shared_patterns": "shared_patterns",
+    "situations": "situations",
     "suggest": "suggest",
 }
 """Every way to read that an agent has, and what of the machine looks that way."""
@@ -105,11 +107,13 @@ READS_NOTHING = {
 """The rest of what an agent can do."""
 COMMANDS_READ_NOTHING = {
     "records": "memory add, memory record, skill add, skill promote, learning outcome, fact retract",
-    "changes what is its own": "memory annotate, memory forget, learning rebuild, upkeep consolidate, upkeep forget",
+    "changes what is its own": "memory annotate, memory forget, learning rebuild, upkeep consolidate, upkeep forget, "
+    "learning situations merge, learning situations pin, learning situations rename, learning situations split, "
+    "learning situations unpin",
     "keeps rules and files": "retention hold, retention set, retention run, crypt rekey, key create, install",
     "is about grants, by those who decide": "grant approve, grant deny, grant offer, grant request, grant revoke",
     "takes in, as the machine does": "knowledge import, knowledge merge, quarantine release, quarantine discard",
-    "acts on patterns of its own": "learning apply-pattern, prevention generate, prevention run, prevention effect",
+    "acts on patterns of its own": "prevention generate, prevention run, prevention effect",
     "is another door, with tests of its own": "mcp, hook",
     "is about files": "workspace create, workspace diff, workspace forget, workspace list, workspace prune, "
     "workspace restore, workspace snapshot, workspace verify",
@@ -480,6 +484,21 @@ class ConsentMachine(RuleBasedStateMachine):
             known = learning.recognise(Clean(error), Clean(RISK))
             assert known is None or {*known.episodes} <= failed
 
+    def see_shared_patterns(self, who: str) -> None:
+        shared, own = self.agent(who).shared_patterns, self.model.own(who).keys()
+        learned = self.model.learns(who, "failure").keys()
+        found = {id for one in shared.failures() for id in getattr(one.pattern, "episodes", ())}
+        assert found - own == learned - own
+        told = json.dumps([one.model_dump(mode="json") for one in (*shared.list(), *shared.checks())])
+        assert self.foreign_words(who, told, right="learn") == set()
+
+    def see_situations(self, who: str) -> None:
+        own = [kept for kept in self.model.own(who).values() if kept.kind == "decision"]
+        found = self.agent(who).situations.list()
+        assert sum(each.decisions for each in found) == len(own)
+        told = json.dumps([each.model_dump(mode="json") for each in found])
+        assert self.foreign_words(who, told, own=True) == set()
+
     def see_outcomes(self, who: str) -> None:
         agent, own = self.agent(who), self.model.own(who)
         decided = {id for id, kept in own.items() if kept.kind == "decision"}
@@ -606,15 +625,33 @@ class ConsentMachine(RuleBasedStateMachine):
         assert found <= self.model.learns(who, "failure").keys()
 
     def command_failures(self, who: str) -> None:
-        own = {id for id, kept in self.model.own(who).items() if kept.kind == "failure"}
-        assert {id for told in self.told("learning failures", who) for id in told["episodes"]} == own
+        learned = self.model.learns(who, "failure").keys()
+        assert {id for told in self.told("learning failures", who) for id in told["episodes"]} == learned
+
+    def command_apply(self, who: str) -> None:
+        """A pattern that an agent may not learn from is as unknown to it as one that there is not."""
+        agent = self.agent(who)
+        known = {one.pattern_id for one in agent.learning.failures()}
+        known |= {one.pattern.pattern_id for one in agent.shared_patterns.failures()}
+        for other in AGENTS:
+            for pattern in self.agent(other).learning.failures()[:2]:
+                if pattern.pattern_id not in known:
+                    self.told(f"learning apply-pattern {pattern.pattern_id} --task t", who, code=3)
 
     def command_patterns(self, who: str) -> None:
         told = json.dumps([self.told("memory patterns", who), self.told("learning patterns", who)])
-        assert self.foreign_words(who, told, own=True) == set()
+        assert self.foreign_words(who, told, right="learn") == set()
 
     def command_checks(self, who: str) -> None:
-        assert self.foreign_words(who, json.dumps(self.told("prevention list", who)), own=True) == set()
+        assert self.foreign_words(who, json.dumps(self.told("prevention list", who)), right="learn") == set()
+
+    def command_situations(self, who: str) -> None:
+        found = self.told("learning situations list", who)
+        assert self.foreign_words(who, json.dumps(found), own=True) == set()
+        for other in AGENTS:
+            for each in self.agent(other).situations.list()[:1]:
+                if other != who:
+                    self.told(f"learning situations show {each.id}", who, code=3)
 
     def command_harmful(self, who: str) -> None:
         assert self.told("learning harmful", who) == self.told("learning alarms", who) == []
@@ -718,9 +755,9 @@ class ConsentMachine(RuleBasedStateMachine):
         places = self.model.places.values()
         return sorted({kept.about for there in places for kept in there.values() if kept.kind == kind and kept.about})
 
-    def foreign_words(self, who: str, text: str, *, own: bool = False) -> set[str]:
+    def foreign_words(self, who: str, text: str, *, own: bool = False, right: str = "read") -> set[str]:
         """The words in a text that an agent may not know."""
-        may = self.model.own(who) if own else self.model.sees(who, "read")
+        may = self.model.own(who) if own else self.model.sees(who, right)
         return {*WORD.findall(text)} - {self.model.words[id] for id in may}
 
     def one_of_the_grants(self, data: st.DataObject) -> tuple[str, Given]:

@@ -354,6 +354,20 @@ def test_what_was_done_in_similar_contexts_is_named(home: House, admin: httpx.Cl
     assert "in the deploy of the shop to staging" in page
 
 
+def test_patterns_of_others_are_shown_with_their_source(home: House, admin: httpx.Client) -> None:
+    giver, taker = home.brain.agent("giver"), home.brain.agent("taker")
+    taker.remember("I am here")
+    for _ in range(4):
+        giver.record_decision(context="release of service X", action="rolling update", outcome="success")
+    giver.learn_from_failure("TimeoutError: no answer", "clear the cache", action="npm install")
+    pages = ("failures?agent=taker", "decisions?agent=taker")
+    assert not any("shared by giver" in shown(admin, page) for page in pages)
+    grant = giver.grants.share("taker", everything=True)
+    assert all("shared by giver" in shown(admin, page) for page in pages)
+    giver.grants.revoke(grant.id)
+    assert not any("shared by giver" in shown(admin, page) for page in pages)
+
+
 def test_decisions_lead_to_the_episodes_behind_them(admin: httpx.Client) -> None:
     page = shown(admin, "decisions?agent=alice&context=api-auth-timeout")
     assert "recommended" in page or "abstains" in page

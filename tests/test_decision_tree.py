@@ -194,8 +194,8 @@ def test_a_tree_reads_as_sentences() -> None:
         for place in ["ci" if n < 20 else "laptop"]
     ]
     assert render(tree(past)) == "if env=ci: use the cache (92%, 10 attempts)\notherwise: wait (92%, 10 attempts)"
-    assert render(tree(past[:20])) == "always: use the cache (92%, 10 attempts)"
-    assert render(tree(past[:1])).startswith("always: undecided, too little evidence")
+    assert render(tree(past[:20])) == "in the build fails: use the cache (92%, 10 attempts)"
+    assert render(tree(past[:1])).startswith("in the build fails: undecided, too little evidence")
 
 
 def test_deeper_questions_are_indented() -> None:

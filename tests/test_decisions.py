@@ -116,7 +116,7 @@ def test_rates_are_posterior_means_with_their_interval_and_episodes() -> None:
     suggestion = weigh([*good, bad])
     retry, wait = suggestion.actions
     assert [(record.action, record.attempts) for record in (retry, wait)] == [("retry", 3), ("wait", 1)]
-    assert [retry.success_rate, wait.success_rate] == pytest.approx([0.8, 1 / 3])
+    assert [retry.success_rate, wait.success_rate] == pytest.approx([0.8, 1 / 3], abs=0.01)
     assert retry.interval[0] < 0.8 < retry.interval[1]
     assert retry.last_used == START + timedelta(hours=2)
     assert set(retry.episodes_for) == {memory.id for memory in good}
@@ -125,10 +125,24 @@ def test_rates_are_posterior_means_with_their_interval_and_episodes() -> None:
     assert set(suggestion.evidence) == {memory.id for memory in (*good, bad)}
 
 
-def test_two_that_did_equally_well_are_too_close_to_call() -> None:
+def test_of_two_that_did_equally_well_either_is_recommended() -> None:
     suggestion = weigh([decision(action, 1.0) for action in ("retry", "wait") for _ in range(5)])
+    assert suggestion.recommended in ("retry", "wait")
+    assert suggestion.reason.startswith("either this or ")
+
+
+def test_of_two_that_did_equally_well_the_one_tried_more_often_is_recommended() -> None:
+    past = [decision("retry", 1.0) for _ in range(5)] + [decision("wait", 1.0) for _ in range(9)]
+    suggestion = weigh(past)
+    assert suggestion.recommended == "wait"
+    assert "this one was tried more often" in suggestion.reason
+
+
+def test_it_abstains_where_following_the_best_known_could_cost_much() -> None:
+    suggestion = weigh([decision("retry", 1.0), decision("wait", 1.0)])
     assert suggestion.abstained
     assert "too close to call between" in suggestion.reason
+    assert len(suggestion.actions) == 2
 
 
 def test_nothing_is_recommended_when_everything_failed() -> None:

@@ -167,7 +167,7 @@ def by_sharing(brain: Engram, dice: random.Random, canary: str) -> list[str]:
 def by_naming(brain: Engram, dice: random.Random, canary: str) -> list[str]:
     """What names or quotes it elsewhere: grants by pattern, purposes, tags of grants that ended, reasons of holds."""
     alice, bob, keeping = brain.agent("alice"), brain.agent("bob"), Keeping(brain.store, brain.sources, brain.clean)
-    pattern = alice.learn_from_failure("ConnectionError: away", action=f"{canary} restart")
+    pattern = alice.learn_from_failure("it timed out", action=f"{canary} restart")
     ids = list(pattern.episodes)
     alice.grants.share("bob", patterns=[pattern.name], purpose=f"so that {canary} is not down again")
     for _ in range(3):
@@ -299,7 +299,7 @@ def test_the_receipt_says_what_went_by_place(alice: AgentHandle) -> None:
         "keys": 0,
         "vectors": 2,
         "words": 1,
-        "events": 1,
+        "events": 2,  # the decision, and the situation that its context was found to be of
         "derived": 1,
         "shown": 1,
     } | {name: count for name, count in receipt.removed.items() if name == "checks"}

@@ -14,7 +14,8 @@ import engram
 from engram import tending
 from engram.engine import Engram
 from engram.errors import InvalidInput, Unsupported
-from engram.learn.evaluation import PERIODS, end_of, fisher, measured, report, start_of
+from engram.learn.comparisons import fisher
+from engram.learn.evaluation import PERIODS, end_of, measured, report, start_of
 from engram.model.upkeep import Period
 from engram.ports import Credit
 from engram.testing import FixedSources
@@ -85,6 +86,28 @@ def test_a_real_change_is_drift_and_the_same_rate_is_not() -> None:
     assert success.drifted
     assert success.change == pytest.approx(-0.75)
     assert hits.drifted
+
+
+def test_a_change_in_the_middle_is_found_and_dated() -> None:
+    worse = [credit(n, START + (n // 10) * WEEK, not 100 <= n < 160 and n % 5 != 0) for n in range(300)]
+    passed = report(("a",), worse, []).drift[0]
+    assert passed.drifted
+    assert passed.since == datetime(2026, 3, 2, tzinfo=UTC) + 10 * WEEK
+    assert passed.until == datetime(2026, 3, 2, tzinfo=UTC) + 16 * WEEK
+    assert passed.last.share == 0.0
+    assert passed.first.share == pytest.approx(0.8)
+    better = [credit(n, START + (n // 10) * WEEK, n >= 140 or n % 5 == 0) for n in range(300)]
+    lasting = report(("a",), better, []).drift[0]
+    assert (lasting.drifted, lasting.until) == (True, None)
+    assert lasting.since == datetime(2026, 3, 2, tzinfo=UTC) + 14 * WEEK
+    assert lasting.interval is not None
+    assert lasting.interval[0] < lasting.change < lasting.interval[1]
+
+
+def test_a_decision_that_cites_what_does_not_exist_is_not_informed(brain: Engram) -> None:
+    brain.agent("alice").record_decision(context="rain", action="umbrella", outcome="success", informed_by=["nothing"])
+    informed = tending.evaluate(brain, ["alice"]).total.informed
+    assert (informed.some, informed.all) == (0, 1)
 
 
 def test_chance_alone_rarely_cries_drift() -> None:

@@ -222,23 +222,157 @@ def test_the_outcome_of_a_verdict_is_an_episode_of_what_it_was_about() -> None:
     ("kind", "message", "head", "name"),
     [
         ("", "npm ERR! network timeout at: <url>", ("npm", "install"), "npm-install-timeout"),
-        ("PermissionError", "denied", (), "permission"),
-        ("", "could not lock the index", ("git", "commit"), "git-commit-lock-index"),
+        ("", "timed out", ("npm", "install"), "npm-install-timeout"),
+        ("", "connect to postgres timed out", ("npm", "install"), "connect-postgres-timeout"),
+        ("PermissionError", "denied", (), "permission-denied"),
+        ("", "could not lock the index", ("git", "commit"), "lock-index"),
         ("", "", (), "failure"),
-        ("java.io.IOException", "Broken pipe", (), "io"),
+        ("java.io.IOException", "Broken pipe", (), "io-broken-pipe"),
     ],
 )
-def test_names_say_what_was_done_and_what_went_wrong(kind: str, message: str, head: tuple[str, ...], name: str) -> None:
+def test_names_come_from_what_failed(kind: str, message: str, head: tuple[str, ...], name: str) -> None:
     assert pattern_name(kind, message, head) == name
 
 
 def test_names_are_unique() -> None:
     story = Story()
-    story.tell("failure", error="ValueError: the moon is too bright tonight", action="make test")
-    story.tell("failure", error="ValueError: seventeen bananas were eaten", action="make test")
+    story.tell("failure", error="exit status 3", action="make test")
+    story.tell("failure", error="ValueError", action="make test")
+    story.tell("failure", error="ValueError", action="make test --all")
     names = [one.name for one in story.known.patterns()]
-    assert sorted(names) == ["make-test-value", "make-test-value-2"]
-    assert check_name("make-test-value", []) == "verify-make-test-value"
+    assert len(set(names)) == len(names)
+    assert check_name("make-test-value", "") == "verify-make-test-value"
+
+
+def test_two_checks_never_have_the_same_name_and_each_is_changed_by_its_own() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", solution="clear the cache")
+    story.tell("failure", error="OSError: no space left on device", action="docker build", solution="clear the cache")
+    story.tell("failure", error="ValueError: bad checksum", action="pip install", solution="clear the cache")
+    names = [check.name for check in story.known.prevention_checks()]
+    assert names == ["verify-cache-status", "verify-device-disk-full", "verify-value-bad-checksum"]
+    for name in names:
+        found = story.known.prevention_check(name)
+        assert found is not None
+        assert found.name == name
+    patterns = [check.pattern_id for check in story.known.prevention_checks()]
+    for pattern in patterns:
+        story.tell("check", subject=pattern, name="cache-first", stage="build", command=("ls", pattern))
+    checks = story.known.prevention_checks()
+    assert [check.name for check in checks] == ["cache-first", "cache-first-2", "cache-first-3"]
+    assert [check.command for check in checks] == [("ls", pattern) for pattern in patterns]
+    assert PatternRecognizer.load(story.known.dump()).prevention_checks() == checks
+
+
+def test_the_name_of_a_check_says_the_same_check_again_after_its_solution_changes() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install")
+    story.tell("failure", error=npm("b"), action="npm install")
+    story.tell("solution", subject="npm-install-timeout", solution="clear the npm cache")
+    old = story.known.prevention_check("verify-npm-install-timeout")
+    assert old is not None
+    assert old.name == "verify-npm-cache-status"
+
+
+def test_a_check_by_hand_without_a_name_is_named_after_its_action() -> None:
+    story = Story()
+    story.tell("check", action="terraform apply -auto-approve", context="production")
+    story.tell("check", action="terraform apply -auto-approve", context="staging")
+    checks = story.known.prevention_checks()
+    assert [check.name for check in checks] == [
+        "verify-terraform-apply-auto-approve",
+        "verify-terraform-apply-auto-approve-2",
+    ]
+    assert [check.stage for check in checks] == ["production", "staging"]
+    assert checks[0].verify == "Make sure that it is safe to do this now: terraform apply -auto-approve"
+
+
+def verified(*told: dict[str, Any]) -> str:
+    story = Story()
+    for fields in told:
+        story.tell("failure" if "error" in fields else "decision", **fields)
+    (check,) = story.known.prevention_checks()
+    return check.verify
+
+
+def test_what_a_check_says_is_a_sentence_about_what_helped_before_the_action() -> None:
+    solved = {"error": npm("a"), "action": "npm install", "solution": "clear the npm cache"}
+    once = "Clear the npm cache before “npm install”: that helped the one time it was tried"
+    assert verified(solved) == once
+    other = {"error": npm("b"), "action": "sudo npm i", "solution": "Raise the timeout to 60 s."}
+    assert verified(solved, solved, other) == (
+        "Clear the npm cache before “npm install”: that helped 2 of 2 times; or raise the timeout to 60 s (1 of 1)"
+    )
+    stated = {"error": "locked", "solution": "a stale lock file was there"}
+    assert verified(stated) == "Remember what helped the one time it was tried: a stale lock file was there"
+
+
+def test_without_a_solution_a_check_says_what_is_to_be_fixed_or_found_out() -> None:
+    failed = {"error": npm("a"), "action": "npm install"}
+    assert verified(failed, failed) == (
+        "Before “npm install”, make sure that this is fixed: npm ERR! network timeout at: <url> (seen 2 times)"
+    )
+    silent = {"action": "npm install", "context": "CI build", "quality": 0.0}
+    assert verified(silent, silent) == "Find out why “npm install” failed 2 times before it is tried again"
+    long = verified({"error": "bad " * 400, "action": "x" * 900, "solution": "reset " + "y" * 900})
+    assert len(long) < 400
+
+
+@pytest.mark.parametrize(
+    ("where", "stage"),
+    [
+        ({"environment": "CI"}, "development"),
+        ({"environment": "production"}, "production"),
+        ({"environment": "eu-staging-2"}, "staging"),
+        ({"features": frozenset({"tag=prod"})}, "production"),
+        ({"context": "deploy the api to production"}, "production"),
+        ({"context": "tests of the production database", "environment": "ci"}, "development"),
+        ({"context": "write a poem"}, "development"),
+    ],
+)
+def test_the_stage_of_a_check_is_where_its_failures_happened_unless_somebody_says_another(
+    where: dict[str, Any], stage: str
+) -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", solution="clear the npm cache", **where)
+    (check,) = story.known.prevention_checks()
+    assert check.stage == stage
+    (pattern,) = story.known.patterns()
+    if "features" not in where:
+        (made,) = generate_prevention_strategies(pattern.model_copy(update={"prevention_checks": ()}))
+        assert made.stage == stage
+    story.tell("check", subject=pattern.pattern_id, stage="rollout")
+    (check,) = story.known.prevention_checks()
+    assert check.stage == "rollout"
+
+
+def test_a_line_with_an_exit_code_keeps_its_message() -> None:
+    story = Story()
+    for _ in range(2):
+        story.tell("failure", error="terraform apply: AccessDenied (exit status 1)", action="terraform apply")
+        story.tell("failure", error="helm upgrade timed out; exit code 1", action="helm upgrade")
+    assert sorted((one.name, one.occurrence_count) for one in story.known.patterns()) == [
+        ("helm-upgrade-timeout", 2),
+        ("terraform-apply-access-denied", 2),
+    ]
+
+
+def test_a_bare_exit_code_is_told_apart_by_the_action() -> None:
+    story = Story()
+    for error in ("exit status 1", "Command '['x']' returned non-zero exit status 1.", "process exited with code 1"):
+        story.tell("failure", error=error, action="terraform apply")
+        story.tell("failure", error=error, action="helm upgrade")
+    assert [one.occurrence_count for one in story.known.patterns()] == [3, 3]
+
+
+def test_one_message_under_five_actions_is_one_pattern_with_five_actions() -> None:
+    story = Story()
+    actions = ("npm install", "pip install x", "make test", "docker build .", "git push")
+    for action in actions:
+        story.tell("failure", error="the proxy refused the certificate (exit status 1)", action=action)
+    (pattern,) = story.known.patterns()
+    assert sorted(pattern.actions) == sorted(actions)
+    assert not pattern.name.startswith("npm")
 
 
 ERRORS = st.sampled_from([npm("a"), npm("b"), "exit 1", "", "TimeoutError: x took 3 s", "ValueError: no channel 'a'"])

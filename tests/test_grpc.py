@@ -204,6 +204,25 @@ def test_knowledge_is_shared_by_consent(home: Exchange, alice: Client, tmp_path:
             alice.discard(apart.id or "")
 
 
+def test_patterns_that_others_share_are_listed_with_their_source(home: Exchange, alice: Client) -> None:
+    with home.client("bob") as bob:
+        for _ in range(4):
+            bob.record_decision(context="release of service X", action="rolling update", outcome="success")
+        known = bob.learn_from_failure("TimeoutError: no answer", "clear the cache", action="npm install")
+        bob.generate(known.pattern_id)
+        lists = (alice.failures, alice.success_patterns, alice.decision_templates, alice.checks)
+        assert [each() for each in lists] == [[], [], [], []]
+        grant = bob.share("alice", everything=True)
+        for each in lists:
+            assert [(one.source.name, one.source.id) for one in each() if one.source] == [("bob", grant.id)], each
+        found = alice.failure(known.pattern_id)
+        assert found is not None
+        assert found.source is not None
+        assert found.source.kind == "grant"
+        bob.revoke(grant.id)
+        assert [each() for each in lists] == [[], [], [], []]
+
+
 def test_a_file_that_nobody_believes_is_refused_without_saying_where_it_was_kept(alice: Client, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
     with pytest.raises(InvalidInput) as refused:

@@ -295,14 +295,59 @@ def test_the_measures_are_about_the_agents_own_data(brain: Engram, alice: AgentH
     stats = alice.learning.stats()
     assert (stats.decisions, stats.with_outcome) == (60, 60)
     assert stats.effectiveness is not None
-    assert (stats.effectiveness.baseline, stats.effectiveness.recent) == (0.5, 1.0)
-    assert stats.effectiveness.change == pytest.approx(1.0)
+    trend = stats.effectiveness
+    assert (trend.baseline_decisions, trend.recent_decisions, trend.recent) == (21, 39, 1.0)
+    assert trend.changed_at is not None
+    assert trend.difference == pytest.approx(11 / 21)
+    assert trend.interval[0] < trend.difference < trend.interval[1]
     assert stats.calibration.brier is not None
     assert stats.calibration.decisions == 59
     assert brain.agent("bob").learning.stats().decisions == 0
     together = brain.agent("bob").learning.stats([alice.learning])
     assert together.agents == ("bob", "alice")
     assert together.decisions == 60
+
+
+def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, alice: AgentHandle) -> None:
+    memory = alice.remember("The bridge is closed on Sundays").id
+    recall = alice.recall("bridge").id
+    for number in range(3):
+        alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[f"made-up-{number}"])
+    theirs = brain.agent("bob").suggest(context="ferry").id
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(theirs)])
+    assert alice.learning.stats().utilization.some == 0
+    for id in (memory, recall, alice.suggest(context="ferry").id):
+        alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=["made-up", str(id)])
+    alice.learn_from_failure("TimeoutError: no answer", "wait", action="call", context="ferry")
+    (pattern,) = alice.learning.failures()
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[pattern.pattern_id])
+    for _ in range(4):
+        alice.record_decision(context="ferry", action="call", outcome="failure", error="TimeoutError: no answer")
+    verdict = alice.check(action="call", context="ferry")
+    assert verdict.id is not None
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id])
+    assert alice.learning.stats().utilization.some == 5
+    before = alice.learning.stats()
+    brain.experience.anew(Scope("alice"))
+    assert alice.learning.stats() == before
+
+
+def test_recognition_is_measured_by_failures_that_the_recogniser_did_not_pair(alice: AgentHandle) -> None:
+    alice.learn_from_failure("TimeoutError: connect to 10.0.0.1:5432 timed out after 30s", "retry")
+    alice.learn_from_failure("KeyError: 'name'", "default")
+    assert alice.learning.stats().recognition.all == 0
+    alice.learn_from_failure("TimeoutError: connect to 10.0.0.9:5433  timed out after 5s", "retry")
+    recognition = alice.learning.stats().recognition
+    assert (recognition.some, recognition.all) == (1, 1)
+    assert recognition.interval is not None
+    assert recognition.interval[0] < 1 == recognition.interval[1]
+
+
+def test_the_same_root_cause_is_the_same_failure_also_if_it_is_not_recognised(alice: AgentHandle) -> None:
+    for error in ("ENOSPC", "sqlite3.OperationalError: database or disk is full"):
+        alice.learn_from_failure(error, "clean up", root_cause="the disk is full", action="write")
+    recognition = alice.learning.stats().recognition
+    assert (recognition.some, recognition.all) == (0, 1)
 
 
 def test_a_prediction_follows_the_outcomes(alice: AgentHandle) -> None:

@@ -47,7 +47,7 @@ def test_a_failure_is_learned_from_found_again_and_prevented(engine: engram.Lear
     assert engine.find_similar_failures("bob", again) == []
     for failure in (pattern, pattern.name, again):
         (check,) = engine.generate_prevention_strategies("alice", failure)
-        assert (check.pattern_id, "raise the timeout" in check.verify) == (pattern.pattern_id, True)
+        assert (check.pattern_id, "Raise the timeout" in check.verify) == (pattern.pattern_id, True)
     with pytest.raises(NotFound):
         engine.generate_prevention_strategies("alice", "ValueError: a negative price")
 

@@ -133,6 +133,42 @@ def test_a_similar_context_counts_and_another_does_not() -> None:
     assert story.check("kubectl apply -f api.yaml", "restore a backup on a laptop").decision == "allow"
 
 
+def test_a_variant_of_an_action_is_blocked_with_it_and_what_is_merely_near_is_allowed() -> None:
+    story = Story()
+    story.took("npm install", "CI build", 0.0, 0.0, 0.0, error=TIMEOUT)
+    variants = ("npm i", "sudo npm install", "CI=1 npm install --verbose")
+    assert [story.check(action, "CI build").decision for action in variants] == ["block"] * 3
+    assert story.check("npm --prefix web install", "CI build").decision == "warn"
+    near = ("npm test", "npm run build", "npm uninstall", "npm install --legacy-peer-deps", "yarn build")
+    assert [story.check(action, "CI build").decision for action in near] == ["allow"] * 5
+
+
+def test_a_sibling_of_what_failed_is_warned_of_until_it_has_outcomes_of_its_own() -> None:
+    story = Story()
+    story.took("npm install", "CI build", 0.0, 0.0, 0.0, 0.0, error=TIMEOUT)
+    assert story.check("npm ci", "CI build").decision == "warn"
+    story.took("npm ci", "CI build", 1.0)
+    assert story.check("npm ci", "CI build").decision == "allow"
+    assert story.check("npm install", "CI build").decision == "block"
+
+
+def test_a_check_by_hand_speaks_up_for_a_variant_of_its_action() -> None:
+    story = Story()
+    id = story.tell("check", action="pip install", context="release", name="pins-first", verify="the pins are fresh")
+    assert story.check("python3 -m pip install -q", "release").checks == (id,)
+    assert story.check("pip uninstall", "release").checks == ()
+
+
+def test_an_action_taken_in_another_spelling_goes_ahead_in_spite_of_the_check() -> None:
+    story = Story()
+    story.took("npm install", "CI build", 0.0, 0.0, error=TIMEOUT)
+    story.refuse("npm install", "CI build")
+    story.took("sudo npm i", "CI build", 0.0, error=TIMEOUT)
+    (check,) = story.known.prevention_checks()
+    assert check.effect is not None
+    assert check.effect.went_ahead == 1
+
+
 def test_an_environment_that_differs_weakens_the_evidence() -> None:
     story = Story()
     story.took("npm install", "build", 0.0, 0.0, 0.0, environment="ci", features=frozenset({"os=linux"}))
@@ -188,17 +224,44 @@ def test_a_check_with_an_action_of_its_own_warns_until_it_is_retired() -> None:
     assert story.check("terraform apply -auto-approve", "production").decision == "allow"
 
 
-def test_a_check_that_does_not_help_falls_silent_but_the_failures_stay_visible() -> None:
+def test_a_check_that_is_ignored_eight_times_and_right_eight_times_goes_on_to_refuse() -> None:
     story = Story()
-    story.took("npm install", "CI build", 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, error="")
-    for _ in range(12):
-        verdict = story.refuse("npm install", "CI build")
-        story.took("npm ci", "CI build", 0.0)
-        story.tell("failure", error=TIMEOUT, action="npm install", context="CI build")
-        if story.known.checks[verdict.checks[0]].status == "retired":
-            break
-    (status,) = {watch.status for watch in story.known.checks.values() if watch.id == verdict.checks[0]}
-    assert status == "retired"
+    story.took("npm install", "CI build", 0.0, 0.0, error=TIMEOUT)
+    for _ in range(8):
+        assert story.refuse("npm install", "CI build").decision != "allow"
+        story.took("npm install", "CI build", 0.0, error=TIMEOUT)
+    (check,) = story.known.prevention_checks()
+    assert (check.status, check.fired) == ("active", 8)
+    assert check.effect is not None
+    assert check.effect.ignored is not None
+    assert (check.effect.ignored.opportunities, check.effect.ignored.failures) == (8, 8)
+    assert (check.effect.right or 0) > 0.99
+    assert [story.refuse("npm install", "CI build").decision for _ in range(6)] == ["block"] * 6
+
+
+def test_only_a_check_that_is_wrong_is_loosened() -> None:
+    heeded, wrong = Story(), Story()
+    for story in (heeded, wrong):
+        story.took("npm install", "CI build", 0.0, 0.0, error=TIMEOUT)
+        (check,) = story.known.prevention_checks()
+        for _ in range(4):
+            said = {"action": "npm install", "context": "CI build", "verdict": "warn", "checks": (check.id,)}
+            story.tell("checked", **said)
+            story.took(*(("yarn add", "CI build", 0.0) if story is heeded else ("npm install", "CI build", 1.0)))
+    assert [check.status for check in heeded.known.prevention_checks()][:1] == ["active"]
+    assert [check.status for check in wrong.known.prevention_checks()] == ["loosened"]
+
+
+def test_an_action_whose_condition_was_verified_is_heeded_not_ignored() -> None:
+    story = Story()
+    story.took("npm install", "CI build", 0.0, 0.0, error=TIMEOUT)
+    verdict = story.refuse("npm install", "CI build")
+    story.tell("ran", subject=verdict.checks[0], quality=1.0)
+    story.took("npm install", "CI build", 1.0)
+    (check,) = story.known.prevention_checks()
+    assert check.effect is not None
+    assert check.effect.heeded is not None
+    assert (check.effect.heeded.opportunities, check.effect.went_ahead) == (1, 0)
 
 
 def test_a_loosened_check_never_blocks() -> None:

@@ -159,6 +159,21 @@ def test_names_are_words_with_hyphens() -> None:
 letters = st.text("abcde", min_size=1, max_size=6)
 
 
+def test_a_single_session_gives_no_steps_and_every_step_is_in_two_good_ones() -> None:
+    assert steps_of(run(0, "abc")) == ""
+    assert steps_of(run(0, "abc"), run(1, "xyz", ok=False)) == ""
+    assert steps_of(run(0, "abc"), run(1, "ac")) == "ac"
+
+
+def test_a_pattern_says_how_many_sessions_agree_on_its_steps() -> None:
+    (alone,) = success_patterns(
+        [episode(n, "step b") for n in range(4)], [[episode(0, "step a"), episode(1, "step b")]]
+    )
+    assert (alone.replication_steps, alone.step_runs) == (("step b",), 0)
+    found = {one.successful_approach: one for one in success_patterns([], [run(n, "ab") for n in range(3)])}
+    assert (found["step b"].replication_steps, found["step b"].step_runs) == (("step a", "step b"), 3)
+
+
 @given(st.lists(letters, min_size=1, max_size=6), st.randoms())
 def test_steps_do_not_depend_on_the_order_of_the_runs(written: list[str], dice: random.Random) -> None:
     runs = [run(number, steps) for number, steps in enumerate(written)]
@@ -169,7 +184,7 @@ def test_steps_do_not_depend_on_the_order_of_the_runs(written: list[str], dice: 
     assert all(step.support >= 0.6 for step in steps)
 
 
-@given(letters, st.integers(1, 4))
+@given(letters, st.integers(2, 4))
 def test_what_all_runs_did_is_what_to_do(written: str, times: int) -> None:
     assert steps_of(*(run(number, written) for number in range(times))) == written
 

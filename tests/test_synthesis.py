@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.learn.decisions import Episode
-from engram.learn.groups import grouped
+from engram.learn.groups import Group, grouped
+from engram.learn.successes import patterns_of
 from engram.learn.synthesis import KnowledgeSynthesizer, agent_weights
 from engram.model import Synthesis
 
@@ -61,32 +62,43 @@ def test_agents_whose_outcomes_agree_lend_each_other_more() -> None:
     assert min(crowd[name] for name in ("alice", "bob", "carol")) > crowd["mallory"]
 
 
-def test_a_stranger_counts_half_of_its_trust() -> None:
+def test_a_stranger_counts_as_far_as_it_is_trusted() -> None:
     past = [episode(1, "alice", "retry", 1.0), replace(episode(2, "bob", "wait", 1.0), trust=0.6)]
     knowledge = synthesizer.synthesize(past, own="alice")
-    assert knowledge.weights["bob"] == pytest.approx(0.5)
+    assert knowledge.weights["bob"] == pytest.approx(1.0)
     waiting = next(rate for rate in knowledge.rates if rate.action == "wait")
     assert waiting.contributions[0].agent == "bob"
-    assert waiting.contributions[0].weight == pytest.approx(0.3)
-    assert waiting.success_rate == pytest.approx(1.3 / 2.3)
+    assert waiting.contributions[0].weight == pytest.approx(0.6)
+    assert waiting.success_rate == pytest.approx(1.6 / 2.6)
+
+
+@pytest.mark.parametrize("own", [None, "alice", "bob"])
+def test_what_another_agent_records_elsewhere_changes_no_rate(own: str | None) -> None:
+    past = [episode(n, "alice", "retry", 1.0) for n in range(10)]
+    alone = synthesizer.synthesize(past, own=own).rates
+    beside = synthesizer.synthesize([*past, episode(1, "bob", "water the plants", 1.0, "office garden")], own=own).rates
+    assert [rate for rate in beside if rate.action == "retry"] == list(alone)
 
 
 def test_an_agent_with_other_outcomes_does_not_turn_the_decision() -> None:
     past = [*life("alice", 1, episodes=150), *life("mallory", 3, turned=True, episodes=400)]
     knowledge = synthesizer.synthesize(past, own="alice")
-    chosen = {
-        template.context_signature: template.decide(frozenset()).action
-        for template in knowledge.templates
-        if template.context_signature != "*"
-    }
+    chosen = {template.context_signature: template.decide(frozenset()).action for template in knowledge.templates}
     assert chosen == {text: ("retry", "clean up")[number % 2] for number, text in enumerate(SITUATIONS)}
 
 
-def test_the_template_of_everything_asks_for_the_words_that_matter() -> None:
+def test_there_is_one_template_for_each_situation_and_none_for_all() -> None:
     knowledge = synthesizer.synthesize(life("alice", 1, episodes=600))
-    overall = next(template for template in knowledge.templates if template.context_signature == "*")
-    assert overall.attempts == 600
-    assert any(condition.feature.startswith("word=") for condition in overall.decision_tree[0].conditions)
+    assert sorted(template.context_signature for template in knowledge.templates) == sorted(SITUATIONS)
+    assert [template.title for template in knowledge.templates] == [t.context_signature for t in knowledge.templates]
+
+
+def test_a_template_and_a_pattern_have_the_title_of_their_situation() -> None:
+    named = Group("api auth timeout", (), "Sign-in is slow")
+    assert named.called == "Sign-in is slow"
+    past = tuple(episode(n, "alice", "retry", 1.0) for n in range(5))
+    (pattern,) = patterns_of([replace(named, episodes=past)])
+    assert (pattern.title, pattern.context_signature) == ("Sign-in is slow", "api auth timeout")
 
 
 def test_the_threshold_is_the_synthesizers() -> None:

@@ -33,6 +33,16 @@ def together(*lines: str) -> bool:
         ("nodes n-1 0x1 <ok> n-2 0x2 <ok> n-3 0x3 <ok>", "nodes n-7 0x1 <ok>"),
         ("open (10.0.0.2) failed now", "open () failed now"),
         ("lifetime <1 sec", "lifetime 00:31"),
+        ("mail.shop.xyz:993 shut, 7 bytes (1.2 KB) sent", "10.0.0.3:80 shut, 0 bytes sent"),
+        ('lease=7 tag="front door" owner=com.shop.till ws=null', 'lease=9 tag="x" owner=till ws=Source{12}'),
+        ("hide Window{a64f99 token=Token{7fe u0 shop.ui/.Main}} now", "hide Window{9fabcde} now"),
+        ("lookup of ns.abc.ro [10.1.2.3] failed", "lookup of host-7.vnpt.vn [10.9.9.9] failed"),
+        ("boot of node-[40-63] began", "boot of node-7 began"),
+        ("core at deadbeef of job 7", "core at 0246dd1c of job 9"),
+        ("tunnel by 10.0.0.1:80 HTTPS", "tunnel by 10.0.0.1:80 SOCKS5"),
+        ("greeting from gate[10.0.0.1] was odd", "greeting from mail.shop.org[10.0.0.9] was odd"),
+        ("till.exe - 10.0.0.1:80 shut", "door.exe *64 - 10.0.0.2:443 shut"),
+        ("cannot reach redis:6379 from here", "cannot reach 10.0.0.7:6379 from here"),
         ("read /var/a.log at line 3", "read C:\\a\\b.log at line 77"),
     ],
 )
@@ -47,6 +57,8 @@ def test_values_that_look_like_values_make_no_difference(lines: tuple[str, ...])
         ("GET /a/b done in 3 ms", "POST /a/b done in 3 ms"),
         ("retries=3 left", "limits=3 left"),
         ("door is open", "door is shut"),
+        ("sync of shop ended, reason=timeout", "sync of shop ended, reason=denied"),
+        ("server setting door=7", "server setting till=7"),
     ],
 )
 def test_few_words_in_the_same_place_are_different_events(lines: tuple[str, ...]) -> None:
@@ -89,6 +101,41 @@ def test_a_text_that_starts_like_others_is_no_value() -> None:
     assert len(set(groups[1:7])) == 1
     assert len(set(groups[7:])) == 1
     assert groups[1] != groups[7]
+
+
+def test_words_before_a_value_that_varies_are_a_text() -> None:
+    shorter = [f"Failed login for {name} from desk" for name in NAMES]
+    longer = [f"Failed login for invalid user {name} from desk" for name in NAMES]
+    groups = group_lines([*longer, *shorter])
+    assert groups == [0] * 6 + [1] * 6
+
+
+def test_a_word_that_stands_for_a_masked_value_in_several_contexts_is_a_value() -> None:
+    lines = [
+        f"{name} {event}" for event in ("is back at work", "has left the building") for name in ("seat 7", "seat gw")
+    ]
+    assert not together(*lines[:2])
+    for order in (lines, lines[::-1]):
+        tree = TemplateTree()
+        groups = [tree.add(line) for line in order]
+        assert len({tree.current(group) for group in groups}) == 2
+    assert len(set(group_lines(lines))) == 2
+
+
+def test_what_is_learnt_of_a_word_joins_the_groups_that_came_before() -> None:
+    tree = TemplateTree()
+    early = [tree.add(f"session opened for user {name} by root") for name in NAMES[:2]]
+    assert tree.current(early[0]) != tree.current(early[1])
+    for name in NAMES:
+        tree.add(f"session closed for user {name}")
+    assert tree.current(early[0]) == tree.current(early[1])
+
+
+def test_a_name_before_a_dash_is_a_value_if_there_are_many() -> None:
+    events = ("the line was cut", "the line is free again")
+    lines = [f"{program} - {event}" for event in events for program in ("till", "door", "java", "lamp")]
+    assert len(set(group_lines(lines))) == 2
+    assert len(set(group_lines(["stock - none of it is left", "order - none of it is left"]))) == 2
 
 
 def test_two_places_that_vary_at_once_are_seen_when_all_lines_are_known() -> None:

@@ -12,6 +12,7 @@ from engram.engine import AgentHandle, Engram
 from engram.grants import Grants
 from engram.knowledge.quarantine import Quarantine
 from engram.learn.learning import Learning
+from engram.learn.situation_editor import SituationEditor
 from engram.lifecycle.agents import Definitions
 from engram.lifecycle.cycles import Insight, Life, Which
 from engram.lifecycle.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
@@ -24,6 +25,7 @@ from engram.memory.semantic import SemanticMemory
 from engram.memory.working import SessionOptions, WorkingMemory
 from engram.model import Draft, FailurePattern, LearningStats, Receipt
 from engram.model.success import Synthesis
+from engram.shared_patterns import SharedPatterns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,6 +65,38 @@ class AsyncLearning:
     calibration = _in_thread(Learning.calibration)
     harmful = _in_thread(Learning.harmful)
     alarms = _in_thread(Learning.alarms)
+
+
+class AsyncSituations:
+    """`SituationEditor` with `await`."""
+
+    def __init__(self, editor: SituationEditor) -> None:
+        self._sync = editor
+
+    list = _in_thread(SituationEditor.list)
+    get = _in_thread(SituationEditor.get)
+    rename = _in_thread(SituationEditor.rename)
+    merge = _in_thread(SituationEditor.merge)
+    split = _in_thread(SituationEditor.split)
+    pin = _in_thread(SituationEditor.pin)
+
+
+class AsyncSharedPatterns:
+    """`SharedPatterns` with `await`."""
+
+    def __init__(self, patterns: SharedPatterns) -> None:
+        self._sync = patterns
+
+    list = _in_thread(SharedPatterns.list)
+    failures = _in_thread(SharedPatterns.failures)
+    find = _in_thread(SharedPatterns.find)
+    checks = _in_thread(SharedPatterns.checks)
+    all_failures = _in_thread(SharedPatterns.all_failures)
+    all_successes = _in_thread(SharedPatterns.all_successes)
+    all_templates = _in_thread(SharedPatterns.all_templates)
+    all_checks = _in_thread(SharedPatterns.all_checks)
+    failure = _in_thread(SharedPatterns.failure)
+    owners = _in_thread(SharedPatterns.owners)
 
 
 class AsyncWorking:
@@ -274,6 +308,16 @@ class AsyncAgent:
     def working(self, session: str = "main", **options: Unpack[SessionOptions]) -> AsyncWorking:
         """`AgentHandle.working`, for `async with`."""
         return AsyncWorking(lambda: self._sync.working(session, **options))
+
+    @property
+    def situations(self) -> AsyncSituations:
+        """`AgentHandle.situations`."""
+        return AsyncSituations(self._sync.situations)
+
+    @property
+    def shared_patterns(self) -> AsyncSharedPatterns:
+        """`AgentHandle.shared_patterns`."""
+        return AsyncSharedPatterns(self._sync.shared_patterns)
 
     @property
     def grants(self) -> AsyncGrants:

@@ -24,6 +24,7 @@ from engram.learn.echoes import Echoes
 from engram.learn.experience import Experience
 from engram.learn.happened import ANYWHERE, Circumstances
 from engram.learn.learning import Learning, Told
+from engram.learn.situation_editor import SituationEditor
 from engram.learn.tuning import Tuning
 from engram.lifecycle.agents import Definitions, Overrides, overrides
 from engram.lifecycle.cycles import Life
@@ -75,6 +76,7 @@ from engram.sentences.gate import Gate, Kinds
 from engram.sentences.placing import Placing
 from engram.sentences.recording import Item
 from engram.sentences.seat import Seat
+from engram.shared_patterns import SharedPatterns
 from engram.sharing import Sharing
 from engram.telemetry import traced
 from engram.words import digest, normal_form
@@ -182,7 +184,16 @@ class AgentHandle:
         self._brain = brain
         self._scope = scope
         self._store = brain.store
-        self.learning = Learning(brain.store, scope, brain.experience, brain.sources, brain.similar, brain.gate.clean)
+        self.learning = Learning(
+            brain.store,
+            scope,
+            brain.experience,
+            brain.sources,
+            brain.similar,
+            brain.gate.clean,
+            brain.placing.usual,
+            notes_shown=True,
+        )
         """What it has learned: patterns, checks, rates, and how far they can be believed."""
         self._seat = Seat(
             store=brain.store,
@@ -359,8 +370,8 @@ class AgentHandle:
     @traced("suggest")
     def suggest(
         self,
-        *,
         context: str,
+        *,
         actions: Sequence[str] | None = None,
         explore: bool = False,
         environment: str = "",
@@ -380,9 +391,9 @@ class AgentHandle:
     @traced("predict")
     def predict(
         self,
-        *,
         context: str,
         action: str,
+        *,
         environment: str = "",
         tool: str = "",
         task_type: str = "",
@@ -396,9 +407,9 @@ class AgentHandle:
     @traced("check")
     def check(
         self,
-        *,
         action: str,
         context: str = "",
+        *,
         environment: str = "",
         tool: str = "",
         task_type: str = "",
@@ -552,6 +563,19 @@ class AgentHandle:
         """What it shares, asks for and may use of others, and for how long."""
         brain = self._brain
         return Grants(brain.store, self._scope, brain.sharing, brain.sources, brain.gate.clean)
+
+    @property
+    def shared_patterns(self) -> SharedPatterns:
+        """Patterns, templates and checks that others share with it, or that it imported, each with its source."""
+        return SharedPatterns(self._scope, self._brain.sharing, self.learning)
+
+    @property
+    def situations(self) -> SituationEditor:
+        """The kinds of context it decides in: to look at, rename, merge, split and pin."""
+        brain = self._brain
+        return SituationEditor(
+            brain.store, self._scope, brain.experience, brain.sources, self.learning, brain.gate.clean
+        )
 
     @property
     def quarantine(self) -> Quarantine:

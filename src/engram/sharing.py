@@ -20,7 +20,7 @@ from engram.knowledge.lens import Lens, lens
 from engram.learn.beta import Beta
 from engram.learn.experience import Experience
 from engram.learn.learning import Learning
-from engram.learn.naming import Named, meant
+from engram.learn.naming import Named, meant, words
 from engram.model import Clean, Hit, KnowledgeContent, Memory, MemoryType, Origin
 from engram.model.grant import Grant, GrantUse, Right, Source, Subject
 from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
@@ -44,6 +44,7 @@ UNSIGNED = "unsigned"
 """Whoever does not sign can call himself anything: all of them have one voice together."""
 TRUST, USED = "source", "use"
 _DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
+_IN_CONTEXTS = frozenset({MemoryType.DECISION, MemoryType.FAILURE, MemoryType.SUCCESS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,12 @@ class Sharing:
             found = ids if found is None else found if ids is None else found & ids
         return found
 
-    def about(self, owner: Scope, subject: Subject) -> frozenset[str] | None:
-        """The memories of an agent that a subject names; `None` for all of them."""
+    def about(self, owner: Scope, subject: Subject, *, named: bool = False) -> frozenset[str] | None:
+        """The memories of an agent that a subject names; `None` for all of them.
+
+        With `named`, a decision or failure is also of a domain that its context has as a word, such as auth in
+        `api-auth-timeout`. A grant never covers that much: its owner agreed to what says itself what it is about.
+        """
         if subject.everything:
             return None
         ids = set(subject.memories)
@@ -177,6 +182,8 @@ class Sharing:
             ids.update(match.id for match in self._store.search(owner, query))
         if subject.domains:
             ids |= self._of_domains(owner, {normal_form(domain) for domain in subject.domains})
+            if named:
+                ids |= self._of_contexts(owner, [frozenset(words(domain)) for domain in subject.domains])
         for name in subject.patterns:
             ids |= self.pattern(owner, name) or frozenset()
         return frozenset(ids)
@@ -234,6 +241,16 @@ class Sharing:
             if memory is not None:
                 self._fields[owner.agent, memory.id] = tuple(map(normal_form, _domains(memory)))
         return {id for id in found if domains & {*self._fields.get((owner.agent, id), ())}}
+
+    def _of_contexts(self, owner: Scope, domains: Sequence[frozenset[str]]) -> set[str]:
+        """Find the decisions, failures and successes whose context has all words of a domain."""
+        query = Query(where=Filter(kinds=_IN_CONTEXTS), limit=MOST)
+        found = self._store.get(owner, [match.id for match in self._store.search(owner, query)])
+        return {
+            memory.id
+            for memory in found
+            if memory is not None and any(domain and domain <= _context_words(memory) for domain in domains)
+        }
 
     # Use and trust -------------------------------------------------------------------------------------
 
@@ -382,6 +399,11 @@ def _domains(memory: Memory) -> tuple[str, ...]:
     content = memory.content
     named = content.domain if isinstance(content, KnowledgeContent) else getattr(content, "task_type", "")
     return (named,) if named else ()
+
+
+def _context_words(memory: Memory) -> frozenset[str]:
+    said = getattr(memory.content, "decision_context", "") or getattr(memory.content, "context_signature", "")
+    return frozenset(words(f"{memory.context} {said}"))
 
 
 def topic(key: str) -> str:

@@ -19,13 +19,16 @@ from engram.bench.data import unpacked
 from engram.bench.metrics import SEED
 from engram.errors import InvalidInput
 from engram.learn.signatures import extract_error_signature
-from engram.learn.templates import TemplateTree, group_lines
+from engram.learn.templates import DEFAULT, Limits, TemplateTree, group_lines
 
 FORMAT = 'a line is {"system", "text", "group"} for logs or {"suite" or "tool", "error", "group"} for errors of tools'
 ENGRAM, INCREMENTAL, DRAIN, ALONE, CHANCE = "engram", "engram, line by line", "drain3", "no grouping", "placebo"
+LEFT_OUT = "engram, system left out"
+"""The thresholds are those that do best on the other systems."""
+CHOICES = [DEFAULT, *(Limits(enough, fewest) for enough in (16, 20, 24, 32) for fewest in (2, 3, 4))]
 TOOLS = "tools"
 """The one system that all errors of tools belong to: the same error means the same in every suite."""
-
+_FEWEST_SYSTEMS = 3
 
 Grouping = Callable[[Sequence[str]], list[int]]
 
@@ -119,8 +122,31 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
         for place, group in zip(places, found[ENGRAM], strict=True):
             predicted[place] = used + group
         used += max(found[ENGRAM], default=-1) + 1
+    scores += leave_one_out(lines)
     tell(total, total, "done")
     return report(scores, len(lines), drain is not None), predicted
+
+
+def leave_one_out(lines: Sequence[Line]) -> list[Score]:
+    """Score each log system with the thresholds that are best on the others; nothing if there are fewer than three."""
+    systems: dict[str, list[Line]] = {}
+    for line in lines:
+        if not line.tool:
+            systems.setdefault(line.system, []).append(line)
+    if len(systems) < _FEWEST_SYSTEMS:
+        return []
+    found = {
+        limits: {
+            system: score(LEFT_OUT, system, own, group_lines([line.text for line in own], limits))
+            for system, own in systems.items()
+        }
+        for limits in CHOICES
+    }
+
+    def elsewhere(limits: Limits, left_out: str) -> float:
+        return sum(one.accuracy for system, one in found[limits].items() if system != left_out)
+
+    return [found[max(found, key=lambda one: elsewhere(one, system))][system] for system in systems]
 
 
 def _texts(lines: Sequence[Line], *, raw: bool) -> list[str]:

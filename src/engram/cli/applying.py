@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -12,12 +12,13 @@ from engram.cli.options import Command, agent_option
 from engram.cli.patterns import factors, rated
 from engram.cli.render import print_json
 from engram.cli.state import State
-from engram.cli.text import inline
-from engram.errors import NotFound
+from engram.cli.text import inline, many
+from engram.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
     from engram.model import FailurePattern, Memory, SuccessPattern
+    from engram.model.shared import SharedPattern
 
 CONFLICT = 5
 TOLD = 1000
@@ -43,19 +44,24 @@ class Plan:
 @click.command("apply-pattern", cls=Command)
 @click.argument("name")
 @click.option("--task", required=True, metavar="NAME", help="The task it is applied in: the session of the decision.")
-@click.option("--from", "giver", metavar="NAME", help="Whose pattern. Default: one that --agent may see.")
+@click.option(
+    "--from", "giver", metavar="NAME", help="Whose pattern, by its consent. Default: its own, or one that is shared."
+)
 @agent_option
 @click.pass_context
 def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, agent: str | None) -> None:
     """Show how to do again what worked, and record that it is being done.
 
     NAME is the name or id of a success pattern, of a failure whose best solution is meant, or of a success that was
-    recorded. The decision is recorded without an outcome; `engram learning outcome` tells it later.
+    recorded. The decision is recorded without an outcome; `engram learning outcome` tells it later. A pattern of
+    another agent takes a grant to learn from it, and a recorded success one to read it; the use is logged.
     """
     state = ctx.ensure_object(State)
     with state.brain() as brain:
         writer = state.writer(brain, agent)
-        plan = _found(state.readers(brain, giver if giver is not None else agent), name)
+        named = agent is not None or bool(state.settings.agent) or giver is not None
+        plan = _allowed(writer, name, giver) if named else _found(state.readers(brain, None), name)
+        writer.learning.show_patterns([plan.pattern_id], lent=plan.owner != writer.name)
         receipt = writer.record_decision(
             context=plan.context,
             action=plan.action,
@@ -78,6 +84,48 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
         click.echo(f"  {number}. {inline(step)}")
     click.echo(f"  Recorded decision {receipt.id} in task {inline(task)}")
     click.echo(f"  How it goes: engram learning outcome {receipt.id} success|failure|partial")
+
+
+def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
+    """The surest plan among the agent's own and those that are shared with it. Raises `NotAllowed` and `NotFound`.
+
+    The refusal is the same whether or not the other agent has such a pattern.
+    """
+    if giver not in {None, writer.name}:
+        readable = {source.name for source in writer.grants.sources()}
+        if giver not in readable:
+            raise NotAllowed(
+                f"{giver} shares nothing with {writer.name}; ask for it: engram grant request "
+                f"--agent {writer.name} --from {giver} --pattern {name} --purpose …"
+            )
+    if giver in {None, writer.name}:
+        try:
+            return _found([writer], name)
+        except NotFound:
+            if giver is not None:
+                raise
+    plans = [plan for shared in writer.shared_patterns.find(name, giver) for plan in _of_shared(shared)]
+    plans = plans or [plan for plan in _told(writer, name, shared=True) if giver in {None, plan.owner}]
+    if not plans:
+        return _found([writer] if giver is None else [], name)
+    return max(plans, key=lambda plan: plan.sure)
+
+
+def _of_shared(shared: SharedPattern) -> Iterator[Plan]:
+    """The plan of a pattern that others shared, with the receiver's own outcomes beside the owner's figures."""
+    from engram.model import FailurePattern, SuccessPattern
+
+    pattern, own = shared.pattern, shared.own
+    if isinstance(pattern, SuccessPattern):
+        plan = _of_success(shared.source.name, pattern)
+    elif isinstance(pattern, FailurePattern) and pattern.known_solutions:
+        plan = _of_failure(shared.source.name, pattern)
+    else:
+        return
+    if own is not None and own.attempts:
+        tried = f"own: {own.success_rate:.0%} after {many(own.attempts, 'attempt')}"
+        plan = replace(plan, evidence=f"{plan.evidence}; {tried}", success_rate=own.success_rate)
+    yield plan if own is None else replace(plan, sure=own.interval[0])
 
 
 def _found(lenders: Sequence[AgentHandle], name: str) -> Plan:
@@ -105,11 +153,11 @@ def _solved(lender: AgentHandle, name: str) -> Iterator[Plan]:
         yield _of_failure(lender.name, failure)
 
 
-def _told(lender: AgentHandle, name: str) -> Iterator[Plan]:
+def _told(lender: AgentHandle, name: str, *, shared: bool = False) -> Iterator[Plan]:
     from engram.learn.successes import slug
     from engram.model import SuccessContent
 
-    for memory in lender.list(kinds="success", limit=TOLD):
+    for memory in lender.list(kinds="success", limit=TOLD, shared=shared):
         content = memory.content
         if isinstance(content, SuccessContent) and name in {memory.id, slug(content.successful_approach) or None}:
             yield _of_memory(memory, content.successful_approach, content.key_factors, content.replication_steps)

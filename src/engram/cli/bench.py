@@ -243,6 +243,59 @@ def transfer(state: State, seeds: int, overlap: float) -> None:
     )
 
 
+@command.command("advice")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Live in every world so often, each time with other luck.",
+)
+@click.option("--days", type=click.IntRange(min=9), metavar="N", help="Simulate so many days; 28 if left out.")
+@click.option("--worlds", multiple=True, metavar="KIND", help="Only these: the name of a world, `seen` or `held out`.")
+@click.option("--short", is_flag=True, help="Simulate 12 days in two worlds only, one of them held out.")
+@click.option("--contexts", is_flag=True, help="Only ask about 1 to 20 contexts with two actions each.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", default=2, show_default=True, help="Processes to use.")
+@click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`.")
+@click.option("--out", type=FILE, help="Write every question and its answer into this file, as JSON lines.")
+@click.pass_obj
+def advice(
+    state: State,
+    seeds: int,
+    days: int | None,
+    worlds: tuple[str, ...],
+    short: bool,
+    contexts: bool,
+    jobs: int,
+    embedder: str | None,
+    out: Path | None,
+) -> None:
+    """Simulate teams at work, ask what to do by context alone, and judge the advice by what truly works.
+
+    Beside it run habit, chance, an empty memory, a memory whose contexts were exchanged, and one that knows the truth.
+    Worlds that are held out are reported apart.
+    """
+    from engram.bench.advice import figures
+    from engram.bench.advice.worlds import DAYS
+
+    report: dict[str, Any] = {}
+    if not contexts:
+        chosen = figures.choose(worlds, short=short)
+        length = days or (figures.SHORT_DAYS if short else DAYS)
+        with progress(state, "simulating") as tell:
+            report, runs = figures.run(chosen, seeds, days=length, embedder=embedder, jobs=jobs, tell=tell)
+        if out is not None:
+            figures.write(out, runs)
+    if contexts or not (short or worlds):
+        with progress(state, "asking") as tell:
+            report["contexts"] = figures.ask_contexts([embedder] if embedder else [None, "hashing"], tell=tell)
+    if state.json:
+        print_json(_finite(report))
+    else:
+        _print_advice(report)
+
+
 @command.command("poisoning")
 @click.option(
     "--data", type=FILE, required=True, help="JSON lines: a text, and whether it is an attack (label 1 or 0)."
@@ -547,7 +600,9 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
     means = [row for row in report["means"] if row["accuracy"] is not None]
     rows = [[row["arm"], f"{100 * row['accuracy']:.1f}", f"{100 * row['f1']:.1f}"] for row in means]
     print_table(["GROUPING", "ACCURACY", "F1"], rows)
-    click.echo("\nEngram by system:")
+    left_out = any(row["arm"] == "engram, system left out" for row in report["results"])
+    shown = "engram, system left out" if left_out else "engram"
+    click.echo("\nEngram, thresholds chosen on the other systems:" if left_out else "\nEngram by system:")
     rows = [
         [
             inline(row["system"]) or "-",
@@ -557,7 +612,7 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
             f"{100 * row['f1']:.1f}",
         ]
         for row in report["results"]
-        if row["arm"] == "engram"
+        if row["arm"] == shown
     ]
     print_table(["SYSTEM", "LINES", "GROUPS", "ACCURACY", "F1"], rows)
 
@@ -577,6 +632,72 @@ def _print_prevention(results: Mapping[str, Result]) -> None:
                 "needless refusals": f"{_percent(result.needless)} of all actions",
             }
         )
+
+
+ADVICE = {
+    "recommended": "recommended, after eight days",
+    "recommended, all days": "recommended, all days",
+    "foreign": "from another situation, after eight days",
+    "foreign, all days": "from another situation, all days",
+    "success": "true success of what was recommended, after eight days",
+    "success, all days": "true success of what was recommended, all days",
+    "success in new words": "the same, in words never recorded",
+    "success if followed, else habit": "success if followed, else by habit",
+    "regret": "regret, if followed, else by habit",
+    "coverage": "rates inside their 95% interval",
+    "width": "width of the intervals",
+    "coverage after a change": "rates inside, from six outcomes after a change on",
+    "coverage just after a change": "rates inside, before that",
+    "outcomes until given up": "outcomes until a broken action is given up",
+    "given up within six": "broken actions given up within six outcomes",
+    "outcomes of the new best until recommended": "outcomes of the new best until it is recommended",
+    "off-topic": "recommendations off topic",
+    "false blocks": "good actions refused by a check",
+    "missed blocks": "bad actions allowed by a check",
+}
+"""Figures of `engram bench advice`, in words."""
+
+
+def _print_advice(report: Mapping[str, Any]) -> None:
+    if "arms" in report:
+        print_facts({"seeds": report["seeds"], "days": report["days"], "embedder": report["embedder"]})
+    for group, arms in report.get("arms", {}).items():
+        click.echo(f"\nWorlds {group} ({', '.join(report['worlds'][group])}), with 95% intervals:")
+        rows = []
+        for arm, found in arms.items():
+            shown = [(name, found.get(name)) for name in ("recommended", "foreign", "success", "regret")]
+            rows.append([arm, *("-" if one is None else _figure(name, one) for name, one in shown)])
+        print_table(["ARM", "RECOMMENDED", "FROM ANOTHER SITUATION", "TRUE SUCCESS", "REGRET"], rows)
+        shipped = {arm: found for arm, found in arms.items() if arm.startswith("engram")}
+        click.echo()
+        lines = [
+            [words, *(_figure(name, found[name]) if name in found else "-" for found in shipped.values())]
+            for name, words in ADVICE.items()
+            if any(name in found for found in shipped.values())
+        ]
+        print_table(["FIGURE", *(arm.upper() for arm in shipped)], lines)
+    for embedder, found in report.get("contexts", {}).items():
+        click.echo(f"\nContexts with an action that works in 90% of 20 attempts and one in 30%, {embedder}:")
+        headings = ["contexts", "right", "wrong", "foreign", "abstained"]
+        print_table([name.upper() for name in headings], [[str(row[name]) for name in headings] for row in found])
+
+
+def _figure(name: str, found: Mapping[str, float]) -> str:
+    from engram.bench.advice.figures import AMOUNTS
+
+    if name in AMOUNTS:
+        return _estimate(found, digits=2)
+    mean, low, high = (100 * found[part] for part in ("mean", "low", "high"))
+    return f"{mean:.1f}% [{low:.1f}, {high:.1f}]"
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not know by nothing."""
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - only NaN differs
 
 
 def _print_poisoning(report: Mapping[str, Any]) -> None:

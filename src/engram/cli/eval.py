@@ -62,7 +62,7 @@ def _print(report: EvaluationReport) -> None:
         [report.period.upper(), *(name.upper() for name in NAMES.values())], [*rows, ["all", *_cells(report.total)]]
     )
     for each in report.drift:
-        click.echo(_drift(each))
+        click.echo(_drift(each, report.period))
     if not report.drift:
         click.echo(f"Drift: unknown before two {report.period}s have something to compare.")
 
@@ -78,6 +78,13 @@ def _cell(measure: Measure) -> str:
     return f"{measure.share:.0%} of {measure.all:,} ({low:.0%} to {high:.0%})"
 
 
-def _drift(drift: Drift) -> str:
+def _drift(drift: Drift, period: Period) -> str:
     verdict = "DRIFT" if drift.drifted else "no drift"
-    return f"{NAMES[drift.measure]}: {verdict} ({drift.change:+.0%} from first to last, p = {drift.p_value:.3f})"
+    when = "" if drift.since is None else f" since {drift.since:%Y-%m-%d}"
+    if drift.until is not None:
+        when = f" from {drift.since:%Y-%m-%d} to {drift.until:%Y-%m-%d}, against all other {period}s"
+    interval = ""
+    if drift.interval is not None:
+        interval = f", interval {100 * drift.interval[0]:+.0f} to {100 * drift.interval[1]:+.0f}"
+    said = f"clearest difference {100 * drift.change:+.0f} points{when}{interval}"
+    return f"{NAMES[drift.measure]}: {verdict} ({said}, p = {drift.p_value:.3f})"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import applying, patterns
+from engram.cli import applying, patterns, situations
 from engram.cli.options import Group, limit_option, owner_option, reader_option, when
 from engram.cli.patterns import askers, between, circumstances, circumstances_options, rated
 from engram.cli.render import dump, glance, print_facts, print_json, print_table
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
         Prediction,
         Ratio,
         Suggestion,
+        Trend,
     )
+    from engram.model.learning import Spared
+    from engram.model.shared import SharedPattern
 
+Known = tuple[str, "FailurePattern", "SharedPattern | None"]
 CALIBRATED = 10
 """From so many decisions with an outcome on, figures about predictions say something."""
 _JOINTS = re.compile(r"[\W_]+")
@@ -45,6 +49,7 @@ def command() -> None:
 
 command.add_command(patterns.patterns)
 command.add_command(applying.apply_pattern)
+command.add_command(situations.situations)
 
 
 @command.command("suggest")
@@ -147,23 +152,38 @@ def outcome(
 @limit_option(50)
 @click.pass_obj
 def failures(state: State, recent: datetime | None, recurring: bool, agent: str | None, limit: int) -> None:
-    """List known failures, the most recently seen first."""
+    """List known failures, those that others share with a named agent too, the most recently seen first."""
+    from engram.model import FailurePattern
+
     with state.brain() as brain:
         readers = state.readers(brain, agent)
-        found = [(reader.name, pattern) for reader in readers for pattern in reader.learning.failures()]
+        known: list[Known] = [(reader.name, each, None) for reader in readers for each in reader.learning.failures()]
+        known += [
+            (each.agent, each.shared.pattern, each.shared)
+            for each in patterns.shared(state, readers, agent, ("failure",))
+            if each.shared is not None and isinstance(each.shared.pattern, FailurePattern)
+        ]
     found = [
-        (name, pattern)
-        for name, pattern in found
+        (name, pattern, shared)
+        for name, pattern, shared in known
         if pattern.recurring >= recurring and (recent is None or pattern.last_seen >= recent)
     ]
     found = sorted(found, key=lambda each: (each[1].last_seen, each[1].pattern_id), reverse=True)[:limit]
     if state.json:
-        print_json([{"agent": name, **pattern.model_dump(mode="json")} for name, pattern in found])
+        print_json(
+            [
+                {"agent": name, **each.model_dump(mode="json"), **({} if shared is None else patterns.origin(shared))}
+                for name, each, shared in found
+            ]
+        )
     elif not found:
         click.echo("No such failure.")
     else:
-        whose = ["AGENT"] if len(readers) > 1 else []
-        rows = [_row(name if whose else None, pattern) for name, pattern in found]
+        whose = ["AGENT"] if len(readers) > 1 or any(shared for _, _, shared in found) else []
+        rows = [
+            _row((name if shared is None else patterns.whose(shared.source)) if whose else None, pattern)
+            for name, pattern, shared in found
+        ]
         print_table(["NAME", "SEEN", "LAST", *whose, "RECURRING", "ERROR"], rows)
 
 
@@ -301,8 +321,12 @@ def _print_suggestion(suggestion: Suggestion, verbose: bool) -> None:
         click.echo(f"  • {inline(record.action)} ({_evidence(record, verbose)})")
     if suggestion.recommended is not None:
         click.echo(f"  Recommended: {inline(suggestion.recommended)}")
+        if verbose or _says_more(suggestion.reason):
+            click.echo(f"  Why: {inline(suggestion.reason)}")
     elif known:
         click.echo(f"  No recommendation: {inline(suggestion.reason)}")
+    if verbose and suggestion.situation:
+        click.echo(f"  Situation: {inline(suggestion.situation)}")
     if verbose and suggestion.id is not None:
         click.echo(f"  How it goes: engram learning outcome {suggestion.id} success|failure|partial")
 
@@ -310,6 +334,11 @@ def _print_suggestion(suggestion: Suggestion, verbose: bool) -> None:
 def _evidence(record: ActionRecord, verbose: bool) -> str:
     said = rated(record.success_rate, record.attempts) + (f", {record.similar:,} similar" if record.similar else "")
     return f"{said}, 95% interval {between(record.interval)}" if verbose else said
+
+
+def _says_more(reason: str) -> bool:
+    """Return whether a reason tells more than that the action worked best: of an equal, or of a change."""
+    return ";" in reason or not reason.startswith("it worked best")
 
 
 def _print_prediction(prediction: Prediction) -> None:
@@ -321,27 +350,32 @@ def _print_prediction(prediction: Prediction) -> None:
 def _print_stats(found: LearningStats) -> None:
     from engram.learn.scores import COMPARED, SHARE
 
-    trend, least = found.effectiveness, math.ceil(COMPARED / SHARE)
+    least = math.ceil(COMPARED / SHARE)
     change = f"not known yet: it takes {least} decisions with an outcome, and there are {found.with_outcome}"
-    if trend is not None:
-        low, high = trend.interval
-        change = (
-            f"{trend.change:+.0%} against its own baseline: {trend.baseline:.0%} → {trend.recent:.0%} success "
-            f"({many(trend.decisions, 'decision')} each, 95% interval {low * 100:+.0f} to {high * 100:+.0f} points)"
-        )
+    if found.effectiveness is not None:
+        change = _trend(found.effectiveness)
     rate = "" if found.success_rate is None else f", success rate {found.success_rate:.0%}"
+    if found.success_interval is not None:
+        rate += f" (95% interval {between(found.success_interval)})"
     fewer = "not known yet: no check has spoken up before an action whose outcome is known"
     print_facts(
         {
             "agents": ", ".join(found.agents),
             "decisions": f"{found.decisions:,}, {found.with_outcome:,} with an outcome{rate}",
             "learning effectiveness": change,
-            "memory utilization": _ratio(found.utilization, "of decisions informed by memory", "no decision"),
-            "pattern recognition": _ratio(found.recognition, "of failures were known ones", "no failure with an error"),
+            "memory utilization": _ratio(
+                found.utilization, "of decisions cite something that memory had shown", "no decision"
+            ),
+            "pattern recognition": _ratio(
+                found.recognition, "of failures that came back were recognised", "no failure that came back"
+            ),
             "cross-agent transfer": _ratio(
                 found.transfer, "of informed decisions owe something to other agents", "no informed decision"
             ),
-            "prevention success": fewer if found.prevention is None else _fewer(found.prevention),
+            "learning spared": _spared(found.spared),
+            "prevention success": fewer
+            if found.prevention is None
+            else _fewer(found.prevention, found.prevention_interval),
             "patterns": f"{many(found.failure_patterns, 'failure pattern')} ({found.recurring_patterns:,} recurring), "
             f"{many(found.success_patterns, 'success pattern')}, {many(found.checks, 'prevention check')}",
             "calibration": _calibrated(found),
@@ -352,12 +386,43 @@ def _print_stats(found: LearningStats) -> None:
 def _ratio(ratio: Ratio, what: str, nothing: str) -> str:
     if ratio.share is None:
         return f"not known yet: {nothing} was recorded"
-    return f"{ratio.share:.0%} {what} ({ratio.some:,} of {ratio.all:,})"
+    interval = "" if ratio.interval is None else f", 95% interval {between(ratio.interval)}"
+    return f"{ratio.share:.0%} {what} ({ratio.some:,} of {ratio.all:,}{interval})"
 
 
-def _fewer(reduction: float) -> str:
+def _trend(trend: Trend) -> str:
+    """The change of the success rate in points; as a share of the baseline only where there is one."""
+    low, high = (100 * bound for bound in trend.interval)
+    relative = "" if trend.change is None else f", {trend.change:+.0%} of the baseline"
+    older, newer = many(trend.baseline_decisions, "decision"), many(trend.recent_decisions, "decision")
+    when = "older half against newer half, no clear change in between"
+    if trend.changed_at is not None:
+        when = f"changed on {trend.changed_at:%Y-%m-%d}"
+    return (
+        f"{100 * trend.difference:+.0f} points{relative}: {trend.baseline:.0%} → {trend.recent:.0%} success "
+        f"({older}, then {newer}; 95% interval {low:+.0f} to {high:+.0f} points; {when})"
+    )
+
+
+def _spared(found: Spared | None) -> str:
+    if found is None:
+        return "not known yet: no decision with an outcome used what other agents had learned"
+    if found.failures is None or found.interval is None:
+        return f"not known yet: {many(found.used, 'decision')} used it, and none without it can be compared"
+    low, high = found.interval
+    rates = f"{found.rate_with or 0:.0%} of them failed, {found.rate_without or 0:.0%} of comparable ones without it"
+    return (
+        f"about {found.failures:.1f} failures (95% interval {low:.1f} to {high:.1f}) in "
+        f"{many(found.compared, 'decision')} that used what others had learned: {rates}"
+    )
+
+
+def _fewer(reduction: float, interval: tuple[float, float] | None) -> str:
     word = "fewer" if reduction >= 0 else "more"
-    return f"{abs(reduction):.0%} {word} failures per opportunity after checks spoke up"
+    said = f"{abs(reduction):.0%} {word} failures per opportunity after checks spoke up"
+    if interval is None:
+        return said
+    return f"{said} (95% interval of the reduction {interval[0]:+.0%} to {interval[1]:+.0%})"
 
 
 def _calibrated(found: LearningStats) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
     from engram.learn.happened import Circumstances
     from engram.model import FailurePattern, PreventionCheck
+    from engram.model.shared import SharedPattern
+    from engram.model.source import PatternSource
     from engram.model.success import DecisionBranch, DecisionTemplate, KeyFactor, SuccessPattern
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,10 +61,13 @@ class Found:
     rates: tuple[float, ...]
     last_seen: datetime
     recurring: bool = False
+    shared: SharedPattern | None = None
+    """Set if it is a pattern of somebody else."""
 
     def plain(self) -> dict[str, Any]:
         """As a JSON value."""
-        return {"type": self.type, "agent": self.agent, **self.pattern.model_dump(mode="json")}
+        told = {"type": self.type, "agent": self.agent, **self.pattern.model_dump(mode="json")}
+        return told if self.shared is None else told | origin(self.shared)
 
 
 def bound(value: str) -> Bound:
@@ -115,6 +120,38 @@ def learned(readers: Iterable[AgentHandle], types: Iterable[str] = TYPES) -> lis
     return found
 
 
+def shared(state: State, readers: Iterable[AgentHandle], agent: str | None, types: Iterable[str]) -> list[Found]:
+    """What others shared with a named agent, and what was imported; who names none sees everybody's own already."""
+    named, found = agent is not None or bool(state.settings.agent), list[Found]()
+    for reader in readers:
+        for each in reader.shared_patterns.list(types, imports=not named):
+            made: Any = {"failure": _failure, "success": _success, "decision": _decision}[each.type]
+            one: Found = made(reader.name, each.pattern)
+            facts = (*one.facts, *_of_source(each))
+            found.append(replace(one, facts=facts, shared=each))
+    return found
+
+
+def origin(shared: SharedPattern) -> dict[str, Any]:
+    """The source of a pattern of others and the receiver's own record with it, as JSON values."""
+    return shared.model_dump(mode="json", include={"source", "own"})
+
+
+def whose(source: PatternSource) -> str:
+    """The source of something shared or imported, in words."""
+    way = "shared by" if source.kind == "grant" else "imported from"
+    return f"{way} {inline(source.name)}"
+
+
+def _of_source(shared: SharedPattern) -> Iterator[str]:
+    source, may = shared.source, ", may be shared on" if shared.source.reshare else ""
+    yield f"Source: {whose(source)} ({source.kind} {source.id}, trust {source.trust:.0%}{may})"
+    if shared.own is not None:
+        own = shared.own
+        tried = many(own.attempts, "own attempt") if own.attempts else "not tried here yet"
+        yield f"Expected here: {own.success_rate:.0%} ({tried}, 95% interval {between(own.interval)})"
+
+
 @click.command("patterns", cls=Command)
 @click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only of this type; may be repeated.")
 @click.option(
@@ -143,7 +180,7 @@ def patterns(
     """
     with state.brain() as brain:
         readers = state.readers(brain, agent)
-        found = learned(readers, types or TYPES)
+        found = learned(readers, types or TYPES) + shared(state, readers, agent, types or TYPES)
     found = [each for each in found if _wanted(each, success_rate, recent, context) and each.recurring >= recurring]
     if state.json:
         print_json([each.plain() for each in found])
@@ -201,21 +238,23 @@ def _success(agent: str, pattern: SuccessPattern) -> Found:
         pattern=pattern,
         title=f'Success pattern: "{inline(pattern.name)}"',
         facts=tuple(_of_success(pattern)),
-        places=f"{pattern.name} {pattern.context_signature}".casefold(),
+        places=f"{pattern.name} {pattern.title} {pattern.context_signature}".casefold(),
         rates=(pattern.success_rate,),
         last_seen=pattern.last_seen,
     )
 
 
 def _of_success(pattern: SuccessPattern) -> Iterator[str]:
-    yield f"Works in: {inline(pattern.context_signature)}"
+    yield f"Works in: {inline(pattern.title or pattern.context_signature)}"
     attempts, interval = many(pattern.attempts, "attempt"), between(pattern.interval)
     yield f"Success rate: {pattern.success_rate:.0%} ({attempts}, 95% interval {interval})"
     if pattern.contrast.other_rate is not None:
         yield f"Other approaches: {rated(pattern.contrast.other_rate, pattern.contrast.other_attempts)}"
     if pattern.key_factors:
         yield f"Key factors: {factors(pattern.key_factors)}"
-    yield f"Steps: {inline(' → '.join(pattern.replication_steps))}"
+    steps = inline(" → ".join(pattern.replication_steps))
+    agreed = f" ({pattern.step_runs:,} good sessions agree)" if pattern.step_runs else " (no two sessions tell more)"
+    yield f"Steps: {steps}{agreed}"
     yield f"Last seen: {moment(pattern.last_seen)}"
 
 
@@ -225,9 +264,11 @@ def _decision(agent: str, template: DecisionTemplate) -> Found:
         type="decision",
         agent=agent,
         pattern=template,
-        title=f'Decision template: "{inline(template.context_signature)}"',
+        title=f'Decision template: "{inline(template.title or template.context_signature)}"',
         facts=tuple(map(_branch, branches)),
-        places=" ".join((template.context_signature, *(branch.action for branch in branches))).casefold(),
+        places=" ".join(
+            (template.title, template.context_signature, *(branch.action for branch in branches))
+        ).casefold(),
         rates=(max(branch.success_rate for branch in branches),),
         last_seen=max((past.at for past in template.success_history), default=EPOCH),
     )
@@ -235,7 +276,7 @@ def _decision(agent: str, template: DecisionTemplate) -> Found:
 
 def _branch(branch: DecisionBranch) -> str:
     conditions = [("" if each.present else "not ") + each.feature for each in branch.conditions]
-    case = f"If {' and '.join(conditions)}: " if conditions else "Always: "
+    case = f"If {' and '.join(conditions)}: " if conditions else "Do: "
     if branch.recommended is None:
         return inline(f"{case}no recommendation, {branch.reason}")
     return inline(f"{case}{branch.action} ({rated(branch.success_rate, branch.attempts)})")
@@ -252,13 +293,23 @@ def between(interval: tuple[float, float]) -> str:
 
 
 def factors(found: Sequence[KeyFactor]) -> str:
-    """What went with success, and by how many points."""
-    return inline(", ".join(f"{factor.feature} ({factor.effect * 100:+.0f} points)" for factor in found[:SHOWN]))
+    """What went with success: by how many points, on what evidence, and how far chance explains it."""
+    return inline("; ".join(map(_factor, found[:SHOWN])))
+
+
+def _factor(factor: KeyFactor) -> str:
+    low, high = (100 * bound for bound in factor.interval)
+    p = factor.p_value if factor.corrected_p is None else factor.corrected_p
+    return (
+        f"{factor.feature} ({factor.effect * 100:+.0f} points, 95% interval {low:+.0f} to {high:+.0f}; "
+        f"{factor.good_with:g} of {factor.support:,} went well with it, {factor.good_without:g} of {factor.without:,} "
+        f"without; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}, corrected)"
+    )
 
 
 def prevented(check: PreventionCheck) -> str:
-    """How often it went well after a check had spoken up, as far as that is known."""
-    effect = check.effect
-    if effect is None or not effect.after.opportunities:
+    """The success rate where a check was heeded, as far as that is known."""
+    heeded = check.effect.heeded if check.effect else None
+    if heeded is None or not heeded.opportunities:
         return "not known yet"
-    return f"{1 - effect.after.rate:.0%} ({many(effect.after.opportunities, 'opportunity')})"
+    return f"{1 - heeded.rate:.0%} ({many(heeded.opportunities, 'opportunity')})"

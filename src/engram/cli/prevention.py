@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram.cli.options import Group, owner_option, reader_option
-from engram.cli.patterns import between, circumstances_options, prevented, rated
+from engram.cli.patterns import between, circumstances_options, rated, whose
 from engram.cli.render import dump, glance, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import block, inline, many, moment
@@ -29,7 +29,7 @@ def command() -> None:
     """Keep known failures from coming back.
 
     A check is made from a failure and what solved it, and speaks up before an action that is known to fail. One that
-    cries wolf is loosened and then only warns; one that does not help is retired.
+    is ignored and wrong is loosened and then only warns; one that stays wrong is retired.
     """
 
 
@@ -63,12 +63,22 @@ def generate(ctx: click.Context, pattern: str, stage: str, program: str | None, 
 @reader_option
 @click.pass_obj
 def list_(state: State, agent: str | None) -> None:
-    """List the prevention checks."""
+    """List the prevention checks, and those that others share with a named agent."""
     with state.brain() as brain:
         readers = state.readers(brain, agent)
-        found = [(reader.name, check) for reader in readers for check in reader.learning.checks()]
+        named = agent is not None or bool(state.settings.agent)
+        own = [(reader.name, check) for reader in readers for check in reader.learning.checks()]
+        shared = [
+            (reader.name, each) for reader in readers for each in reader.shared_patterns.checks(imports=not named)
+        ]
+    found = [*own, *((whose(each.source), each.check) for _, each in shared)]
     if state.json:
-        print_json([{"agent": name, **check.model_dump(mode="json")} for name, check in found])
+        told = [{"agent": name, **check.model_dump(mode="json")} for name, check in own]
+        told += [
+            {"agent": name, **each.check.model_dump(mode="json"), "source": each.source.model_dump(mode="json")}
+            for name, each in shared
+        ]
+        print_json(told)
     elif not found:
         click.echo("No prevention checks yet.")
     else:
@@ -147,7 +157,7 @@ def run(ctx: click.Context, name: str, allow: bool, seconds: float, agent: str |
 @reader_option
 @click.pass_obj
 def effect(state: State, name: str | None, agent: str | None) -> None:
-    """Show what checks changed: failures per opportunity before they spoke up, and after, with 95% intervals."""
+    """Show what checks changed: failures per opportunity while they were silent, when heeded, and when ignored."""
     with state.brain() as brain:
         if name is None:
             found = [check for reader in state.readers(brain, agent) for check in reader.learning.checks()]
@@ -159,7 +169,8 @@ def effect(state: State, name: str | None, agent: str | None) -> None:
         click.echo("No prevention checks yet.")
     else:
         print_table(
-            ["CHECK", "STATUS", "BEFORE", "AFTER", "FALSE ALARMS", "HELPS"], [_effect_row(check) for check in found]
+            ["CHECK", "STATUS", "BEFORE", "HEEDED", "IGNORED", "FALSE ALARMS", "HELPS"],
+            [_effect_row(check) for check in found],
         )
 
 
@@ -226,14 +237,14 @@ def _print_verdict(owner: str, verdict: Verdict, spoke: list[PreventionCheck]) -
 def _effect_row(check: PreventionCheck) -> list[str]:
     known = check.effect
     if known is None:
-        return [inline(check.name), check.status, "-", "-", "-", "not known yet"]
-    helps = _helps(known) if known.after.opportunities else prevented(check)
-    alarms = f"{known.false_alarms:,} of {known.went_ahead:,}"
-    return [inline(check.name), check.status, _failing(known.before), _failing(known.after), alarms, helps]
+        return [inline(check.name), check.status, "-", "-", "-", "-", "not known yet"]
+    rates = [_failing(known.before), _failing(known.heeded), _failing(known.ignored)]
+    helps = _helps(known) if known.heeded and known.heeded.opportunities else "not known yet"
+    return [inline(check.name), check.status, *rates, f"{known.false_alarms:,} of {known.went_ahead:,}", helps]
 
 
-def _failing(rate: FailureRate) -> str:
-    if not rate.opportunities:
+def _failing(rate: FailureRate | None) -> str:
+    if rate is None or not rate.opportunities:
         return "-"
     return f"{rate.rate:.0%} ({between(rate.interval)}) of {rate.opportunities:,}"
 

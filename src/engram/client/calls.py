@@ -352,8 +352,8 @@ def decisions(context: str) -> Call[Memories]:
 
 
 def suggest(
-    *,
     context: str,
+    *,
     actions: Sequence[str] | None = None,
     explore: bool = False,
     environment: str = "",
@@ -376,7 +376,7 @@ def suggest(
 
 
 def predict(
-    *, context: str, action: str, environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
+    context: str, action: str, *, environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
 ) -> Call[Prediction]:
     """How likely an action is to succeed in a context."""
     asked = _made(
@@ -392,7 +392,7 @@ def predict(
 
 
 def check(
-    *, action: str, context: str = "", environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
+    action: str, context: str = "", *, environment: str = "", tool: str = "", task_type: str = "", tags: Texts = ()
 ) -> Call[Verdict]:
     """Whether an action may go ahead: allow, warn or block."""
     asked = _made(

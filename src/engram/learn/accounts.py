@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,10 @@ VISITED = 1000
 """Entries of the index that are looked at for them, at most."""
 REFUSED = 8
 """Accounts that learn of a refusal, and of the try that ends them."""
+SAME_SITUATION = 0.9
+"""How near a context is that is of the same situation in other words."""
+Alike = Callable[[str], bool]
+"""Tells of a known context whether it is of the situation asked about."""
 CLOSE = 0.62
 """From this similarity on, an account says something about what is asked."""
 
@@ -108,15 +112,34 @@ class Ledger:
             if episode.id == id:
                 episode.quality, episode.pattern = quality, pattern
 
-    def matches(self, action: Action, context: Context) -> list[Match]:
-        """The accounts that say something about an action in a context, nearest first."""
-        found = []
+    def matches(self, action: Action, context: Context, alike_context: Alike | None = None) -> list[Match]:
+        """The accounts that say something about an action in a context, nearest first.
+
+        A sibling, such as `npm ci` for `npm install`, says something only while the action was not tried itself. A
+        context that `alike_context` calls one of the same situation is near, whatever its words.
+        """
+        found, alike = list[Match](), dict[str, float]()
         for number in self._candidates(action, context):
             account = self.accounts[number]
-            match = Match(account, same_action(account.action, action), same_context(account.context, context))
+            likeness = alike.get(account.action.key)
+            if likeness is None:
+                likeness = alike[account.action.key] = same_action(account.action, action)
+            if likeness < CLOSE:
+                continue
+            near = same_context(account.context, context)
+            if near < SAME_SITUATION and alike_context is not None and alike_context(account.context_text):
+                near = SAME_SITUATION
+            match = Match(account, likeness, near)
             if match.similarity >= CLOSE:
                 found.append(match)
+        if any(match.account.action.does == action.does for match in found):
+            found = [match for match in found if match.account.action.does == action.does]
         return sorted(found, key=lambda match: (-match.similarity, -match.account.number))
+
+    def failed_elsewhere(self, action: Action) -> bool:
+        """Tell whether such an action failed in any context."""
+        numbers = self._by_head.get(action.head, {}).get("", ())
+        return any(one.quality < 0.5 for number in numbers[-CANDIDATES:] for one in self.accounts[number].episodes)
 
     def others(self, action: Action, context: Context) -> list[Match]:
         """The accounts of other actions in this or a similar context, nearest first."""
@@ -163,22 +186,23 @@ class Ledger:
         self.accounts.append(account)
         self._by_key[account.action.key, account.context.key] = account.number
         self._by_place.setdefault(account.context.key, []).append(account.number)
-        heads = self._by_head.setdefault(account.action.head, {})
+        heads = self._by_head.setdefault(account.action.does, {})
         heads.setdefault("", []).append(account.number)
         for word in (*account.context.words, *account.context.features):
             heads.setdefault(word, []).append(account.number)
             self._by_word.setdefault(word, []).append(account.number)
 
     def _candidates(self, action: Action, context: Context) -> Iterator[int]:
-        heads = self._by_head.get(action.head)
-        if heads is None:
-            return
         exact = self._by_key.get((action.key, context.key))
         if exact is not None:
             yield exact
-        all = heads[""]
-        numbers = all if len(all) <= CANDIDATES else self._rarest(heads, context, CANDIDATES) or all[-CANDIDATES:]
-        yield from (number for number in numbers if number != exact)
+        for does in (action.does, actions.sibling(action)):
+            heads = self._by_head.get(does) if does else None
+            if heads is not None:
+                all = heads[""]
+                few = len(all) <= CANDIDATES
+                numbers = all if few else self._rarest(heads, context, CANDIDATES) or all[-CANDIDATES:]
+                yield from (number for number in numbers if number != exact)
 
     def _rarest(self, index: dict[str, list[int]], context: Context, limit: int) -> list[int]:
         """The accounts that share most words with a context, the rarest words first, the newest accounts first."""

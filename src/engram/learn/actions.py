@@ -11,27 +11,30 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engram.learn import command_lines
+from engram.learn.command_lines import ENVIRONMENTS, MOST_WORDS, SIBLINGS, Form, stem
 from engram.words import STOP_WORDS, digest, index_terms, normal_form
 
 MOST_CHARACTERS = 2000
-MOST_WORDS = 48
-MOST_LETTERS = 64
-WRAPPERS = frozenset({"sudo", "env", "time", "nohup", "exec", "command", "then"})
-"""Programs that run another one; that one is what the action does."""
+SIBLING = 0.75
+"""How much an action is its sibling, such as `npm ci` for `npm install`: enough to warn, not to block."""
 
 _CALL = re.compile(r"([A-Za-z_][\w.:/-]{0,99})\s?\(")
 _ARGUMENT = re.compile(r"[(,{]\s?[\"']?([A-Za-z_]\w{0,63})[\"']?\s?[=:]")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,63}=")
 _LEAVING = re.compile(r"\s*cd\s[^&;|]{0,500}(?:&&|;)")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z+_-]*")
 _SUBJECT = ("command", "cmd", "tool", "name", "action", "function")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done: `head` says what, `rest` how; `key` stays the same when values change, `exact` does not."""
+    """What is done: `head` says what, `rest` how; `key` stays the same when values change, `exact` does not.
+
+    `does` are the stems of the head, and `decisive` the options and words that make another action of it.
+    """
 
     head: tuple[str, ...]
+    does: tuple[str, ...]
+    decisive: frozenset[str]
     rest: frozenset[str]
     key: str
     exact: str
@@ -52,11 +55,12 @@ class Context:
 def action(text: str) -> Action:
     """The action in a text; every text is one, and the empty text is the empty action."""
     text = text[:MOST_CHARACTERS].strip()
-    exact = digest(normal_form(text))[:12]
-    head, rest = _json_call(text) or _call(text) or _line(text)
-    head = head or ((exact,) if text else ())
-    key = " ".join((*head, "|", *sorted(rest))) if head else ""
-    return Action(head, rest, key, exact)
+    found = _json_call(text) or _call(text) or _line(text)
+    exact = digest(*(found.exact or (normal_form(text),)))[:12]
+    head = found.head or ((exact,) if text else ())
+    does = tuple(stem(word) for word in head)
+    key = " ".join((*does, *sorted(found.decisive), "|", *sorted(found.rest))) if head else ""
+    return Action(head, does, found.decisive, found.rest, key, exact)
 
 
 @lru_cache(maxsize=8192)
@@ -79,10 +83,14 @@ def same_action(one: Action, other: Action) -> float:
     """How much two actions are the same, 0 to 1: 1 for the same but for values, 0 when they do different things."""
     if one.key == other.key:
         return 1.0
-    if one.head != other.head:
+    if one.decisive != other.decisive or _elsewhere(one.rest, other.rest):
         return 0.0
-    shared = 2 * len(one.head) + len(one.rest & other.rest)
-    return shared / (shared + len(one.rest ^ other.rest))
+    if one.does != other.does:
+        return SIBLING if SIBLINGS.get(one.head) == other.head else 0.0
+    mine, theirs = one.rest - other.rest, other.rest - one.rest
+    paired = _abbreviated(mine, theirs) + _abbreviated(theirs, mine) if mine and theirs else 0
+    shared = 2 * len(one.head) + len(one.rest & other.rest) + paired
+    return shared / (shared + len(mine) + len(theirs) - 2 * paired)
 
 
 def same_context(known: Context, asked: Context) -> float:
@@ -99,6 +107,24 @@ def same_context(known: Context, asked: Context) -> float:
     return shared / (known.weight + asked.weight - shared) * differing
 
 
+def sibling(asked: Action) -> tuple[str, ...] | None:
+    """The stems of the head of the action that mostly fails for the same reasons, if there is one."""
+    head = SIBLINGS.get(asked.head)
+    return None if head is None else tuple(stem(word) for word in head)
+
+
+def _abbreviated(some: frozenset[str], others: frozenset[str]) -> int:
+    """How many short options are written in full on the other side: `-f` is taken for `--file`."""
+    initials = [one[2] for one in others if one.startswith("--")]
+    return sum(1 for one in some if len(one) == 2 and one[0] == "-" and initials.count(one[1]) == 1)
+
+
+def _elsewhere(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two actions name the environments they are for, and not the same ones."""
+    here, there = one & ENVIRONMENTS, other & ENVIRONMENTS
+    return bool(here and there) and here != there
+
+
 def _passing(term: str) -> bool:
     """Whether a term is a number or an id that says nothing about the next time; a version stays."""
     if term.isdigit():
@@ -106,7 +132,7 @@ def _passing(term: str) -> bool:
     return len(term) > 3 and any(character.isdigit() for character in term)
 
 
-def _json_call(text: str) -> tuple[tuple[str, ...], frozenset[str]] | None:
+def _json_call(text: str) -> Form | None:
     if not text.startswith("{"):
         return None
     try:
@@ -116,58 +142,20 @@ def _json_call(text: str) -> tuple[tuple[str, ...], frozenset[str]] | None:
     name = next((value[key] for key in _SUBJECT if isinstance(value.get(key), str)), None)
     if name is None or name.startswith("{"):
         return None
-    head, rest = _call(name) or _line(name)
+    found = _call(name) or _line(name)
     inner = next((one for one in value.values() if isinstance(one, dict)), {})
-    return head, rest | {f"{key}=" for key in list(inner)[:MOST_WORDS]}
+    names = frozenset(f"{key.lower()}=" for key in list(inner)[:MOST_WORDS])
+    return Form(found.head, found.decisive, found.rest | names)
 
 
-def _call(text: str) -> tuple[tuple[str, ...], frozenset[str]] | None:
+def _call(text: str) -> Form | None:
     match = _CALL.match(text)
     if match is None:
         return None
     names = _ARGUMENT.findall(text, match.end() - 1)[:MOST_WORDS]
-    return (match[1].lower(),), frozenset(f"{name.lower()}=" for name in names)
+    return Form((match[1].lower(),), frozenset(), frozenset(f"{name.lower()}=" for name in names))
 
 
-def _line(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+def _line(text: str) -> Form:
     left = _LEAVING.match(text)
-    parts = text[left.end() :].split() if left else text.split()
-    if len(parts) == 1 and "/" not in parts[0]:
-        parts = re.split(r"[-\s]+", parts[0])
-    parts = parts[: 4 * MOST_WORDS]
-    while len(parts) > 1 and (parts[0].lower() in WRAPPERS or _ASSIGNMENT.match(parts[0])):
-        parts = parts[1:]
-    head, rest = list[str](), list[str]()
-    for place, part in enumerate(parts):
-        word = _masked(part, first=not head)[:MOST_LETTERS]
-        if not word:
-            continue
-        if not head:
-            head.append(word)
-        elif place and parts[place - 1] == "-m" and len(head) == 1:
-            head.append(word.partition(".")[0])
-        elif len(head) < 2 and not rest and _PLAIN.fullmatch(word) and word not in STOP_WORDS:
-            head.append(word)
-        elif word not in STOP_WORDS:
-            rest.append(word)
-    return tuple(head), frozenset(rest[:MOST_WORDS])
-
-
-def _masked(part: str, *, first: bool) -> str:
-    """A word of a line; what is a value there becomes a mark of its shape."""
-    bare = part.strip("\"'`,;.!?").lower()
-    if first:
-        return bare.rpartition("/")[2] or bare
-    if part.startswith("-") and len(bare) > 1:
-        return bare.partition("=")[0]
-    if _ASSIGNMENT.match(bare):
-        return bare.partition("=")[0] + "="
-    if "/" in bare or "\\" in bare:
-        return "<path>"
-    if part[:1] in "\"'`":
-        return "<text>"
-    if any(character.isdigit() for character in bare):
-        return "<value>"
-    if "." in bare:
-        return "<file>"
-    return bare
+    return command_lines.form(text[left.end() :] if left else text)

@@ -27,6 +27,17 @@ def agreement(
     return float(likely @ _SHARES / likely.sum())
 
 
+def evidence_weight(
+    own: Mapping[tuple[str, str], tuple[float, float]], theirs: Mapping[tuple[str, str], tuple[float, float]]
+) -> float:
+    """What the other's evidence counts, in [0, 1]: the odds that one rate holds for both, at most 1.
+
+    Evidence counts fully until outcomes contradict it, so what has nothing in common changes nothing.
+    """
+    share = agreement(own, theirs)
+    return min(1.0, share / (1 - share)) if share < 1 else 1.0
+
+
 def _for_one_rate(mine: float, good: float, others: float, well: float) -> float:
     """The logarithm of how much better one rate explains both records than two do."""
     return _evidence(mine + others, good + well) - _evidence(mine, good) - _evidence(others, well)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from engram.learn.beta import Beta
+from engram.learn.change import Trial, last_change
 from engram.learn.decisions import GOOD, SAME, Episode, closeness
 from engram.words import normal_form
 
@@ -73,13 +74,14 @@ class Alarm:
 def alarms(
     episodes: Iterable[Episode], now: datetime, *, source: Source = by_agent, settings: Settings = DEFAULT
 ) -> list[Alarm]:
-    """The bursts of contradiction that began recently, least probable first; at most one per context and action.
+    """The bursts of contradiction and changes that began recently, least probable first; one per situation and action.
 
     An episode listed twice counts once; one from the future is taken as of now.
     """
     groups: dict[tuple[str, str], list[Episode]] = defaultdict(list)
     for one in {one.id: one for one in episodes}.values():
-        groups[normal_form(one.context), normal_form(one.action)].append(replace(one, at=min(one.at, now)))
+        where = one.situation or normal_form(one.context)
+        groups[where, normal_form(one.action)].append(replace(one, at=min(one.at, now)))
     for members in groups.values():
         members.sort(key=lambda one: (one.at, one.id))
     windows = [
@@ -87,12 +89,17 @@ def alarms(
         for members in groups.values()
         for start, end in _windows(members, now - settings.recent, settings)
     ]
+    changes = [
+        (members, start, len(members))
+        for members in groups.values()
+        if (start := _changed(members, now - settings.recent, settings)) is not None
+    ]
     found: dict[tuple[str, str], Alarm] = {}
-    for members, start, end in windows:
-        alarm = _judged(members, start, end, len(windows), source, settings)
+    for members, start, end in [*windows, *changes]:
+        alarm = _judged(members, start, end, len(windows) + len(changes), source, settings)
         if alarm is None:
             continue
-        key = normal_form(alarm.context), normal_form(alarm.action)
+        key = members[0].situation or normal_form(alarm.context), normal_form(alarm.action)
         if key not in found or alarm.probability < found[key].probability:
             found[key] = alarm
     return sorted(found.values(), key=lambda one: (one.probability, one.context, one.action))
@@ -145,6 +152,14 @@ def _windows(members: Sequence[Episode], since: datetime, settings: Settings) ->
         if end - start >= settings.least:
             found.append((start, end))
     return found
+
+
+def _changed(members: Sequence[Episode], since: datetime, settings: Settings) -> int | None:
+    """The place from which on an established rate is another, however slowly the outcomes come, if that is recent."""
+    change = last_change([Trial(one.at, one.quality, 1.0) for one in members])
+    if change is None or change.place < settings.established or change.at < since:
+        return None
+    return change.place
 
 
 def _judged(

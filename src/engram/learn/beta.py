@@ -59,6 +59,16 @@ class Beta:
         lower = np.cumsum(theirs) - theirs / 2
         return float(np.clip(mine @ lower, 0, 1))
 
+    def loss(self, other: Beta) -> float:
+        """Give the rate that choosing this instead of the better of the two costs, in expectation."""
+        mine, theirs = self._weights(), other._weights()
+        above = np.cumsum((theirs * _GRID)[::-1])[::-1] - _GRID * np.cumsum(theirs[::-1])[::-1]
+        return float(np.clip(mine @ above, 0, 1))
+
+    def loss_against(self, rate: float) -> float:
+        """Give the rate that choosing this instead of something that works at a known rate costs, in expectation."""
+        return float(self._weights() @ np.maximum(rate - _GRID, 0))
+
     def _weights(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         log = (self.a - 1) * np.log(_GRID) + (self.b - 1) * np.log1p(-_GRID)
         weights = np.exp(log - log.max())

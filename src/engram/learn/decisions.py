@@ -1,14 +1,19 @@
-"""What past decisions say about the next one: posteriors, an honest recommendation, or an abstention.
+"""Weigh past decisions for the next one: posteriors, a recommendation, or an abstention with its reason.
 
-An episode counts once: as far as it is like the context asked about it counts here, and with the rest of its weight
-in the wider group. Rates here shrink towards the wider group as far as contexts do not seem to matter.
+Only actions that were taken in this context or a truly similar one are candidates, and those that the caller names.
+Similarity is measured against everyday texts: what is no more alike than those weighs nothing, however much of it there
+is. An episode counts once: as far as it is like the context asked about it counts here, and with the rest of its weight
+in the wider group, which is a weak prior for the same action. Outcomes before a change of an action's rate count
+hardly at all.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.learn.beta import Beta
+from engram.learn.change import Change, Trial, last_change, still_counting
 from engram.model import ActionRecord, DecisionContent, Memory, Prediction, Suggestion, quality
-from engram.words import normal_form
+from engram.words import normal_form, query_terms
 
 Numbers = NDArray[np.float64]
 
@@ -33,6 +39,18 @@ FAR = 8.0
 
 ELSEWHERE = 0.2
 """What an episode in other circumstances counts, as that of a neighbour."""
+
+EITHER, SURE = 0.1, 0.75
+"""Rates that differ by less are called equally good, while it is not surer than this which one is better."""
+
+FREE = 2.5
+"""Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
+
+UNSEEN = 2.0
+"""What it is worth that a word is usual, in contexts, when it was never seen with an action."""
+
+POOLED = 0.6
+"""What an episode counts at least that is of the same situation in other words."""
 
 LEAST = 0.02
 """Less weight than this is none, so that evidence stays a list that somebody can read."""
@@ -53,6 +71,10 @@ class Episode:
     """Of its context's text to the one asked about; 1.0 means the same context."""
     features: frozenset[str] = frozenset()
     """Such as `tool=npm`, `env=ci`, `type=auth`, `tag=db`."""
+    situation: str = ""
+    """The id of its situation among those of its agent; empty if it has none yet."""
+    same_situation: bool | None = None
+    """Whether its context is of the same situation; a person may have said that it is not. `None` if nobody knows."""
     agent: str = ""
     trust: float = 1.0
     """How much the agent's word counts; 1.0 is one's own, and only these are expected in the tallies."""
@@ -70,12 +92,17 @@ Groups = Mapping[str, Mapping[str, Tally]]
 
 NO_GROUPS: Groups = MappingProxyType({})
 
+Changed = Mapping[str, datetime]
+"""By action, in normal form: when its rate in all contexts together changed. The tallies hold what was since then."""
+
+UNCHANGED: Changed = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How much evidence counts, and how much of it a recommendation takes."""
 
-    half_life_days: float = 180.0
+    half_life_days: float = 30.0
     """After this time an episode counts half."""
     prior: float = 2.0
     """What knowing nothing is worth, in episodes: Beta(1, 1)."""
@@ -85,10 +112,28 @@ class Settings:
     """How much neighbours it takes to believe them as much as `wider` about how much contexts matter."""
     unrelated: float = 0.7
     """Texts less alike than this have nothing in common, while too few are known to tell what is usual."""
-    tried: float = 1.0
+    related: float = 0.65
+    """The closeness at which a context counts half as one of the same kind; 0 is an everyday text, 1 the same text."""
+    steepness: float = 0.04
+    tolerance: float = 0.2
+    """How much farther than the nearest context another one may be without counting less."""
+    falloff: float = 0.15
+    """Beyond the tolerance, an episode that is farther by this much counts 1/e."""
+    farthest: float = 0.5
+    """An action is a candidate if an episode of it is at least so near, as a share of the nearest of all."""
+    against: float = 3.0
+    """An action is no candidate if the words of the context speak so much more for another one (log odds)."""
+    free: int = 128
+    """Where so many of the nearest decisions show the actions in the same mixture as all, each is a candidate."""
+    enough_free: float = 400.0
+    """The decisions it takes to tell that."""
+    on_topic: float = 0.33
+    """The closeness of the nearest context from which on a question is about something that the memory knows."""
+    tried: float = 0.5
     """What an action that was never taken here must be worth in similar contexts, in episodes, to be recommended."""
     enough_attempts: float = 2.0
-    enough_confidence: float = 0.75
+    acceptable_loss: float = 0.12
+    """The success rate that following the recommendation may cost, in expectation, against any other action."""
 
 
 DEFAULT = Settings()
@@ -128,6 +173,20 @@ def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
     known = len(similarities) / (len(similarities) + 64)
     usual = known * farthest + (1 - known) * min(farthest, settings.unrelated)
     return np.clip((similarities - usual) / max(1 - usual, 1e-9), 0, 1)
+
+
+def relatedness(similarities: Numbers, usual: float, nearest: float, settings: Settings = DEFAULT) -> Numbers:
+    """Weigh contexts by how far they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
+
+    `usual` is how similar the question is to everyday texts, `nearest` the similarity of the nearest context of all.
+    What is near outweighs what is far: the farther behind the nearest one, the less a context counts.
+    """
+    closeness = (similarities - usual) / max(1 - usual, 1e-9)
+    best = (nearest - usual) / max(1 - usual, 1e-9)
+    same_kind = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
+    behind = np.maximum(best - closeness - settings.tolerance, 0)
+    weights: Numbers = same_kind * np.exp(-behind / settings.falloff)
+    return weights
 
 
 def believe(evidence: Evidence, settings: Settings = DEFAULT) -> Beliefs:
@@ -206,14 +265,23 @@ def weigh(
     features: frozenset[str] = frozenset(),
     actions: Sequence[str] | None = None,
     explore: Random | None = None,
+    usual: float | None = None,
+    changed: Changed = UNCHANGED,
     settings: Settings = DEFAULT,
 ) -> Suggestion:
-    """What to do in a context, from what was done in it, in similar ones, and at all.
+    """Recommend an action for a context, from what was done in it, in similar ones, and at all.
 
     `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
     episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
+    `usual` is how similar the context is to everyday texts; without it, that is told from the least similar episodes.
     """
-    accounts = _accounts(episodes, now, groups, features, actions, settings)
+    episodes = list(episodes)
+    if usual is not None and actions is None and _is_free(episodes, groups, usual, settings):
+        usual = None
+    accounts = _accounts(context, episodes, now, groups, features, actions, settings, usual=usual, changed=changed)
+    if explore is not None and (actions is not None or not accounts):
+        # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
+        accounts = _accounts(context, episodes, now, groups, features, actions, settings, changed=changed)
     ranked = sorted(
         accounts,
         key=lambda one: (not _is_tried(one, settings), -one.belief.mean, -one.weight, normal_form(one.action)),
@@ -237,12 +305,11 @@ def weigh(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
         )
     best = ranked[0]
-    where = "here" if best.here else "in similar contexts"
     return Suggestion(
         context=context,
         recommended=best.action,
         abstained=False,
-        reason=f"it worked best {where}, with {confidence:.0%} confidence",
+        reason=_praise(ranked, confidence, settings),
         actions=records,
         evidence=evidence,
         confidence=confidence,
@@ -257,10 +324,14 @@ def predict(
     now: datetime,
     groups: Groups = NO_GROUPS,
     features: frozenset[str] = frozenset(),
+    usual: float | None = None,
+    changed: Changed = UNCHANGED,
     settings: Settings = DEFAULT,
 ) -> Prediction:
-    """The probability that an action will succeed in a context: the rate that `weigh` gives it."""
-    accounts = _accounts(episodes, now, groups, features, None, settings, (action,))
+    """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
+    accounts = _accounts(
+        context, episodes, now, groups, features, None, settings, (action,), usual=usual, changed=changed
+    )
     account = next(one for one in accounts if normal_form(one.action) == normal_form(action))
     record = account.record()
     return Prediction(
@@ -295,8 +366,10 @@ class DecisionEvaluator:
         features: frozenset[str] = frozenset(),
         actions: Sequence[str] | None = None,
         explore: Random | None = None,
+        usual: float | None = None,
+        changed: Changed = UNCHANGED,
     ) -> Suggestion:
-        """What to do in a context; see `weigh`."""
+        """Recommend an action for a context; see `weigh`."""
         return weigh(
             context,
             episodes,
@@ -305,6 +378,8 @@ class DecisionEvaluator:
             features=features,
             actions=actions,
             explore=explore,
+            usual=usual,
+            changed=changed,
             settings=self.settings,
         )
 
@@ -317,9 +392,21 @@ class DecisionEvaluator:
         now: datetime,
         groups: Groups = NO_GROUPS,
         features: frozenset[str] = frozenset(),
+        usual: float | None = None,
+        changed: Changed = UNCHANGED,
     ) -> Prediction:
-        """The probability that an action will succeed; see `predict`."""
-        return predict(context, action, episodes, now=now, groups=groups, features=features, settings=self.settings)
+        """Give the probability that an action will succeed; see `predict`."""
+        return predict(
+            context,
+            action,
+            episodes,
+            now=now,
+            groups=groups,
+            features=features,
+            usual=usual,
+            changed=changed,
+            settings=self.settings,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +419,13 @@ class _Account:
     here: tuple[Episode, ...]
     near: tuple[Episode, ...]
     weight: float
+    nearest: float = 1.0
+    """How near the nearest of its episodes is, as a share of the nearest of all."""
+    in_situation: float = 0.0
+    """What its episodes in the same situation, in other words, are worth together."""
+    spoken_for: float = 0.0
+    """How much less the words of the context speak for it than for another action, as a logarithm of odds."""
+    changed: Change | None = None
 
     def ids(self) -> list[str]:
         return [episode.id for episode in (*self.here, *self.near)]
@@ -358,6 +452,12 @@ class _Known(NamedTuple):
     here: NDArray[np.bool_]
     """Which of the episodes are of the context asked about."""
     weight: Numbers
+    likeness: Numbers
+    """How near each is to the context asked about; 1 is the same."""
+    counted: Numbers
+    """The weights of those in the tallies, before what is from before a change was taken down."""
+    changes: Mapping[str, Change]
+    """By action, in normal form: the last change of its rate."""
     which: NDArray[np.intp]
     """The place of each episode's action among the actions."""
     actions: Mapping[str, str]
@@ -371,7 +471,35 @@ class _Known(NamedTuple):
         return np.array([one.quality for one in self.episodes], dtype=np.float64)
 
 
+def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, settings: Settings) -> bool:
+    """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
+
+    The actions of the nearest decisions are compared with those of all decisions (G-test).
+    """
+    nearest = sorted(episodes, key=lambda one: (-one.similarity, one.id))[: settings.free]
+    everything = {normal_form(action): tally.attempts for action, tally in groups.get(EVERYTHING, {}).items()}
+    if len(nearest) < settings.free or sum(everything.values()) < settings.enough_free:
+        return False
+    if (nearest[0].similarity - usual) / max(1 - usual, 1e-9) < settings.on_topic:
+        return False
+    near = Counter(normal_form(one.action) for one in nearest)
+    names = sorted(near.keys() | everything.keys())
+    inside = np.array([near[name] for name in names], dtype=np.float64)
+    outside = np.maximum(np.array([everything.get(name, 0.0) for name in names]) - inside, 0.0)
+    seen = inside + outside > 0
+    inside, outside = inside[seen], outside[seen]
+    degrees = len(inside) - 1
+    if degrees < 1:
+        return False
+    share = (inside + outside) / (inside.sum() + outside.sum())
+    difference = 2 * sum(
+        float(np.sum(part * np.log(np.maximum(part, 1e-12) / (share * part.sum())))) for part in (inside, outside)
+    )
+    return bool((difference - degrees) / (2 * degrees) ** 0.5 < FREE)
+
+
 def _accounts(
+    context: str,
     episodes: Iterable[Episode],
     now: datetime,
     groups: Groups,
@@ -379,14 +507,22 @@ def _accounts(
     actions: Sequence[str] | None,
     settings: Settings,
     also: Sequence[str] = (),
+    *,
+    usual: float | None = None,
+    changed: Changed = UNCHANGED,
 ) -> list[_Account]:
-    """The accounts of all actions that are to be listed, in no special order.
+    """Account for all actions that are to be listed, in no special order.
 
     All actions take part in the estimate, because they tell about the context; narrowing comes after it.
     """
-    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings)
+    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, changed)
     beliefs = believe(_evidence(known, groups, features), settings)
     seen, counts = known.summed(known.weight), known.weight > 0
+    nearest = np.zeros(len(known.actions))
+    np.maximum.at(nearest, known.which, np.where(counts, known.likeness, 0.0))
+    nearest /= max(float(nearest.max(initial=0.0)), 1e-9)
+    same = known.summed(known.weight * np.array([one.same_situation is True for one in known.episodes], dtype=bool))
+    words = np.zeros(len(known.actions)) if usual is None else _by_words(context, known)
     if actions is not None:
         wanted = {normal_form(action) for action in actions}
     else:
@@ -402,6 +538,10 @@ def _accounts(
             here=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & known.here)),
             near=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & ~known.here)),
             weight=float(seen[place]),
+            nearest=float(nearest[place]),
+            in_situation=float(same[place]),
+            spoken_for=float(words[place]),
+            changed=known.changes.get(name),
         )
         for place, (name, action) in enumerate(known.actions.items())
         if name in wanted
@@ -415,6 +555,8 @@ def _known(
     features: frozenset[str],
     named: Sequence[str],
     settings: Settings,
+    usual: float | None = None,
+    changed: Changed = UNCHANGED,
 ) -> _Known:
     """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
@@ -422,7 +564,14 @@ def _known(
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
     aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
     likeness = np.ones(len(known))
-    likeness[~here] = closeness(np.array([one.similarity for one in known], dtype=np.float64)[~here], settings)
+    similarities = np.array([one.similarity for one in known], dtype=np.float64)
+    if usual is None:
+        likeness[~here] = closeness(similarities[~here], settings)
+    elif known:
+        likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
+        same = np.array([one.same_situation is True for one in known])
+        likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
+        likeness[[one.same_situation is False for one in known] & ~here] = 0.0
     likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
     weight = aged * likeness * np.array([one.trust for one in known], dtype=np.float64)
     weight[~here & (weight < LEAST)] = 0.0
@@ -435,7 +584,56 @@ def _known(
         actions.setdefault(normal_form(action), action)
     places = {name: place for place, name in enumerate(actions)}
     which = np.array([places[name] for name in taken], dtype=np.intp)
-    return _Known(known, here, weight, which, actions)
+    changes, left = _after_changes(known, taken, weight, changed)
+    tallied = np.array(
+        [one.at >= changed.get(name, one.at) for one, name in zip(known, taken, strict=True)], dtype=bool
+    )
+    return _Known(known, here, left, likeness, np.where(tallied, weight, 0.0), changes, which, actions)
+
+
+def _after_changes(
+    episodes: Sequence[Episode], taken: Sequence[str], weight: Numbers, changed: Changed
+) -> tuple[dict[str, Change], Numbers]:
+    """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since."""
+    left, changes = weight.copy(), dict[str, Change]()
+    places = defaultdict[str, list[int]](list)
+    for place, name in enumerate(taken):
+        if weight[place] > 0:
+            places[name].append(place)
+    for name, own in places.items():
+        own.sort(key=lambda place: (episodes[place].at, episodes[place].id))
+        trials = [_trial(episodes[place], float(weight[place])) for place in own]
+        if (change := last_change(trials)) is not None:
+            changes[name] = change
+        left[own] *= still_counting(trials, change, changed.get(name))
+    return changes, left
+
+
+def since_change(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
+    """Leave out the episodes of actions, in one situation, that are from before a change of their rate.
+
+    `own` is the agent that asks; what only one other agent reports is no change.
+    """
+    by_action = defaultdict[str, list[Episode]](list)
+    for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
+        by_action[normal_form(episode.action)].append(episode)
+    found = list[Episode]()
+    for mine in by_action.values():
+        agents = {one.agent for one in mine}
+        believed = agents if len(agents) == 1 else {own}
+        change = last_change(
+            [
+                Trial(one.at, one.quality, one.trust, "" if one.agent in believed else one.agent)
+                for one in mine
+                if one.trust > 0
+            ]
+        )
+        found += [one for one in mine if change is None or one.at >= change.at]
+    return found
+
+
+def _trial(episode: Episode, weight: float) -> Trial:
+    return Trial(episode.at, episode.quality, weight, "" if episode.trust >= 1 else episode.agent)
 
 
 def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Evidence:
@@ -451,6 +649,29 @@ def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Eviden
         rest=rest,
         rest_good=rest_good,
     )
+
+
+def _by_words(context: str, known: _Known) -> Numbers:
+    """Say for each action how much less the words of a context speak for it than for the best, from nearby contexts.
+
+    A name that goes with many actions says little; the words that go with some of them only tell situations apart.
+    """
+    own = query_terms(context)
+    having = np.array([[word in _terms(one.context) for word in own] for one in known.episodes], dtype=np.float64)
+    if not having.size:
+        return np.zeros(len(known.actions))
+    times = known.summed(np.ones(len(known.episodes)))
+    usual = (having.sum(axis=0) + 1) / (len(having) + 2)
+    together = np.stack([known.summed(having[:, place]) for place in range(len(own))], axis=1)
+    share = (together + UNSEEN * usual) / (times[:, None] + UNSEEN)
+    spoken = np.log(share / usual).sum(axis=1)
+    behind: Numbers = spoken - spoken[times > 0].max()
+    return behind
+
+
+@lru_cache(maxsize=4096)
+def _terms(context: str) -> frozenset[str]:
+    return frozenset(query_terms(context))
 
 
 def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
@@ -515,7 +736,7 @@ def _without(known: _Known, tallies: Mapping[str, Tally], name: str) -> tuple[Nu
         attempts[places[normal_form(action)]] += tally.attempts
         good[places[normal_form(action)]] += tally.quality
     inside = [one.trust >= 1 and (name == EVERYTHING or name in one.features) for one in known.episodes]
-    counted = np.where(np.array(inside, dtype=bool), known.weight, 0.0)
+    counted = np.where(np.array(inside, dtype=bool), known.counted, 0.0)
     attempts = np.maximum(attempts - known.summed(counted), 0)
     good = good - known.summed(counted * known.qualities())
     return attempts, np.clip(good, 0, attempts)
@@ -523,11 +744,14 @@ def _without(known: _Known, tallies: Mapping[str, Tally], name: str) -> tuple[Nu
 
 def _is_tried(account: _Account, settings: Settings) -> bool:
     """Whether it was taken here or often enough near here: the far echo of one success is not an experience."""
-    return bool(account.here) or account.weight >= settings.tried
+    if account.here or account.in_situation >= settings.tried:
+        return True
+    is_near = account.weight >= settings.tried and account.nearest >= settings.farthest
+    return is_near and account.spoken_for >= -settings.against
 
 
 def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, float]:
-    """Why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
+    """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
     if not any(account.weight > 0 for account in ranked):
         return "nothing has been tried in this context yet", 0.0
     tried = [account for account in ranked if _is_tried(account, settings)]
@@ -539,10 +763,27 @@ def _judge(ranked: Sequence[_Account], settings: Settings) -> tuple[str | None, 
     best = tried[0]
     if best.belief.mean <= GOOD:
         where = "this context or similar ones" if similar else "this context"
-        return f"nothing tried in {where} has worked more often than it failed", 0.0
+        changed = f"; {best.action} {best.changed.told()}" if best.changed else ""
+        return f"nothing tried in {where} has worked more often than it failed{changed}", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
-    if confidence < settings.enough_confidence:
+    loss = max((best.belief.loss(rival.belief) for rival in rivals), default=best.belief.loss_against(GOOD))
+    if loss > settings.acceptable_loss:
         rival = f"{best.action} and {rivals[0].action}" if rivals else f"{best.action} and chance"
         return f"too close to call between {rival}", confidence
     return None, confidence
+
+
+def _praise(ranked: Sequence[_Account], confidence: float, settings: Settings) -> str:
+    """Say why the first of these is recommended, and which other one would do as well."""
+    best, *others = (account for account in ranked if _is_tried(account, settings))
+    where = "here" if best.here else "in similar contexts"
+    changed = f"; it {best.changed.told()}" if best.changed else ""
+    fallen = next((one for one in others if one.changed and one.changed.after < one.changed.before), None)
+    if fallen is not None and fallen.changed is not None:
+        changed += f"; {fallen.action} {fallen.changed.told()}"
+    equal = next((one for one in others if best.belief.mean - one.belief.mean < EITHER), None)
+    if equal is not None and confidence < SURE:
+        more = "; this one was tried more often" if best.weight > equal.weight else ""
+        return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
+    return f"it worked best {where}, with {confidence:.0%} confidence{changed}"

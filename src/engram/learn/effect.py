@@ -1,6 +1,8 @@
-"""What a prevention check changed: failures per opportunity before and after, and when a check is loosened or retired.
+"""Measure what a prevention check changed, and decide when it is loosened, retired or brought back.
 
-Everything is a function of counts, so that the same happenings always lead to the same status.
+A check is judged by what happened when it was heeded and when it was ignored: ignored and followed by a failure it was
+right, ignored and followed by a success it was wrong. Only a check that is wrong is loosened, then retired. Everything
+is a function of counts, so that the same events always lead to the same status.
 """
 
 from __future__ import annotations
@@ -15,11 +17,9 @@ from engram.learn.beta import Beta
 from engram.model.failure import CheckStatus, Effect, FailureRate
 
 ENOUGH = 8
-"""Opportunities after a check spoke up, before its effect is judged."""
-HELPLESS, HELPFUL = 0.2, 0.7
-"""Probabilities of helping at which a check is retired, and at which a retired one comes back."""
+"""Times a check was ignored, before it can be retired."""
 RETURNS = 2
-"""Failures without a retired check, before it may come back."""
+"""Failures in a row without a retired check, before it comes back."""
 ALARMS = 3
 """Times the action was taken in spite of a check, before its alarms are judged."""
 WOLF, NO_WOLF = 0.85, 0.5
@@ -36,9 +36,10 @@ _GRID = (np.arange(_STEPS) + 0.5) / _STEPS
 
 @dataclass(slots=True)
 class Counts:
-    """What is counted about a check; `ahead` has the outcomes of the action in spite of it, oldest first.
+    """Opportunities and failures of a check: while it was silent, when it had spoken, and when it was then heeded.
 
-    `since` and `since_failed` are the opportunities since it was retired. One that comes back is tried anew.
+    `ahead` has the newest outcomes of the action in spite of the check, oldest first; `since` those since it was
+    retired. Both are emptied when the status changes; what was measured is kept.
     """
 
     before: int = 0
@@ -46,30 +47,41 @@ class Counts:
     after: int = 0
     after_failed: float = 0.0
     ahead: list[float] = field(default_factory=list)
-    since: int = 0
-    since_failed: float = 0.0
+    since: list[float] = field(default_factory=list)
+    heeded: int = 0
+    heeded_failed: float = 0.0
+    wrong: int = 0
 
     def silent(self, quality: float, times: int = 1) -> None:
-        """An opportunity at which the check said nothing; with `times` -1, take it back."""
+        """Count an opportunity at which the check was silent; with `times` -1, take it back."""
         self.before += times
         self.before_failed += times * (1 - quality)
-        self.since += times
-        self.since_failed += times * (1 - quality)
+        self.since = _changed(self.since, quality, times)
 
     def spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
-        """An opportunity at which it had spoken up; `ahead` if the action was taken all the same."""
+        """Count an opportunity at which it had spoken up; `ahead` if it was ignored, that is the action taken."""
         self.after += times
         self.after_failed += times * (1 - quality)
-        if ahead and times > 0:
-            self.ahead = [*self.ahead, quality][-REMEMBERED:]
-        elif ahead and quality in self.ahead:
-            self.ahead.remove(quality)
+        if ahead:
+            self.wrong += times * (quality >= 0.5)
+            self.ahead = _changed(self.ahead, quality, times)
+        else:
+            self.heeded += times
+            self.heeded_failed += times * (1 - quality)
 
-    def turn(self, status: CheckStatus) -> None:
-        """Start counting what the new status will be judged by."""
-        self.since, self.since_failed = 0, 0.0
-        if status == "active":
-            self.after, self.after_failed, self.ahead = 0, 0.0, []
+    @property
+    def ignored(self) -> int:
+        """How often the action was taken in spite of the check."""
+        return self.after - self.heeded
+
+    @property
+    def ignored_failed(self) -> float:
+        """How often it then failed."""
+        return self.after_failed - self.heeded_failed
+
+    def turn(self) -> None:
+        """Start collecting what the new status will be judged by; what was measured stays."""
+        self.ahead, self.since = [], []
 
 
 def failure_rate(opportunities: int, failures: float) -> FailureRate:
@@ -81,32 +93,35 @@ def failure_rate(opportunities: int, failures: float) -> FailureRate:
 
 
 def effect(counts: Counts) -> Effect:
-    """What the check changed, as far as the counts tell."""
-    before, after = _belief(counts.before, counts.before_failed), _belief(counts.after, counts.after_failed)
-    low, high, helps = _difference(before, after)
+    """Compare the failures when the check was heeded with those without it: while it was silent or ignored."""
+    without = _belief(counts.before + counts.ignored, counts.before_failed + counts.ignored_failed)
+    heeded = _belief(counts.heeded, counts.heeded_failed)
+    low, high, helps = _difference(without, heeded)
+    ignored = _belief(counts.ignored, counts.ignored_failed)
     return Effect(
         before=failure_rate(counts.before, counts.before_failed),
         after=failure_rate(counts.after, counts.after_failed),
-        difference=before.mean - after.mean,
+        heeded=failure_rate(counts.heeded, counts.heeded_failed),
+        ignored=failure_rate(counts.ignored, counts.ignored_failed),
+        difference=without.mean - heeded.mean,
         interval=(low, high),
         helps=helps,
-        went_ahead=len(counts.ahead),
-        false_alarms=sum(1 for quality in counts.ahead if quality >= 0.5),
+        right=min(max(1 - ignored.below(0.5), 0.0), 1.0),
+        went_ahead=counts.ignored,
+        false_alarms=counts.wrong,
     )
 
 
 def next_status(status: CheckStatus, counts: Counts) -> CheckStatus:
-    """What becomes of a check after these counts.
+    """Return the status of a check after these counts.
 
-    One that does not help is retired, until failures without it show that it did; one that speaks up where the action
-    succeeds is loosened, until it fails again. Between the bounds nothing changes, so that no check flutters.
+    One that is ignored and wrong is loosened, then retired; one that is ignored and right becomes active again. A
+    retired one comes back when the action fails without it. Between the bounds nothing changes, so that no check
+    flutters.
     """
     if status == "retired":
-        since = _belief(counts.since, counts.since_failed)
-        worse = _difference(since, _belief(counts.after, counts.after_failed))[2]
-        return "active" if counts.since_failed >= RETURNS and worse >= HELPFUL else status
-    if counts.after >= ENOUGH and helps(counts) <= HELPLESS:
-        return "retired"
+        last = counts.since[-RETURNS:]
+        return "active" if len(last) == RETURNS and all(quality < 0.5 for quality in last) else status
     if len(counts.ahead) < ALARMS:
         return status
     belief = _belief(len(counts.ahead), _failed(counts.ahead))
@@ -115,11 +130,6 @@ def next_status(status: CheckStatus, counts: Counts) -> CheckStatus:
             return "retired"
         return "active" if belief.below(0.5) <= NO_WOLF else status
     return "loosened" if belief.below(0.5) >= WOLF else status
-
-
-def helps(counts: Counts) -> float:
-    """The probability that failures are rarer after the check has spoken."""
-    return _difference(_belief(counts.before, counts.before_failed), _belief(counts.after, counts.after_failed))[2]
 
 
 @lru_cache(maxsize=16384)
@@ -153,3 +163,11 @@ def _belief(opportunities: int, failures: float) -> Beta:
 
 def _failed(qualities: Sequence[float]) -> float:
     return sum(1 - quality for quality in qualities)
+
+
+def _changed(kept: list[float], quality: float, times: int) -> list[float]:
+    """The newest outcomes with one more, or without the newest one of this quality."""
+    if times > 0:
+        return [*kept, quality][-REMEMBERED:]
+    place = next((place for place in reversed(range(len(kept))) if kept[place] == quality), None)
+    return kept if place is None else kept[:place] + kept[place + 1 :]

@@ -1,8 +1,7 @@
-"""How well memory serves an agent, period by period, and whether that drifts (seed 002's evaluation)."""
+"""Evaluate how well memory serves an agent, period by period, and find changes (seed 002's evaluation)."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from engram.errors import InvalidInput, Unsupported
 from engram.learn import happened
-from engram.learn.beta import Beta
+from engram.learn.comparisons import difference, scan, wilson
 from engram.model.upkeep import Drift, EvaluationReport, EvaluationRow, Measure, Measures, Period
 from engram.ports import Credit, CreditsRecalls, Event, KeepsEvents, MemoryStore, Scope
 
@@ -92,39 +91,42 @@ def report(
 
 
 def measured(some: int, all: int) -> Measure:
-    """A share with its 95% interval, from the posterior after knowing nothing; the share itself lies in it."""
+    """A share with its 95% interval, in which the share itself lies."""
     if not all:
         return Measure(some=some, all=all)
-    low, high = Beta(1 + some, 1 + all - some).interval()
-    share = some / all
-    return Measure(some=some, all=all, share=share, interval=(min(low, share), max(high, share)))
+    return Measure(some=some, all=all, share=some / all, interval=wilson(some, all))
 
 
 def drifts(rows: Sequence[EvaluationRow]) -> tuple[Drift, ...]:
-    """For each measure, the first period that has it against the last; asking several measures costs certainty."""
-    ends: dict[str, tuple[Measure, Measure]] = {}
-    for name in Measures.model_fields:
-        having = [measure for row in rows if (measure := getattr(row, name)).all]
-        if len(having) > 1:
-            ends[name] = having[0], having[-1]
-    found = []
-    for name, (first, last) in ends.items():
-        p = fisher(first.some, first.all, last.some, last.all)
-        change = last.some / last.all - first.some / first.all
-        drifted = p < CHANCE / len(ends)
-        found.append(Drift(measure=name, first=first, last=last, change=change, p_value=p, drifted=drifted))
-    return tuple(found)
+    """For each measure that two periods have, the change that stands out most, lasting or passing.
+
+    Looking at many moments costs certainty, and so does asking several measures.
+    """
+    having = {name: [row for row in rows if getattr(row, name).all] for name in Measures.model_fields}
+    several = {name: found for name, found in having.items() if len(found) > 1}
+    return tuple(_drift(name, found, len(several)) for name, found in several.items())
 
 
-def fisher(some: int, all: int, others: int, of: int) -> float:
-    """Fisher's exact test, two-sided: how likely a difference like this, or a rarer one, is by chance alone."""
-    good = some + others
-    low, high = max(0, good - of), min(good, all)
-    logs = [_log_choose(all, k) + _log_choose(of, good - k) for k in range(low, high + 1)]
-    top = max(logs)
-    likely = [math.exp(log - top) for log in logs]
-    seen = likely[some - low] * (1 + 1e-9)
-    return min(1.0, math.fsum(each for each in likely if each <= seen) / math.fsum(likely))
+def _drift(name: str, rows: Sequence[EvaluationRow], measures: int) -> Drift:
+    pairs = [(measure.some, measure.all) for row in rows if (measure := getattr(row, name))]
+    change = scan([some for some, _ in pairs], [all for _, all in pairs], least=1)
+    start, end = (change.start, change.end) if change else (1, len(rows))
+    inside, outside = pairs[start:end], pairs[:start] + pairs[end:]
+    first, last = (measured(*map(sum, zip(*several, strict=True))) for several in (outside, inside))
+    doubt = {"doubt": change.doubt} if change else {}
+    apart, interval = difference(first.some, first.all, last.some, last.all, **doubt)
+    p = change.p if change else 1.0
+    return Drift(
+        measure=name,
+        first=first,
+        last=last,
+        change=apart,
+        p_value=p,
+        drifted=p < CHANCE / measures,
+        interval=interval,
+        since=rows[start].start,
+        until=None if end == len(rows) else rows[end - 1].end,
+    )
 
 
 def start_of(moment: datetime, period: Period) -> datetime:
@@ -146,14 +148,15 @@ def end_of(start: datetime, period: Period) -> datetime:
 
 
 def _decisions(store: KeepsEvents, scope: Scope) -> list[tuple[datetime, bool, float | None]]:
-    """Every decision of an agent: when, whether informed, and its last outcome."""
-    decided, last, after = list[Event](), dict[str, Event](), 0
+    """Read every decision of an agent: its time, whether it was informed, and its last outcome."""
+    decided, last, verdicts, after = list[Event](), dict[str, Event](), set[str](), 0
     while events := store.feed(scope, after, PAGE):
         after = events[-1].seq
         decided += [event for event in events if event.kind == happened.DECISION]
+        verdicts |= {event.id for event in events if event.kind == happened.CHECKED}
         _note_outcomes(last, events)
     return [
-        (event.at, bool(event.body.get("informed_by")), happened.number(last.get(event.subject, event), "quality"))
+        (event.at, happened.informed(event, verdicts), happened.number(last.get(event.subject, event), "quality"))
         for event in decided
     ]
 
@@ -169,7 +172,3 @@ def _note_outcomes(last: dict[str, Event], events: Iterable[Event]) -> None:
 
 def _within(at: datetime, since: datetime | None, until: datetime | None) -> bool:
     return (since is None or at >= since) and (until is None or at < until)
-
-
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
@@ -20,16 +20,19 @@ from engram.errors import StoreError
 from engram.learn import happened
 from engram.learn.failures import PatternRecognizer
 from engram.learn.rates import Rates, day_of
+from engram.learn.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
 from engram.words import digest
 
-FORM = 2
+FORM = 4
 """Changes when what is folded changes; a snapshot of another form is not used."""
 PAGE = 2000
 WORTH_KEEPING = 2000
 """After so many new events a snapshot is kept, so that the next process need not fold them again."""
 AGENTS = 64
 MOST_PENDING = 200
+MOST_VERDICTS = 10_000
+"""So many of the newest verdicts can be cited by a decision."""
 _log = logging.getLogger("engram")
 
 
@@ -41,10 +44,13 @@ class Learned:
         self.seq = 0
         self.recognizer = PatternRecognizer()
         self.rates = Rates()
+        self.situations = Situations()
         self.days: dict[int, list[int]] = {}
         """By day: decisions, those informed by memory, failures that came back, those recognised, those of others."""
-        self.seen: set[str] = set()
-        """What was said by errors, as digests: those that come back word for word must be recognised."""
+        self.seen: dict[str, str] = {}
+        """The failures that happened, by what makes two of them the same, and the pattern each was put under."""
+        self.verdicts: dict[str, None] = {}
+        """The newest verdicts that were given, by id."""
         self.ran: dict[str, str] = {}
         """When the command of a check last found its condition met; empty if it did not."""
         self.early: set[str] = set()
@@ -55,31 +61,51 @@ class Learned:
     def fold(self, event: Event) -> None:
         """Learn from one event; they come in the order of recording, each once."""
         self.seq = event.seq
+        self.situations.fold(event)
         if event.kind == happened.DECISION:
             self._count(event.at, 0)
-            if event.body.get("informed_by"):
+            if happened.informed(event, self.verdicts):
                 self._count(event.at, 1)
-            if event.body.get("lent"):
-                self._count(event.at, 4)
+                if event.body.get("lent"):
+                    self._count(event.at, 4)
             quality = happened.number(event, "quality")
             if quality is not None:
                 self.rates.count(happened.features(event), happened.text(event, "action"), event.at, quality)
         elif event.kind == happened.OUTCOME:
             self._correct(event)
-        failed = happened.text(event, "error")
-        told = event.kind == happened.FAILURE and happened.text(event, "about")
-        if failed and not told and event.kind in {happened.DECISION, happened.OUTCOME, happened.FAILURE}:
-            said = digest(failed)[:12]
-            known = self.recognizer.find(failed, happened.text(event, "action")) is not None
-            if known or said in self.seen:
-                self._count(event.at, 2)
-            if known:
-                self._count(event.at, 3)
-            self.seen.add(said)
+        elif event.kind == happened.CHECKED:
+            self.verdicts[event.id] = None
+            if len(self.verdicts) > MOST_VERDICTS:
+                del self.verdicts[next(iter(self.verdicts))]
+        alike = happened.sameness(event)
+        before = self._pattern_of(event) if alike else ""
         if event.id in self.early:
             self.early.discard(event.id)
         else:
             self._note(event)
+        if alike:
+            self._measure_recognition(event, alike, before)
+
+    def _measure_recognition(self, event: Event, alike: Sequence[str], before: str) -> None:
+        """Count a failure that came back, and whether it was put under the pattern of its earlier occurrence.
+
+        `alike` are the keys that make it the same as an earlier one, which no recogniser decides; `before` is the
+        pattern it was recognised as before anything was learned from it.
+        """
+        earlier = {self.seen[key] for key in alike if key in self.seen}
+        if earlier:
+            self._count(event.at, 2)
+            current = {found.pattern_id for id in earlier if (found := self.recognizer.pattern(id)) is not None}
+            if before and before in current:
+                self._count(event.at, 3)
+        if any(key not in self.seen for key in alike):
+            pattern = self._pattern_of(event)
+            self.seen |= {key: pattern for key in alike if key not in self.seen}
+
+    def _pattern_of(self, event: Event) -> str:
+        """The id of the pattern that the error of an event belongs to, as far as is known now."""
+        found = self.recognizer.find(happened.text(event, "error"), happened.text(event, "action"))
+        return "" if found is None else found.pattern_id
 
     def note_early(self, event: Event) -> None:
         """Learn from an event that is still to be stored; when it comes by, it is known."""
@@ -116,8 +142,10 @@ class Learned:
             "seq": self.seq,
             "failures": cast(JsonValue, self.recognizer.dump()),
             "rates": self.rates.dump(),
+            "situations": self.situations.dump(),
             "days": [[day, *counts] for day, counts in sorted(self.days.items())],
-            "seen": [*sorted(self.seen)],
+            "seen": dict(sorted(self.seen.items())),
+            "verdicts": [*self.verdicts],
             "ran": dict(sorted(self.ran.items())),
         }
 
@@ -130,8 +158,10 @@ class Learned:
         learned.seq = state["seq"]
         learned.recognizer = PatternRecognizer.load(state["failures"])
         learned.rates = Rates.load(state["rates"])
+        learned.situations = Situations.load(state["situations"])
         learned.days = {day: counts for day, *counts in state["days"]}
-        learned.seen, learned.ran = set(state["seen"]), dict(state["ran"])
+        learned.seen, learned.ran = dict(state["seen"]), dict(state["ran"])
+        learned.verdicts = dict.fromkeys(state["verdicts"])
         return learned
 
 

@@ -69,9 +69,11 @@ def key_factors(
         for candidate in _candidates(cases, quality, weight, support)
         if least_p(candidate.table) <= rate  # what could never be told from chance is not a try
     ]
-    found = _discoveries(sorted(candidates, key=lambda c: (c.p, _preference(c))), rate)
+    ordered = sorted(candidates, key=lambda c: (c.p, _preference(c)))
+    found = _discoveries(ordered, rate)
+    corrected = _corrected([candidate.p for candidate in ordered])
     kept = _independent(found, quality, weight, rate)
-    return tuple(_factor(candidate, len(cases)) for candidate in kept)
+    return tuple(_factor(candidate, len(cases), corrected[candidate.p]) for candidate in kept)
 
 
 def effect(table: Table) -> tuple[float, tuple[float, float]]:
@@ -177,6 +179,16 @@ def _discoveries(surest_first: Sequence[_Candidate], rate: float) -> Sequence[_C
     return surest_first[: passed[-1] if passed else 0]
 
 
+def _corrected(smallest_first: Sequence[float]) -> dict[float, float]:
+    """For each p-value, the smallest rate of false discoveries at which it would be one."""
+    tries, least, found = len(smallest_first), 1.0, dict[float, float]()
+    for rank in range(tries, 0, -1):
+        p = smallest_first[rank - 1]
+        least = min(least, p * tries / rank)
+        found[p] = least
+    return found
+
+
 def _independent(
     surest_first: Sequence[_Candidate], quality: _Numbers, weight: _Numbers, rate: float
 ) -> list[_Candidate]:
@@ -201,7 +213,7 @@ def _independent(
     return [candidate for candidate, _ in kept]
 
 
-def _factor(candidate: _Candidate, cases: int) -> KeyFactor:
+def _factor(candidate: _Candidate, cases: int, corrected: float) -> KeyFactor:
     difference, interval = effect(candidate.table)
     return KeyFactor(
         feature=candidate.feature,
@@ -211,6 +223,9 @@ def _factor(candidate: _Candidate, cases: int) -> KeyFactor:
         support=len(candidate.having),
         without=cases - len(candidate.having),
         p_value=min(1.0, candidate.p),
+        corrected_p=max(min(1.0, candidate.p), corrected),
+        good_with=candidate.table.good_with,
+        good_without=candidate.table.good_without,
     )
 
 

@@ -5,7 +5,7 @@ Everything here is folded from what happened, in the order it was recorded: the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -27,6 +27,8 @@ ANSWER = timedelta(hours=1)
 REMEMBERED = 10_000
 """Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
 WAITING = 8
+NEWEST = 20
+"""Accounts of a pattern whose tags say at which stage it belongs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ class Watch:
     created: int
     name: str = ""
     verify: str = ""
-    stage: str = "development"
+    stage: str = ""
+    """As somebody said; empty if it is to be derived from where the failures happened."""
+    title: str = ""
+    """The name it has while nobody gave it one; no other check of the agent has it."""
     command: tuple[str, ...] | None = None
     action: str = ""
     context: str = ""
@@ -90,6 +95,8 @@ class Watch:
     last_fired: int | None = None
     runs: int = 0
     passed: int = 0
+    verified: int | None = None
+    """The time its command last found the condition met; none if it failed since."""
     counts: Counts = field(default_factory=Counts)
 
 
@@ -131,6 +138,8 @@ class PatternRecognizer:
         self.shelf = Shelf()
         self.checks: dict[str, Watch] = {}
         self._aliases: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
+        """The ids of the checks by the names that they have."""
         self._of_account: dict[int, list[str]] = {}
         self._of_event: dict[str, str] = {}
         self._rules: dict[tuple[str, ...], list[str]] = {}
@@ -182,13 +191,14 @@ class PatternRecognizer:
         """The check with this id or name."""
         watch = self._watch(name)
         if watch is None:
-            return next((one for one in self.prevention_checks() if one.name == name), None)
+            return None
         pattern = self.shelf.patterns.get(watch.pattern)
         return self._view_check(watch, pattern.seen() if pattern and pattern.times else None)
 
     def rules(self, action: Action) -> list[Watch]:
-        """The checks that were given an action of their own which does the same."""
-        return [self.checks[id] for id in self._rules.get(action.head, ())]
+        """The checks that were given an action of their own which does the same, or a sibling of it."""
+        both = (*self._rules.get(action.does, ()), *self._rules.get(actions.sibling(action) or (), ()))
+        return [self.checks[id] for id in both]
 
     def dump(self) -> dict[str, Any]:
         """The whole state as JSON."""
@@ -198,6 +208,7 @@ class PatternRecognizer:
             "shelf": self.shelf.dump(),
             "checks": [_plain(watch) for watch in self.checks.values()],
             "aliases": dict(self._aliases),
+            "titles": dict(self._titles),
             "events": dict(self._of_event),
             "taken": [_plain(taken) for taken in self._taken.values()],
             "said": [_plain(said) for said in self._said.values()],
@@ -217,6 +228,7 @@ class PatternRecognizer:
             counts = Counts(**one["counts"])
             own._enter(Watch(**{**one, "command": command, "counts": counts, "features": frozenset(one["features"])}))
         own._aliases, own._of_event = dict(state["aliases"]), dict(state["events"])
+        own._titles = dict(state["titles"])
         own._taken = {one["id"]: _Taken(**one) for one in state["taken"]}
         for one in state["said"]:
             own._said[one["id"]] = _Said(
@@ -277,7 +289,7 @@ class PatternRecognizer:
             action, context = _forms(said)
             account = self._open(said, action, context)
             taken = _Taken(said.id, micros(event.at), said.agent, account.number, action.exact, said.environment)
-            taken.answers = dict.fromkeys(said.checks, True)
+            taken.answers = {check: not self._verified(check, said.at, taken.at) for check in said.checks}
             self._taken[said.id] = taken
             _forget_oldest(self._taken)
         if taken is not None:
@@ -287,7 +299,9 @@ class PatternRecognizer:
         pattern = self._resolve(event.subject or "")
         if pattern is None and event.error.strip():
             pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
-        watch = self._watch(event.id) or self._watch(event.name)
+        watch, named = self._watch(event.id), self._watch(event.name)
+        if watch is None and named is not None and (pattern is None or named.pattern == pattern.id):
+            watch = named
         if watch is None and pattern is not None and not event.action.strip():
             watch = self._suggested(pattern, event)
             self._aliases[event.id] = watch.id
@@ -299,15 +313,16 @@ class PatternRecognizer:
             self._enter(watch)
             if pattern is not None:
                 self._attach(pattern, watch)
-        watch.name, watch.verify = event.name or watch.name, event.verify or watch.verify
+        watch.name = self._free(event.name, watch.id) if event.name else watch.name
+        watch.verify = event.verify or watch.verify
         watch.stage = event.stage or watch.stage
         watch.command = event.command if event.command is not None else watch.command
-        if event.status:
+        if event.status and (watch.held or event.status != "active"):
+            # Generating a check again says "active", and leaves it the status that it earned.
             watch.held = event.status != "active"
             watch.status = event.status
-            watch.counts.turn(event.status)
-        if watch.name:
-            self._aliases[watch.name] = watch.id
+            watch.counts.turn()
+        self._entitle(watch)
 
     def _checked(self, event: Happening) -> None:
         fired = [watch for id in event.checks if (watch := self._watch(id)) is not None]
@@ -336,8 +351,10 @@ class PatternRecognizer:
     def _ran(self, event: Happening) -> None:
         watch = self._watch(event.subject or "")
         if watch is not None:
+            met = event.quality is not None and event.quality >= GOOD
             watch.runs += 1
-            watch.passed += event.quality is not None and event.quality >= GOOD
+            watch.passed += met
+            watch.verified = micros(event.at) if met else None
 
     def _open(self, event: Happening | _Said, action: Action, context: Context) -> Account:
         return self.ledger.open(event.action, event.context, action, context)
@@ -430,7 +447,7 @@ class PatternRecognizer:
         status = watch.status if watch.held else next_status(watch.status, watch.counts)
         if status != watch.status:
             watch.status = status
-            watch.counts.turn(status)
+            watch.counts.turn()
 
     def _solve(self, pattern: Pattern, event: Happening) -> None:
         text = event.solution.strip()
@@ -444,6 +461,8 @@ class PatternRecognizer:
 
     def _suggest(self, pattern: Pattern, event: Happening | _Taken) -> None:
         """Make the check of a pattern once it came back, or once something is known to solve it."""
+        for id in pattern.checks:
+            self._entitle(self.checks[id])
         solved = any(solution.rate > GOOD for solution in pattern.solutions.values())
         if not pattern.checks and (solved or (pattern.recurring and pattern.accounts)):
             self._suggested(pattern, event)
@@ -454,7 +473,32 @@ class PatternRecognizer:
             watch = Watch(id, pattern.id, event.at if isinstance(event.at, int) else micros(event.at))
             self._enter(watch)
             self._attach(pattern, watch)
+        self._entitle(self.checks[id])
         return self.checks[id]
+
+    def _entitle(self, watch: Watch) -> None:
+        """Let a check be found by its name: the one that it was given, or one after what it is about."""
+        watch.title = watch.name or self._about(watch)
+        self._titles[watch.title] = watch.id
+
+    def _about(self, watch: Watch) -> str:
+        """A name that tells what a check is about, and that no other check has."""
+        pattern = self.shelf.patterns.get(watch.pattern)
+        if pattern is None:
+            return self._free(strategies.action_check_name(watch.action), watch.id)
+        solution = next((one.text for one in pattern.ranked()[:1] if one.rate >= GOOD), "")
+        name = strategies.check_name(pattern.name, solution)
+        if self._titles.get(name, watch.id) == watch.id:
+            return name
+        return self._free(strategies.pattern_check_name(pattern.name), watch.id)
+
+    def _free(self, name: str, id: str) -> str:
+        """The name, with a number if another check has it."""
+        number, free = 1, name
+        while self._titles.get(free, id) != id:
+            number += 1
+            free = f"{name}-{number}"
+        return free
 
     def _attach(self, pattern: Pattern, watch: Watch) -> None:
         pattern.checks.append(watch.id)
@@ -464,7 +508,7 @@ class PatternRecognizer:
     def _enter(self, watch: Watch) -> None:
         self.checks[watch.id] = watch
         if watch.action:
-            self._rules.setdefault(actions.action(watch.action).head, []).append(watch.id)
+            self._rules.setdefault(actions.action(watch.action).does, []).append(watch.id)
 
     def _answer(self, event: Happening, action: Action) -> dict[str, bool]:
         """The checks whose verdicts a decision answers, and whether it goes ahead in spite of each."""
@@ -479,15 +523,29 @@ class PatternRecognizer:
                 continue
             ahead = actions.action(said.action).key == action.key
             for check in said.checks:
-                answers[check] = answers.get(check, False) or ahead
+                ignored = ahead and not self._verified(check, said.at, micros(event.at))
+                answers[check] = answers.get(check, False) or ignored
         return answers
+
+    def _verified(self, check: str, since: int, until: int) -> bool:
+        """Whether the condition of a check was found to be met between a verdict and what was done then."""
+        at = self.checks[check].verified
+        return at is not None and since <= at <= until
 
     def _resolve(self, name: str) -> Pattern | None:
         id = name if name in self.shelf.patterns else self.shelf.names.get(name) or self._of_event.get(name)
         return self.shelf.patterns[id] if id else None
 
     def _watch(self, name: str) -> Watch | None:
-        return self.checks.get(self._aliases.get(name, name))
+        return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
+
+    def _stage(self, watch: Watch, pattern: FailurePattern | None) -> str:
+        """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""
+        if pattern is None or watch.action:
+            return strategies.stage(_named_features(watch.features), [watch.context])
+        accounts = self.shelf.patterns[watch.pattern].accounts[-NEWEST:]
+        tags = [tag for number in accounts for tag in _named_features(self.ledger.accounts[number].context.features)]
+        return strategies.stage(pattern.environments, tags, pattern.contexts)
 
     def _view_check(self, watch: Watch, pattern: FailurePattern | None) -> PreventionCheck:
         texts = (
@@ -495,14 +553,14 @@ class PatternRecognizer:
             if watch.action or pattern is None
             else (pattern.actions, pattern.contexts)
         )
-        name = strategies.check_name(pattern.name, pattern.known_solutions) if pattern else "verify-" + watch.id
+        told = strategies.what_to_verify(pattern) if pattern else strategies.what_to_consider(watch.action)
         return PreventionCheck(
             id=watch.id,
-            name=watch.name or name,
+            name=watch.title,
             pattern_id=watch.pattern,
-            verify=watch.verify or (strategies.what_to_verify(pattern) if pattern else watch.action),
+            verify=watch.verify or told,
             rule=strategies.rule(*texts, pattern.error_signature if pattern else ""),
-            stage=watch.stage,
+            stage=watch.stage or self._stage(watch, pattern),
             command=watch.command,
             status=watch.status,
             created_at=from_micros(watch.created),
@@ -512,6 +570,11 @@ class PatternRecognizer:
             passed=watch.passed,
             effect=effect(watch.counts),
         )
+
+
+def _named_features(features: Iterable[str]) -> list[str]:
+    """The values of features, such as the environment and the tags, in a fixed order."""
+    return [feature.partition("=")[2] for feature in sorted(features)]
 
 
 def _forms(event: Happening | _Said) -> tuple[Action, Context]:

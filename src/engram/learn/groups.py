@@ -1,11 +1,12 @@
-"""Which episodes happened in similar situations, told by the words of their contexts alone."""
+"""Group episodes by situation; those whose context has none yet by the words that their contexts share."""
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import re2
@@ -26,6 +27,12 @@ class Group:
 
     signature: str
     episodes: tuple[Episode, ...]
+    title: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name that people read: its title, or the signature if it has none."""
+        return self.title or self.signature
 
 
 def distinct(episodes: Iterable[Episode]) -> list[Episode]:
@@ -44,19 +51,47 @@ def described(context: str, features: frozenset[str]) -> frozenset[str]:
     return features | {WORD + word for word in list(words)[:MAX_QUERY_TERMS]}
 
 
-def grouped(episodes: Iterable[Episode]) -> list[Group]:
-    """Episodes in similar contexts, each in one group; the kinds of situation in the order they were first met.
+def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProxyType({})) -> list[Group]:
+    """Put the episodes of each situation together, the situations in the order they were first met.
 
-    A context joins the most similar of the situations known when it was first met, so what happens later
-    never moves an earlier episode to another group, and a group keeps its signature.
+    Situations of several agents are one if they have a context in common. A context that has no situation yet joins
+    the most similar of those met before it. `titles` are the names of situations, by id. A group is known by the first
+    of its contexts, so it keeps its signature.
     """
     members: dict[str, list[Episode]] = defaultdict(list)
     for episode in distinct(episodes):
         members[normal_form(episode.context)].append(episode)
+    unplaced = [context for context, own in members.items() if not any(one.situation for one in own)]
+    first = {context: context for context in members} | _signatures(unplaced)
+    met = dict[tuple[str, str], str]()
+    for context, own in members.items():
+        for one in own:
+            if one.situation:
+                _join(first, context, met.setdefault((one.agent, one.situation), context))
     groups: dict[str, list[Episode]] = defaultdict(list)
-    for context, signature in _signatures(list(members)).items():
-        groups[signature] += members[context]
-    return [Group(signature, tuple(distinct(gathered))) for signature, gathered in groups.items()]
+    for context, own in members.items():
+        groups[_root(first, context)] += own
+    return [
+        Group(signature, tuple(distinct(gathered)), _title(gathered, titles)) for signature, gathered in groups.items()
+    ]
+
+
+def _root(first: Mapping[str, str], context: str) -> str:
+    while first[context] != context:
+        context = first[context]
+    return context
+
+
+def _join(first: dict[str, str], one: str, other: str) -> None:
+    """Make the groups of two contexts one; the context met first, which comes first in the mapping, stands for it."""
+    a, b = _root(first, one), _root(first, other)
+    if a != b:
+        earlier = next(context for context in first if context in {a, b})
+        first[b if earlier == a else a] = earlier
+
+
+def _title(episodes: Iterable[Episode], titles: Mapping[str, str]) -> str:
+    return next((titles[one.situation] for one in episodes if one.situation in titles), "")
 
 
 def _rank(episode: Episode) -> tuple[float, str, str, str, float, float]:

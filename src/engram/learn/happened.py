@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -19,8 +20,11 @@ from engram.ports import Event
 from engram.words import digest, normal_form
 
 DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "solution"
-CHECK, CHECKED, RAN = "check", "checked", "ran"
+CHECK, CHECKED, RAN, SITUATION = "check", "checked", "ran", "situation"
+GIVEN = "given"
+"""Where a decision notes which of the ids that it cites had been given to its agent before."""
 LONGEST_ERROR = 8000
+_NUMBER = re.compile(r"\d+")
 _HAPPENINGS = frozenset({DECISION, OUTCOME, FAILURE, SOLUTION, CHECK, CHECKED, RAN})
 
 
@@ -189,6 +193,44 @@ def _subject(event: Event) -> str | None:
         informed = event.body.get("informed_by", [])
         return str(informed[0]) if isinstance(informed, list) and informed else None
     return text(event, "about") or event.subject or None
+
+
+def sameness(event: Event) -> list[str]:
+    """Keys of a failure, one of which is shared by two failures that are the same; empty for any other event.
+
+    Two are the same if their errors read the same but for case, spaces and numbers, or if the user gave the same root
+    cause for the same action. The recogniser of failures has no part in it, so that it can be measured by this. A
+    failure that was told about a decision is no second one.
+    """
+    error = text(event, "error")
+    if not error.strip() or event.kind not in {DECISION, OUTCOME, FAILURE}:
+        return []
+    if event.kind == FAILURE and text(event, "about"):
+        return []
+    keys = [digest("error", _NUMBER.sub("0", normal_form(error)))[:16]]
+    if cause := normal_form(text(event, "cause")):
+        keys.append(digest("cause", cause, normal_form(text(event, "action")))[:16])
+    return keys
+
+
+def cited(event: Event) -> list[str]:
+    """The ids by which a decision says that it was informed."""
+    value = event.body.get("informed_by")
+    return [str(id) for id in value] if isinstance(value, list) else []
+
+
+def with_given(event: Event, given: Iterable[str]) -> Event:
+    """The event of a decision, with the cited ids that had been given to its agent."""
+    return replace(event, body={**event.body, GIVEN: [*given]})
+
+
+def informed(event: Event, verdicts: Collection[str] = ()) -> bool:
+    """Whether a decision cites something that its agent had been given; `verdicts` are the ids of earlier verdicts.
+
+    Of a decision recorded before this was noted, what it says is believed.
+    """
+    ids, given = cited(event), event.body.get(GIVEN)
+    return bool(given if isinstance(given, list) else ids) or any(id in verdicts for id in ids)
 
 
 def text(event: Event, name: str) -> str:

@@ -5,7 +5,7 @@ Texts that come in here have passed the redactor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
@@ -15,12 +15,14 @@ from pydantic import JsonValue
 from engram.arguments import share
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
-from engram.learn import commands, happened, prevention, scores
+from engram.learn import commands, happened, prevention, reuse, scores
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.decisions import DecisionEvaluator, Episode, Tally, episodes_of
+from engram.learn.decisions import SAME, Changed, DecisionEvaluator, Episode, Tally, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
+from engram.learn.situations import Neighbour, wording
+from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
 from engram.model import (
     Calibration,
@@ -37,19 +39,37 @@ from engram.model import (
     Verdict,
 )
 from engram.model.success import Synthesis
-from engram.ports import CreditsRecalls, Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
+from engram.ports import (
+    CreditsRecalls,
+    Event,
+    Filter,
+    KeepsEvents,
+    MemoryStore,
+    Placed,
+    Query,
+    RemembersShown,
+    Scope,
+    Shown,
+)
 from engram.words import normal_form
 
 CONTEXTS = "contexts"
 """The namespace of vectors of contexts alone, by which similar situations are found."""
 MOST_EPISODES = 10_000
 NEIGHBOURS = 256
+COMPARED = 24
+"""Neighbours that a new wording is compared with, to find its situation."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
 PAGE = 2000
+PATTERN = "pattern"
+"""Marks, in what is noted about something shown, that it was a pattern."""
+"""Success patterns and decision templates are found by making them anew, so only for what can be their id."""
 Near = Callable[[Clean], Placed | None]
 """Where a context is among those that decisions were taken in."""
+Usual = Callable[[Clean], float | None]
+"""How similar a context is to texts that have nothing to do with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +107,13 @@ class Learning:
         sources: Sources,
         near: Near,
         clean: Callable[[str, str], Clean],
+        usual: Usual = lambda _: None,
+        *,
+        notes_shown: bool = False,
     ) -> None:
+        self._notes_shown = notes_shown
         self._clean = clean
+        self._usual = usual
         self._store = store
         self._scope = scope
         self.voice = scope.agent
@@ -113,16 +138,20 @@ class Learning:
     ) -> Suggestion:
         """What to do in a context, from what this agent and the others did in such contexts."""
         now, episodes = self._sources.now(), self._pooled(context, others, near)
+        changed = self._changed(episodes)
         suggestion = self._evaluator.weigh(
             context,
             episodes,
             now=now,
-            groups=self._groups(around, now),
+            groups=self._groups(around, now, changed),
             features=around.features(),
             actions=actions,
             explore=explore,
+            usual=self._usual(context) if episodes else None,
+            changed=changed,
         )
-        return suggestion.model_copy(update={"id": self._sources.new_id()})
+        named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
+        return suggestion.model_copy(update=named)
 
     def predict(
         self,
@@ -134,8 +163,24 @@ class Learning:
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
         now, episodes = self._sources.now(), self._pooled(context, others, near)
-        groups, features = self._groups(around, now), around.features()
-        return self._evaluator.predict(context, action, episodes, now=now, groups=groups, features=features)
+        changed = self._changed(episodes)
+        groups, features = self._groups(around, now, changed), around.features()
+        usual = self._usual(context) if episodes else None
+        return self._evaluator.predict(
+            context, action, episodes, now=now, groups=groups, features=features, usual=usual, changed=changed
+        )
+
+    def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
+        """Name the situation of a context, or for a new wording, of the nearest one that counted."""
+        counted = set(suggestion.evidence)
+        nearest = max(
+            (one for one in episodes if one.id in counted and one.agent == self._scope.agent),
+            key=lambda one: (one.similarity, one.id),
+            default=None,
+        )
+        with self._experience.of(self._scope) as learned:
+            id = learned.situations.of(context) or (learned.situations.of(nearest.context) if nearest else None)
+            return learned.situations.name(id) if id else ""
 
     def testimony(self, context: Clean, near: Near | None = None) -> Testimony:
         """What this agent can tell another one about a context."""
@@ -161,7 +206,27 @@ class Learning:
         known = {event.subject for event in exact}
         similarity = dict.fromkeys(known, 1.0) | {match.id: match.score for match in found if match.id not in known}
         similar = store.events_of(scope, [match.id for match in found if match.id not in known])
-        return happened.episodes([*exact, *similar], scope.agent, similarity)
+        episodes = happened.episodes([*exact, *similar], scope.agent, similarity)
+        return self._situated(store, context, episodes)
+
+    def _situated(self, store: KeepsEvents, context: Clean, episodes: list[Episode]) -> list[Episode]:
+        """Mark the episodes of the same situation, and add those that only the situation finds."""
+        if not episodes:
+            return episodes
+        if self._is_open(context):
+            self._place(store, context, episodes)
+        with self._experience.of(self._scope) as learned:
+            situations = learned.situations
+            own = situations.of(context)
+            if own is None:
+                return episodes
+            apart = {id for one in episodes if (id := situations.of(one.context)) and id != own}
+            apart = apart if situations.is_pinned(own) else {id for id in apart if situations.is_pinned(id)}
+            same = {one.id: _sameness(situations.of(one.context), own, apart) for one in episodes}
+            missing = [id for id in situations.recent(own) if id not in same]
+        more = happened.episodes(store.events_of(self._scope, missing), self._scope.agent, {}) if missing else []
+        marked = [replace(one, same_situation=same[one.id]) for one in episodes]
+        return marked + [replace(one, same_situation=True) for one in more]
 
     def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
         """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
@@ -181,10 +246,66 @@ class Learning:
         own_voice = self._scope.agent
         return capped(episodes, own=own_voice, source=lambda episode: voices.get(episode.id, own_voice))
 
-    def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
+    def place_contexts(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Find the situation of every context that has none yet; how many there were."""
+        store = self._store
+        if not isinstance(store, KeepsEvents):
+            return 0
+        with self._experience.of(self._scope) as learned:
+            waiting = learned.situations.open()
+        for number, decision in enumerate(waiting, 1):
+            contexts = {happened.text(event, "context") for event in store.events_of(self._scope, [decision])}
+            for context in contexts - {""}:
+                self.episodes(self._clean("context", context))
+            if progress is not None:
+                progress(number, len(waiting))
+        return len(waiting)
+
+    def _is_open(self, context: str) -> bool:
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.is_open(context)
+
+    def _nearest_situation(self, context: Clean) -> str | None:
+        """Give the situation that a context would be placed in; nothing is written down."""
+        usual, placed = self._usual(context), self._near(context)
+        if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
+            return None
+        found = self._store.search(self._scope, Query(near=placed, limit=COMPARED))
+        events = self._store.events_of(self._scope, [match.id for match in found])
+        near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
+        with self._experience.of(self._scope) as learned:
+            best, _ = learned.situations.place(context, "", _neighbours(near, usual))
+            return best or learned.situations.of(context)
+
+    def _place(self, store: KeepsEvents, context: Clean, near: Sequence[Episode]) -> None:
+        """Decide which situation a context belongs to, and write it down."""
+        usual = self._usual(context)
+        if usual is None:
+            return
+        with self._experience.of(self._scope) as learned:
+            situations = learned.situations
+            own = situations.of(context)
+            if own is None or not situations.recent(own):
+                return
+            found, twin = situations.place(context, situations.usual_action(context), _neighbours(near, usual))
+            body: dict[str, JsonValue] = {"wording": wording(context), "situation": found or own}
+            body |= {"twin": twin} if twin else {}
+            subject = situations.recent(own)[-1]
+        store.append(
+            self._scope,
+            [Event(self._sources.new_id(), happened.SITUATION, self._sources.now(), subject, "", body)],
+        )
+
+    def _changed(self, episodes: Iterable[Episode]) -> dict[str, datetime]:
+        """Give for the actions of episodes when their rate in all contexts together changed."""
+        names = {normal_form(episode.action) for episode in episodes}
+        with self._experience.of(self._scope) as learned:
+            return learned.rates.changes(names)
+
+    def _groups(self, around: Circumstances, now: datetime, changed: Changed) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)
         with self._experience.of(self._scope) as learned:
-            return learned.rates.tallies(around.features(), now, half_life)
+            return learned.rates.tallies(around.features(), now, half_life, changed)
 
     def outcome(self, id: str, quality: float, told: Told, *, correct: bool) -> bool:
         """Tell what became of a decision; `False` if just that was known. Raises `NotFound` and `Conflict`."""
@@ -293,8 +414,9 @@ class Learning:
 
     def verdict(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """Whether an action may go ahead; nothing is noted."""
-        now = self._sources.now()
+        now, situation = self._sources.now(), self._situation_at_stake(action, context)
         with self._experience.of(self._scope) as learned:
+            situations = learned.situations
             verdict = prevention.check(
                 learned.recognizer,
                 action,
@@ -302,11 +424,24 @@ class Learning:
                 now=now,
                 features=around.features(),
                 environment=around.environment,
+                alike=None if situation is None else lambda known: situations.of(known) == situation,
             )
             if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
                 reason = f"{verdict.reason}; but what its check verifies was found to be so"
                 verdict = verdict.model_copy(update={"decision": "warn", "reason": reason})
         return verdict
+
+    def _situation_at_stake(self, action: Clean, context: Clean) -> str | None:
+        """Give the situation of a context, if the action failed somewhere; asking costs a search for a new wording."""
+        if not context.strip():
+            return None
+        with self._experience.of(self._scope) as learned:
+            if not prevention.failed_elsewhere(learned.recognizer, action):
+                return None
+            situations = learned.situations
+            if (placed := situations.placed(context)) is not None:
+                return placed
+        return self._nearest_situation(context)
 
     def note(self, verdict: Verdict, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """The verdict with an id, and noted for this agent."""
@@ -333,11 +468,9 @@ class Learning:
         parts = None if command is None else self._command(command)
         where = self._clean("stage", stage) if stage else ""
         for strategy in prevention.generate_prevention_strategies(known):
-            body: dict[str, JsonValue] = {
-                "name": strategy.name,
-                "stage": where or strategy.stage,
-                "status": "active",
-            }
+            body: dict[str, JsonValue] = {"name": strategy.name}
+            if where:
+                body["stage"] = where
             if chosen := parts or strategy.command:
                 body["command"] = [*chosen]
             self._append(happened.CHECK, known, body)
@@ -377,23 +510,53 @@ class Learning:
 
     def history(self) -> list[Episode]:
         """All decisions whose outcome is known, oldest first."""
-        return happened.episodes(self._feed(), self._scope.agent)
+        return self._with_situations(happened.episodes(self._feed(), self._scope.agent))
 
-    def synthesis(self, others: Sequence[Learning] = ()) -> Synthesis:
-        """Success patterns, decision templates and pooled rates."""
-        return self._synthesized(*self._past(others))
+    def synthesis(self, others: Sequence[Learning] = (), *, quiet: bool = False) -> Synthesis:
+        """Success patterns, decision templates and pooled rates.
+
+        If it is the agent itself who asks, decisions can cite what it is given here; not if somebody looks quietly.
+        """
+        found = self._synthesized(*self._past(others))
+        if self._notes_shown and not quiet:
+            given = [each.pattern_id for each in found.patterns] + [each.pattern_id for each in found.templates]
+            self.show_patterns(given, lent=bool(others))
+        return found
 
     def _past(self, others: Sequence[Learning]) -> tuple[list[Episode], list[list[Episode]]]:
         """All decisions of this agent and the others whose outcome is known, and those of each session in order."""
-        episodes, runs = [], []
+        episodes, runs = list[Episode](), list[list[Episode]]()
         for each in (self, *others):
             events = each._feed()
-            episodes += happened.episodes(events, each._scope.agent)
-            runs += happened.runs(events, each._scope.agent)
+            episodes += each._with_situations(happened.episodes(events, each._scope.agent))
+            runs += [each._with_situations(run) for run in happened.runs(events, each._scope.agent)]
         return episodes, runs
 
+    def _with_situations(self, episodes: Sequence[Episode]) -> list[Episode]:
+        """Give episodes the situation that their context was placed in."""
+        with self._experience.of(self._scope) as learned:
+            situations = learned.situations
+            return [replace(one, situation=situations.placed(one.context) or "") for one in episodes]
+
+    def _titles(self) -> dict[str, str]:
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.names()
+
     def _synthesized(self, episodes: Sequence[Episode], runs: Sequence[Sequence[Episode]]) -> Synthesis:
-        return self._synthesizer.synthesize(episodes, runs=runs, own=self._scope.agent)
+        with self._experience.of(self._scope) as learned:
+            taken = set(learned.recognizer.shelf.names)
+        return self._synthesizer.synthesize(
+            episodes, runs=runs, own=self._scope.agent, titles=self._titles(), taken=taken
+        )
+
+    def show_patterns(self, ids: Iterable[str], *, lent: bool) -> None:
+        """Note that this agent was shown patterns, with `lent` those of others, so that a decision can cite them."""
+        if not isinstance(self._store, RemembersShown):
+            return
+        now, about = self._sources.now(), {"lent": lent, PATTERN: True}
+        for id in ids:
+            if self._store.shown(self._scope, id) is None:
+                self._store.show(self._scope, Shown(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:
         """Bursts of outcomes that contradict what was well established, and who is behind them."""
@@ -424,7 +587,12 @@ class Learning:
         successes = self._synthesized(episodes, runs).patterns
         agents = tuple(each._scope.agent for each in several)
         calibration = scores.calibration(episodes, self._evaluator)
-        return scores.stats(agents, days, episodes, patterns, len(successes), calibration)
+        found = scores.stats(agents, days, episodes, patterns, len(successes), calibration)
+        return found.model_copy(update={"spared": spared([each.attempts() for each in several])})
+
+    def attempts(self) -> list[reuse.Attempt]:
+        """List all decisions whose outcome is known, with what each was based on, oldest first."""
+        return reuse.attempts(self._feed(), self._scope.agent)
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
@@ -458,3 +626,18 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+def _sameness(situation: str | None, own: str, apart: Collection[str]) -> bool | None:
+    """Tell whether a context is of the same situation, `False` only if a person has set them apart."""
+    if situation == own:
+        return True
+    return False if situation in apart else None
+
+
+def _neighbours(near: Iterable[Episode], usual: float) -> list[Neighbour]:
+    """The nearest episodes in other contexts, the nearest first, with how close their contexts are."""
+    others = sorted((one for one in near if one.similarity < SAME), key=lambda one: (-one.similarity, one.id))
+    return [
+        Neighbour(one.context, one.action, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others[:COMPARED]
+    ]

@@ -30,16 +30,36 @@ _UNIT = (
 )
 _LESS_THAN = re.compile(rf"[<>~≈](?=\d{{1,12}}(?:\.\d{{1,9}})? ?{_UNIT}(?![\w>]))")
 
+_VALUE = re.compile(rf"<num> ?{_UNIT}(?!\w)|<[^<>\s]{{0,12}}>")
+
+_RESOLVED = re.compile(
+    r"(?<![\w.-])[A-Za-z0-9][\w-]{0,62}(?:(?:\.[\w-]{1,63}){1,12} ?|)(?=[\[(](?:\d{1,3}\.){3}\d{1,3}[\])])"
+)
+"""A name with its address behind it in brackets."""
+_OBJECT = re.compile(r"(?<![\w.$])[A-Za-z_][\w.$]{0,100}\{[^{}]{0,400}\}")
+_FAILED = ("Error", "Exception", "Failure", "Warning")
+_ASSIGNED = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]{0,15}://\S+|(?<=\w)(?P<sign> = {0,2}|= {0,2})"
+    r"(?!=)(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s,;=()\[\]{}<>\"']{1,200}(?![^\s,;)\]}\"']))(?! ?=)"
+)
+_TELLING_KEYS = frozenset(
+    "cause code detail err error event exception message msg reason result state status type".split()
+)
+"""Keys whose values say what happened, rather than to what."""
+_KEY = re.compile(r"\w+\Z")
+
 _WORD = re.compile(
     r"<(?:num|id|path|url|host|email|time|str|func|val|\*)>"
     r"|[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s\"'`<>()\[\]{},;|]+"
     r"|(?<![\w:])::(?:[0-9A-Fa-f]{1,4}:){0,6}[0-9A-Fa-f]{1,4}(?![\w:])"
     r"|(?<![\w:])(?:[0-9A-Fa-f]{1,4}:{1,2}){2,7}[0-9A-Fa-f]{1,4}(?![\w:])"
+    r"|(?<![\w.-])[\w-]{1,63}(?:(?:\.[\w-]{1,63}){1,12}:\d{1,5}(?![\w.:])|(?:\.[\w-]{1,63}){0,3}\[\d{1,9}-\d{1,9}(?:,\d{1,9}(?:-\d{1,9})?){0,20}\])"
     r"|\*{3,}\w*"
     r"|(?<!\w)[A-Za-z]:[\\/][^\s\"'`<>|,;()\[\]{}]*"
     r"|\\\\[\w.$-]+(?:\\[^\s\"'`<>|*?,;()\[\]{}]+)+"
     r"|(?<![\w>/.])(?:~|\.{1,2})?/[\w.@%+$~:=&?#-]+(?:/[\w.@%+$~:=&?#-]*)*"
-    r"|[-+#$]?[\w][\w@$%+~#-]*(?:[./][\w@$%+~#-]+)*"
+    r"|\*\d+(?!\w)"
+    r"|[-+#$]?[\w][\w@$%+~#-]*(?:(?:/\.?|\.)[\w@$%+~#-]+)*"
 )
 
 _KEPT = frozenset(
@@ -63,6 +83,8 @@ _REGISTRIES = frozenset("ac co com edu gob gov go ne net or org".split())
 
 _NUMBER = re.compile(r"[-+#$]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d+)?%?")
 _NUMBER_WITH_UNIT = re.compile(rf"([-+]?\d+(?:\.\d+)?)({_UNIT})")
+_HEXADECIMAL = re.compile(r"[a-f]{7,40}|[A-F]{7,40}")
+"""Digits without any 0 to 9; seven letters up to f are hardly ever a word."""
 _EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
 _FILE = frozenset(
     """py js ts jsx tsx mjs cjs java kt go rs rb php c cc cpp h hpp cs swift scala sh bash json yaml yml toml ini
@@ -93,7 +115,38 @@ def mask(text: str) -> str:
     if _DIGIT.search(line):
         line = _LESS_THAN.sub("", line)
         line = _TIMES.sub("<time>", line)
+        if "[" in line or "(" in line:
+            line = _RESOLVED.sub("<host>", line)
+    if "{" in line:
+        line = _without_objects(line)
+    if "=" in line:
+        line = _ASSIGNED.sub(_assigned, line)
     return _WORD.sub(_masked, line)
+
+
+def _without_objects(line: str) -> str:
+    """Mask objects that were printed with their fields, such as `Token{a64f992 name=x}`, from the inside out."""
+    for _ in range(_ROUNDS):
+        before, line = line, _OBJECT.sub(_object, line)
+        if line == before:
+            break
+    return line
+
+
+def _object(found: re.Match[str]) -> str:
+    name, _, fields = found[0].partition("{")
+    plain = name.endswith(_FAILED) or not ("=" in fields or "<" in fields or _DIGIT.search(fields))
+    return found[0] if plain else "<val>"
+
+
+def _assigned(found: re.Match[str]) -> str:
+    """Mask the value of `key=value`, unless the key announces what happened or it is a part of an address."""
+    if found["sign"] is None:
+        return found[0]
+    key = _KEY.search(found.string, max(0, found.start() - 40), found.start())
+    if key is None or key[0].lower() in _TELLING_KEYS:
+        return found[0]
+    return f"{found['sign']}<val>"
 
 
 def mask_message(text: str) -> str:
@@ -113,6 +166,11 @@ def cut(text: str, limit: int) -> str:
     return f"{text[: limit - limit // 4 - 3]} … {text[len(text) - limit // 4 :]}"
 
 
+def without_values(message: str) -> str:
+    """Return a masked message without its placeholders and the units behind them: the words that stay the same."""
+    return _VALUE.sub(" ", message)
+
+
 def _masked(found: re.Match[str]) -> str:
     word = found[0]
     bare = word.rstrip(":") if word[-1] == ":" else word
@@ -123,15 +181,22 @@ def _masked(found: re.Match[str]) -> str:
 def kind_of(word: str) -> str:
     """The placeholder of a word that looks variable, else the word itself."""
     if word in PLACEHOLDERS or word.isalpha():
-        return "<val>" if word.lower() in _CONSTANTS else word
+        return _of_letters(word)
     if "://" in word:
         return "<url>"
     if word[0] == "*":
         return "<val>"
     if word[0] in "/\\~" or word[1:3] in (":\\", ":/") or word[:2] in ("./", "..", ".\\"):
         return "<path>"
-    if _EMAIL.fullmatch(word):
-        return "<email>"
+    if word[-1] == "]":
+        return "<id>"
+    if ":" in word and "." in word:
+        return "<host>:<num>"
+    return "<email>" if _EMAIL.fullmatch(word) else _of_signs(word)
+
+
+def _of_signs(word: str) -> str:
+    """The placeholder of a word with digits, dots, hyphens or slashes, else the word itself."""
     digits = _DIGIT.search(word) is not None
     if "/" in word:
         return _of_slashes(word, digits)
@@ -148,11 +213,22 @@ def kind_of(word: str) -> str:
     return "<id>"
 
 
+def _of_letters(word: str) -> str:
+    if _HEXADECIMAL.fullmatch(word):
+        return "<id>"
+    return "<val>" if word.lower() in _CONSTANTS else word
+
+
 def _of_slashes(word: str, digits: bool) -> str:
     last = word.rsplit("/", 1)[1]
     if word.lower() in _KEPT:
         return word
-    if digits or word.count("/") > 1 or ("." in last and last.rpartition(".")[2].lower() in _FILE):
+    if (
+        digits
+        or word.count("/") > 1
+        or word.partition("/")[0].count(".") > 1
+        or ("." in last and last.rpartition(".")[2].lower() in _FILE)
+    ):
         return "<path>"
     return word
 

@@ -28,14 +28,15 @@ def meant(word: str, patterns: Iterable[Named]) -> list[Named]:
     every = list(patterns)
     if exact := [each for each in every if word in {each.id, each.name}]:
         return exact[:1]
-    asked = set(_words(word)) - _SAYS_NOTHING
+    asked = set(words(word)) - _SAYS_NOTHING
     return [each for each in every if asked and _is_about(each, asked)]
 
 
 def _is_about(pattern: Named, asked: Iterable[str]) -> bool:
-    known = {own for text in (pattern.name, *pattern.known_by) for own in _words(text)}
+    known = {own for text in (pattern.name, *pattern.known_by) for own in words(text)}
     return all(any(own.startswith(part) for own in known) for part in asked)
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """Split a text or a name into its words, in their normal form."""
     return _WORD.findall(normal_form(text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from engram.ids import from_micros
 from engram.learn import strategies
 from engram.learn.beta import Beta
 from engram.learn.effect import interval
+from engram.learn.masks import without_values
 from engram.learn.signatures import ErrorSignature
 from engram.learn.templates import TemplateTree
 from engram.model.failure import FailurePattern, Solution
@@ -26,8 +26,6 @@ SIMILAR = 0.7
 """From this share of the words on, weighted by rarity, two messages of the same kind are the same failure."""
 CANDIDATES = 200
 LONGEST = 2000
-
-_MASK = re.compile(r"<[a-z*]{1,8}>")
 
 
 @dataclass(slots=True)
@@ -153,8 +151,8 @@ class Shelf:
         id = self._by_key.get(key)
         if id is not None:
             return self.patterns[id]
-        text = f"{action} failed" + (f" in {context}" if context else "")
-        return self._new(key, strategies.pattern_name("", "failed", head), "", text[:LONGEST], [])
+        text = strategies.unexplained(action, context)[:LONGEST]
+        return self._new(key, strategies.pattern_name("", "failed", head), "", text, [])
 
     def naming(self, words: tuple[str, ...]) -> list[Pattern]:
         """Patterns without a known action whose message names all these words, the newest first."""
@@ -252,7 +250,7 @@ def _key(signature: ErrorSignature, head: str) -> str:
 
 
 def _words(message: str) -> list[str]:
-    said = _MASK.sub(" ", message[:LONGEST])
+    said = without_values(message[:LONGEST])
     return list(dict.fromkeys(term for term in index_terms(said) if term not in STOP_WORDS))
 
 

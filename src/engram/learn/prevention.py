@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from engram.ids import from_micros, micros
 from engram.learn import actions
-from engram.learn.accounts import Account, Match
+from engram.learn.accounts import Account, Alike, Match
 from engram.learn.actions import Action, Context, same_action, same_context
 from engram.learn.beta import Beta
 from engram.learn.failures import GOOD, PatternRecognizer, Watch
@@ -26,7 +26,7 @@ from engram.learn.strategies import generate_prevention_strategies
 from engram.model.failure import CheckStatus, Decision, KnownFailure, Remedy, Verdict
 from engram.words import index_terms
 
-__all__ = ["SETTINGS", "Settings", "check", "generate_prevention_strategies"]
+__all__ = ["SETTINGS", "Settings", "check", "failed_elsewhere", "generate_prevention_strategies"]
 
 VERY_SAME, SAME, SIMILAR = 0, 1, 2
 SHOWN = 5
@@ -105,14 +105,15 @@ def check(
     now: datetime,
     features: frozenset[str] = frozenset(),
     environment: str = "",
+    alike: Alike | None = None,
     settings: Settings = SETTINGS,
 ) -> Verdict:
     """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
 
-    What is not known is allowed, with empty lists.
+    What is not known is allowed, with empty lists. `alike` tells of a known context whether it is of this situation.
     """
     asked, place = actions.action(action), actions.context(context, features, environment)
-    matches = known.ledger.matches(asked, place) if asked.key else []
+    matches = known.ledger.matches(asked, place, alike) if asked.key else []
     named = _named(known, asked, place)
     rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
     failed = [match for match in matches if any(one.quality < GOOD for one in match.account.episodes)]
@@ -142,6 +143,11 @@ def check(
         reason=TRY if due and decision == "allow" else _reason(decision, failed, named, rules),
         checks=tuple(spoke) if decision != "allow" else (),
     )
+
+
+def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
+    """Tell whether such an action failed in any context, so that it matters which situation it is."""
+    return known.ledger.failed_elsewhere(actions.action(action))
 
 
 def _applies(watch: Watch, asked: Action, place: Context) -> bool:

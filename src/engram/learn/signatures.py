@@ -348,6 +348,15 @@ _EXIT = re.compile(
     r"|return code)[ :=]{1,2}(\d{1,3})\b",
     re.I,
 )
+_EXIT_PHRASE = re.compile(rf"[(\[]?(?:\bwith )?{_EXIT.pattern}[)\]]?", re.I)
+_LETTERS = re.compile(r"[a-z]{2,}")
+_QUOTATION = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]")
+_SAYS_NOTHING = frozenset(
+    """an and build by code command completed container ended error errored exited fail failed failure finished has it
+    job non of on pipeline process program run script shell status step subprocess task terminated the this tool
+    unsuccessfully was with zero""".split()
+)
+"""Words around an exit status that tell no failure from another."""
 _COMMANDS = (
     re.compile(r"^(?:/\S*/)?(?:ba|z|da|k|c|tc|fi)?sh: (?:line )?(?:\d+: )?(?P<message>.+)$"),
     re.compile(r"^(?P<kind>curl: \(\d+\)) (?P<message>.+)$"),
@@ -398,12 +407,21 @@ def _command(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _exit(lines: Sequence[str]) -> ErrorSignature | None:
-    """A command of which only the exit status is known, and what it printed first."""
+    """A command that ended with an exit status: what it printed first, or what stands beside the status."""
     status = _exit_status(lines)
     if status in ("", "0"):
         return None
-    telling = next((line for line in lines if line.strip() and not _EXIT.search(line)), "")
-    return _signature("shell", f"exit {status}", _bare(telling))
+    said = next((line for line in lines if line.strip() and not _EXIT.search(line)), "")
+    beside = (_beside_exit(line) for line in lines if _EXIT.search(line))
+    telling = _bare(said) if said else next((text for text in beside if text), "")
+    return _signature("shell", f"exit {status}", telling)
+
+
+def _beside_exit(line: str) -> str:
+    """The message of a line without its exit status; empty if the rest only says that a command failed."""
+    rest = _bare(_EXIT_PHRASE.sub(" ", line, count=1)).strip(" :;,.-–—")
+    words = set(_LETTERS.findall(_QUOTATION.sub(" ", rest).lower()))
+    return rest if words - _SAYS_NOTHING else ""
 
 
 def _exit_status(lines: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from engram.learn.beta import Beta
 from engram.learn.decisions import GOOD, Episode
@@ -20,6 +20,8 @@ SURE = 0.8
 """How probable it must be that an approach works more often than not."""
 COMMON = 0.6
 """The share of the good runs a step must be in."""
+AGREEING = 2
+"""Good runs a step must be in at least: what one session did is no recipe."""
 MOST_STEPS = 50
 _NAME = 60
 _UNNAMED = re.compile(r"[\W_]+")
@@ -40,9 +42,13 @@ def success_patterns(
 
 
 def patterns_of(
-    groups: Iterable[Group], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
+    groups: Iterable[Group],
+    runs: _Runs = (),
+    *,
+    false_discoveries: float = FALSE_DISCOVERIES,
+    taken: Collection[str] = (),
 ) -> tuple[SuccessPattern, ...]:
-    """The same for episodes that are in groups already."""
+    """The same for episodes that are in groups already; no pattern gets a name that is taken."""
     containing: dict[str, list[Sequence[Episode]]] = defaultdict(list)
     for run in runs:
         for id in {episode.id for episode in run}:
@@ -54,22 +60,23 @@ def patterns_of(
         for mine in _approaches(group)
         if (pattern := _pattern(group, everything, mine, containing, false_discoveries)) is not None
     ]
-    return tuple(sorted(_named(found), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id)))
+    return tuple(sorted(_named(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id)))
 
 
 def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[ReplicationStep, ...]:
     """The steps that at least `share` of the good runs have, in the order most of them have them.
 
     A run is good when its last episode went well; what went wrong on the way is not a step. A step that occurs twice
-    in most good runs is there twice. Each step says how common it was in the failed runs, tried at all.
+    in most good runs is there twice. Each step says how common it was in the failed runs, tried at all. A step is in
+    at least two good runs, so a single session has none.
     """
     good = [_steps(run, only_good=True) for run in runs if run and run[-1].quality >= GOOD]
     failed = [_steps(run, only_good=False) for run in runs if run and run[-1].quality < GOOD]
-    if not good:
+    if len(good) < AGREEING:
         return ()
     support = Counter(step for run in good for step in run)
     common = sorted(
-        (step for step, count in support.items() if count >= share * len(good) - 1e-9),
+        (step for step, count in support.items() if count >= max(AGREEING, share * len(good) - 1e-9)),
         key=lambda step: (-support[step], step),
     )[:MOST_STEPS]
     written = _written(runs)
@@ -118,7 +125,8 @@ def _pattern(
         [Case(described(episode.context, episode.features), episode.quality, episode.trust) for episode in mine],
         rate=false_discoveries,
     )
-    steps = replication_steps(_runs_with(mine, containing))
+    runs = _runs_with(mine, containing)
+    steps = replication_steps(runs)
     others = len(group.episodes) - len(mine)
     other_belief = Beta(max(1.0, 1 + everything.a - belief.a), max(1.0, 1 + everything.b - belief.b))
     approach = mine[0].action
@@ -126,9 +134,11 @@ def _pattern(
         pattern_id=digest("success", group.signature, normal_form(approach)),
         name=slug(approach),
         context_signature=group.signature,
+        title=group.called,
         successful_approach=approach,
         key_factors=tuple(factor for factor in factors if factor.effect > 0),
         replication_steps=tuple(step.action for step in steps) or (approach,),
+        step_runs=sum(run[-1].quality >= GOOD for run in runs) if steps else 0,
         success_rate=belief.mean,
         interval=rate_interval(belief.a - 1, belief.b - 1),
         attempts=len(mine),
@@ -160,13 +170,13 @@ def _runs_with(episodes: Sequence[Episode], containing: Mapping[str, Sequence[Se
     return [run for _, run in sorted(runs.items(), key=lambda item: (item[1][0].at, item[0]))]
 
 
-def _named(patterns: Sequence[SuccessPattern]) -> list[SuccessPattern]:
-    """Each with a name of its own: the first keeps the plain one, the next ones say where they hold."""
-    taken: set[str] = set()
+def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
+    """Give each a name of its own: the first keeps the plain one, the next ones say where they hold."""
+    taken = set(reserved)
     named = []
     for pattern in patterns:
         plain = pattern.name or "pattern"
-        longer = "-".join(filter(None, (plain, "in", slug(pattern.context_signature))))
+        longer = "-".join(filter(None, (plain, "in", slug(pattern.title or pattern.context_signature))))
         candidates = (plain, longer, f"{plain}-{pattern.pattern_id[:8]}", f"{plain}-{pattern.pattern_id}")
         name = next(name for name in candidates if name not in taken)
         taken.add(name)

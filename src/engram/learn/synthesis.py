@@ -1,13 +1,14 @@
-"""What the evidence of one or several agents says together."""
+"""Pool the evidence of one or several agents into patterns, templates and rates."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from engram.learn.agreement import agreement
-from engram.learn.decisions import EVERYTHING, Episode
+from engram.learn.agreement import agreement, evidence_weight
+from engram.learn.decisions import Episode, since_change
 from engram.learn.factors import FALSE_DISCOVERIES
 from engram.learn.groups import Group, distinct, grouped
 from engram.learn.successes import patterns_of
@@ -34,37 +35,43 @@ class KnowledgeSynthesizer:
     false_discoveries: float = FALSE_DISCOVERIES
 
     def synthesize(
-        self, episodes: Iterable[Episode], *, runs: Sequence[Sequence[Episode]] = (), own: str | None = None
+        self,
+        episodes: Iterable[Episode],
+        *,
+        runs: Sequence[Sequence[Episode]] = (),
+        own: str | None = None,
+        titles: Mapping[str, str] = MappingProxyType({}),
+        taken: Collection[str] = (),
     ) -> Synthesis:
         """Decision templates, success patterns and pooled rates, as `own` sees them, or nobody in particular.
 
-        The others' evidence counts by their trust times how far their outcomes agree with one's own; when nobody
-        asks, with those of all the others together.
+        The others' evidence counts by their trust, and less the more their outcomes contradict one's own, or when
+        nobody asks, those of all the others together. There is one template for each situation, none for all of them.
+        What an action did before its rate changed is left out. `titles` are the names of situations, by id.
+        Names in `taken` belong to failures, and no success pattern gets one of them.
         """
-        groups = grouped([*episodes, *(episode for run in runs for episode in run)])
+        groups = grouped([*episodes, *(episode for run in runs for episode in run)], titles)
         weights = agent_weights(groups, own)
-        weighted = [_weighted(group, weights) for group in groups]
-        templates = (self._template(group.signature, group.episodes) for group in weighted)
-        overall = [episode for group in weighted for episode in group.episodes] if len(weighted) > 1 else []
+        weighted = [_current(_weighted(group, weights), own) for group in groups]
         return Synthesis(
-            patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries),
-            templates=tuple(
-                template for template in (*templates, self._template(EVERYTHING, overall)) if template is not None
-            ),
+            patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries, taken=taken),
+            templates=tuple(template for group in weighted if (template := self._template(group)) is not None),
             rates=tuple(rate for group in weighted for rate in _rates(group)),
             weights=weights,
         )
 
-    def _template(self, signature: str, episodes: Sequence[Episode]) -> DecisionTemplate | None:
-        if len(episodes) < LEAST_EPISODES:
+    def _template(self, group: Group) -> DecisionTemplate | None:
+        if len(group.episodes) < LEAST_EPISODES:
             return None
-        return decision_template(episodes, signature, confidence_threshold=self.confidence_threshold)
+        return decision_template(
+            group.episodes, group.signature, title=group.called, confidence_threshold=self.confidence_threshold
+        )
 
 
 def agent_weights(groups: Iterable[Group], own: str | None = None) -> dict[str, float]:
-    """What each agent's outcomes count for `own`; for nobody in particular, by agreement with all the others.
+    """Weigh each agent's outcomes for `own`; for nobody in particular, against those of all the others together.
 
-    One's own count fully, and so do those of a single agent.
+    One's own count fully, and so do those of everybody whose outcomes nothing contradicts.
     """
     tallies: dict[str, _Tallies] = defaultdict(dict)
     for group in groups:
@@ -72,12 +79,10 @@ def agent_weights(groups: Iterable[Group], own: str | None = None) -> dict[str, 
             key = (group.signature, normal_form(episode.action))
             attempts, quality = tallies[episode.agent].get(key, (0.0, 0.0))
             tallies[episode.agent][key] = attempts + 1, quality + episode.quality
-    if len(tallies) == 1 and own is None:
-        return dict.fromkeys(tallies, 1.0)
     weights = {}
     for agent, theirs in sorted(tallies.items()):
         mine = tallies.get(own, {}) if own is not None else _together(tallies, agent)
-        weights[agent] = 1.0 if agent == own else agreement(mine, theirs)
+        weights[agent] = 1.0 if agent == own else evidence_weight(mine, theirs)
     return weights
 
 
@@ -94,7 +99,11 @@ def _together(tallies: Mapping[str, _Tallies], without: str) -> _Tallies:
 
 def _weighted(group: Group, weights: Mapping[str, float]) -> Group:
     episodes = (replace(episode, trust=episode.trust * weights[episode.agent]) for episode in group.episodes)
-    return Group(group.signature, tuple(distinct(episodes)))
+    return replace(group, episodes=tuple(distinct(episodes)))
+
+
+def _current(group: Group, own: str | None) -> Group:
+    return replace(group, episodes=tuple(distinct(since_change(group.episodes, own))))
 
 
 def _rates(group: Group) -> list[PooledRate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Annotated
@@ -20,25 +21,45 @@ MASKED = "<*>"
 LEARNT = "<**>"
 """A value that only the lines together give away: the same place held too many words."""
 
-ENOUGH = 24
-"""So much evidence makes a place one of values: four plain words, three names, or one name beside a masked value."""
 _PLAIN, _NAMED, _CAPITALS, _SEEN = 6, 8, 3, 16
 """What one more word in the same place, all else equal, is worth; words in capitals are mostly states and commands."""
-FEWEST_CONSTANTS = 3
-"""A line with fewer words says too little to call one of them a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much it takes to call a place one of values."""
+
+    enough: int = 24
+    """Evidence: four plain words, three names, or one name beside a masked value."""
+    fewest: int = 3
+    """A line with fewer words says too little to call one of them a value."""
+
+
+DEFAULT = Limits()
 _PAIR_LIMIT = 40
 _LONGEST_REPEAT = 6
 _STEPS = 2000
+_SEVERAL = 2
+"""A word that stands where others have a masked value is a value itself if it does so in this many contexts."""
+_LOOKED_AT = 50
 
-_TOKEN = re.compile(r"<[a-z*]{1,5}>|\w[\w.@$%+~#-]*|[^\w\s]")
+_TOKEN = re.compile(
+    r"<[a-z*]{1,5}>|(?<![\w:=])[A-Za-z][\w-]{0,62}:(?=<(?:num|id|\*)>(?!\.?\w|:\w))|\w[\w.@$%+~#-]*|[^\w\s]"
+)
+"""The second form is a name that has its port or its version behind it, such as `redis:6379`."""
+_DASH, _APART = re.compile(r"(?<=\S) [-–—] (?=\S)"), "–"
+"""A dash between spaces parts what stands before it from what stands behind it; a hyphen joins."""
 _NAME = re.compile(r"[a-z][A-Z]|\w[._$@~-]\w")
 _ENCLOSED = {("(", ")"), ("[", "]"), ("{", "}"), ("'", "'"), ('"', '"')}
+_CLOSING = frozenset(")]")
 _JOINTS = frozenset(",:/-#.|+_;&@")
 _UNITS = frozenset(
     """kb mb gb tb kib mib gib b k m g t bytes byte bits bit ns us µs ms s h d msec msecs sec secs min mins
     millisecond milliseconds microseconds nanoseconds second seconds minute minutes hour hours day days % hz khz
     mhz ghz""".split()
 )
+_QUALIFIERS = _UNITS | frozenset("http https ftp sftp ssh tcp udp tls ssl ipv4 ipv6 socks".split())
+"""Behind a value, a unit or a protocol belongs to it."""
 
 Tokens = tuple[str, ...]
 
@@ -46,23 +67,33 @@ Tokens = tuple[str, ...]
 def tokens(line: str) -> Tokens:
     """The words and signs of a line, values masked; a list of values is one value, and so is an empty bracket."""
     found: list[str] = []
-    for raw in _TOKEN.findall(mask(line)):
+    for raw in _TOKEN.findall(_DASH.sub(f" {_APART} ", mask(line))):
         token = raw.rstrip(".") or raw
         last = found[-1] if found else ""
         if token in PLACEHOLDERS or token == LEARNT:
+            if len(last) > 1 and last[-1] == ":":
+                found[-1] = last + MASKED
+                continue
             if last == MASKED:
                 continue
             if last in _JOINTS and found[-2:-1] == [MASKED]:
                 found.pop()
                 continue
             token = MASKED
-        elif last == MASKED and token.lower() in _UNITS:
+        elif last == MASKED and token.lower() in _QUALIFIERS:
             continue
         elif (last, token) in _ENCLOSED:
             found.append(MASKED)
         found.append(token)
+        _drop_detail(found)
         _drop_repeat(found)
     return tuple(found) if len(found) <= MAX_TOKENS else (*found[: MAX_TOKENS // 2], "…", *found[-MAX_TOKENS // 2 :])
+
+
+def _drop_detail(found: list[str]) -> None:
+    """A value in brackets behind a value, such as `18867 bytes (18.4 KB)`, is a part of it that may be missing."""
+    if found[-1] in _CLOSING and found[-2:-1] == [MASKED] == found[-4:-3] and (found[-3], found[-1]) in _ENCLOSED:
+        del found[-3:]
 
 
 def _drop_repeat(found: list[str]) -> None:
@@ -77,9 +108,9 @@ def _drop_repeat(found: list[str]) -> None:
             return
 
 
-def group_lines(lines: Sequence[str]) -> list[int]:
+def group_lines(lines: Sequence[str], limits: Limits = DEFAULT) -> list[int]:
     """The group of each line, in order, numbered by first occurrence; every line has been seen before any is judged."""
-    tree = TemplateTree()
+    tree = TemplateTree(limits)
     shapes = [tokens(line) for line in lines]
     for shape in dict.fromkeys(shapes):
         tree.add_tokens(shape)
@@ -108,13 +139,15 @@ def _is_verb(token: str) -> bool:
 def _evidence(token: str) -> int:
     if token == MASKED:
         return _SEEN
+    if len(token) == 1 or token.endswith(MASKED):
+        return _NAMED
     if token.isupper():
         return _CAPITALS
     return _NAMED if _is_name(token) else _PLAIN
 
 
 def _may_vary(shape: Tokens, place: int) -> bool:
-    """Keys, verbs and the first word tell events apart, however many there are of them."""
+    """Keys, verbs and the first word tell events apart, however many there are; a name before a dash may vary."""
     token = shape[place]
     if token == MASKED:
         return True
@@ -123,16 +156,16 @@ def _may_vary(shape: Tokens, place: int) -> bool:
     if place + 1 < len(shape) and shape[place + 1] == "=":
         return False
     first = place == 0 or (place == 2 and shape[1] == ":")
-    return not first or token.count(".") > 1
+    return not first or token.count(".") > 1 or shape[place + 1 : place + 2] == (_APART,)
 
 
 def _constants(shape: Tokens) -> int:
     return sum(map(_is_word, shape))
 
 
-def _contexts(shape: Tokens) -> Iterator[tuple[bytes, int]]:
+def _contexts(shape: Tokens, fewest: int) -> Iterator[tuple[bytes, int]]:
     """For each place that may hold a value, a digest of everything around it."""
-    if _constants(shape) < FEWEST_CONSTANTS:
+    if _constants(shape) < fewest:
         return
     whole, start = "\x1f".join(shape), 0
     for place, token in enumerate(shape):
@@ -164,7 +197,8 @@ class _State(Frozen):
 class TemplateTree:
     """Templates that grow with the lines; the same lines in the same order give the same groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT) -> None:
+        self._limits = limits
         self._root = _Node()
         self._templates: dict[Tokens, int] = {}
         self._parents: list[int] = []
@@ -172,6 +206,7 @@ class TemplateTree:
         self._around: dict[bytes, dict[Tokens, None]] = {}
         self._values: set[str] = set()
         self._words: Counter[str] = Counter()
+        self._contexts_of: dict[str, dict[bytes, int]] = {}
 
     def add(self, line: str) -> int:
         """The group of a line, which may be a new one; its number is good until groups are found to be one."""
@@ -236,7 +271,7 @@ class TemplateTree:
     def settle(self) -> None:
         """Look at all templates together: join those whose differences turn out to be values."""
         self._learn(list(self._templates))
-        for shapes, places in _in_pairs(self._templates):
+        for shapes, places in _in_pairs(self._templates, self._limits):
             live = [shape for shape in shapes if shape in self._templates]
             if len(live) > 1:
                 self._generalise(live, places)
@@ -271,8 +306,9 @@ class TemplateTree:
         self._templates[shape] = group
         self._shapes.setdefault(self._group(group), {})[shape] = None
         self._words.update(set(shape))
-        for digest, _ in _contexts(shape):
+        for digest, place in _contexts(shape, self._limits.fewest):
             self._around.setdefault(digest, {})[shape] = None
+            self._contexts_of.setdefault(shape[place], {})[digest] = place
 
     def _remove(self, shape: Tokens) -> None:
         path = [self._root]
@@ -285,7 +321,8 @@ class TemplateTree:
             del parent.next[token]
         del self._shapes[self._group(self._templates.pop(shape))][shape]
         self._words.subtract(set(shape))
-        for digest, _ in _contexts(shape):
+        for digest, place in _contexts(shape, self._limits.fewest):
+            del self._contexts_of[shape[place]][digest]
             around = self._around[digest]
             del around[shape]
             if not around:
@@ -298,17 +335,31 @@ class TemplateTree:
             shape = waiting.pop()
             if shape not in self._templates:
                 continue
-            for digest, place in _contexts(shape):
+            for digest, place in _contexts(shape, self._limits.fewest):
                 alike = list(self._around[digest])
                 if len(alike) > 1 and self._are_values([other[place] for other in alike]):
+                    fresh = {other[place] for other in alike} - self._values - {MASKED}
                     waiting.append(self._generalise(alike, (place,)))
+                    waiting.extend(self._beside(fresh))
                     break
 
     def _are_values(self, found: list[str]) -> bool:
         words = [word for word in found if word != MASKED]
-        if len(words) > 1 and all(word in self._values for word in words):
+        known = [word in self._values or (MASKED in found and self._stands_for_values(word)) for word in words]
+        if len(found) > 1 and all(known):
             return True
-        return sum(map(_evidence, found)) >= ENOUGH
+        return sum(map(_evidence, found)) >= self._limits.enough
+
+    def _beside(self, words: Iterable[str]) -> list[Tokens]:
+        """List the templates in which one of these words stands where others have another word."""
+        contexts = (self._around[digest] for word in sorted(words) for digest in self._contexts_of.get(word, ()))
+        return [shape for shapes in contexts if len(shapes) > 1 for shape in shapes]
+
+    def _stands_for_values(self, word: str) -> bool:
+        """Return whether a word stands in place of a masked value in several contexts."""
+        contexts = list(self._contexts_of.get(word, {}).items())[:_LOOKED_AT]
+        seen = sum(any(shape[place] == MASKED for shape in self._around[digest]) for digest, place in contexts)
+        return seen >= _SEVERAL
 
     def _generalise(self, shapes: Sequence[Tokens], places: tuple[int, ...]) -> Tokens:
         """Replace templates that differ in some places only by one that has values there."""
@@ -344,12 +395,16 @@ class TemplateTree:
         return None
 
     def _stops(self, wild: _Node, shape: Tokens, place: int) -> Iterator[int]:
-        """Where a value that starts here may end, the likeliest last; several words must not start like a text."""
+        """Yield where a value that starts here may end, the likeliest last.
+
+        Several words are no value if they start like a text, or if one of them was learnt to vary.
+        """
         end = len(shape)
         if self._is_free(shape, place):
-            if wild.group is not None and end > place + 1:
+            longest = shape.index(LEARNT, place) if LEARNT in shape[place:] else end
+            if wild.group is not None and longest == end > place + 1:
                 yield end
-            for stop in range(end - 1, place + 1, -1):
+            for stop in range(min(longest, end - 1), place + 1, -1):
                 if shape[stop] in wild.next:
                     yield stop
         if shape[place] in wild.next:
@@ -362,10 +417,10 @@ class TemplateTree:
         return first is not None and (first in self._values or not self._words[first])
 
 
-def _in_pairs(shapes: Iterable[Tokens]) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
+def _in_pairs(shapes: Iterable[Tokens], limits: Limits) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
     """Templates that differ in the same two places only, if both hold several words."""
     around: dict[tuple[Tokens, int, int], list[Tokens]] = {}
-    for shape in _alike_in_a_third(shapes):
+    for shape in _alike_in_a_third(shapes, limits.fewest + 2):
         places = [place for place in range(len(shape)) if shape[place] != MASKED and _may_vary(shape, place)]
         for number, first in enumerate(places):
             for second in places[number + 1 :]:
@@ -373,16 +428,16 @@ def _in_pairs(shapes: Iterable[Tokens]) -> Iterator[tuple[list[Tokens], tuple[in
                 around.setdefault((rest, first, second), []).append(shape)
     for (_, first, second), alike in around.items():
         ones, others = {shape[first] for shape in alike}, {shape[second] for shape in alike}
-        if min(sum(map(_evidence, ones)), sum(map(_evidence, others))) >= ENOUGH:
+        if min(sum(map(_evidence, ones)), sum(map(_evidence, others))) >= limits.enough:
             yield alike, (first, second)
 
 
-def _alike_in_a_third(shapes: Iterable[Tokens]) -> list[Tokens]:
+def _alike_in_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
     """Templates that share a third with others: two differences leave at least one third untouched."""
     thirds: dict[tuple[int, int, Tokens], list[Tokens]] = {}
     for shape in shapes:
         length = len(shape)
-        if length <= _PAIR_LIMIT and _constants(shape) >= FEWEST_CONSTANTS + 2:
+        if length <= _PAIR_LIMIT and _constants(shape) >= fewest:
             for part in range(3):
                 piece = shape[part * length // 3 : (part + 1) * length // 3]
                 thirds.setdefault((length, part, piece), []).append(shape)

@@ -39,7 +39,7 @@ _Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def decision_template(
-    episodes: Iterable[Episode], signature: str, *, confidence_threshold: float = CONFIDENCE
+    episodes: Iterable[Episode], signature: str, *, title: str = "", confidence_threshold: float = CONFIDENCE
 ) -> DecisionTemplate | None:
     """The tree that a set of episodes supports, in whatever order they come; `None` if there is no episode.
 
@@ -53,6 +53,7 @@ def decision_template(
     return DecisionTemplate(
         pattern_id=digest("template", signature),
         context_signature=signature,
+        title=title or signature,
         decision_tree=tuple(_grown(evidence, (), everything, confidence_threshold, None)),
         confidence_threshold=confidence_threshold,
         success_history=tuple(
@@ -66,8 +67,8 @@ def decision_template(
 
 
 def render(template: DecisionTemplate) -> str:
-    """The tree as lines of text, one question or answer a line, deeper ones indented."""
-    return "\n".join(_lines(template.decision_tree, 0, "always"))
+    """The tree as lines of text, one question or answer a line, deeper ones indented, for its situation."""
+    return "\n".join(_lines(template.decision_tree, 0, f"in {_plain(template.title or template.context_signature)}"))
 
 
 def rate_interval(good: float, bad: float) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.ids import Sources
+from engram.learn.strategies import STAGES
 from engram.lifecycle import workflow as workflows
 from engram.lifecycle.crew import Crew
 from engram.lifecycle.executor import Task
@@ -49,8 +50,6 @@ ENOUGH_TRIALS, HOPELESS = 3, 0.25
 CHECK_SECONDS = 10.0
 MOST_DECISIONS = 10_000
 MOST_RUNS = 1000
-ANY_STAGE = "development"
-"""The stage of a check whose stage nobody has said."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _log = logging.getLogger("engram")
 
@@ -538,7 +537,7 @@ class _Running:
         """Let the check that a failure gave rise to come before the stage in which it happened, if none was said."""
         stages = {each.name for each in self._state.workflow.stages}
         for check in pattern.prevention_checks if pattern is not None else ():
-            if check.stage == ANY_STAGE and check.stage not in stages and check.status == "active":
+            if check.stage in STAGES and check.stage not in stages and check.status == "active":
                 generate = functools.partial(self._agent.learning.generate, check.pattern_id, stage=stage)
                 asked(functools.partial(generate, command=check.command), list[PreventionCheck]())
 

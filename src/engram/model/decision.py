@@ -72,3 +72,4 @@ class Suggestion(Frozen):
     )
     evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")
     id: str | None = Field(default=None, description="By which the outcome of following it can be told.")
+    situation: str = Field(default="", description="Name of the situation that the context is of; empty if unknown.")

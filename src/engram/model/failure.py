@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engram.model.content import Frozen
 from engram.model.memory import Moment, Share
+from engram.model.source import OwnRecord, PatternSource
 
 CheckStatus = Literal["active", "loosened", "retired"]
 """Active checks warn and block; a loosened one, which cried wolf, only warns; a retired one is silent."""
@@ -38,18 +39,25 @@ class FailureRate(Frozen):
 
 
 class Effect(Frozen):
-    """What a check changed: failures per opportunity while it was silent, and when it had spoken.
+    """The failures per opportunity with and without a check: while it was silent, when it was heeded, when ignored.
 
-    `difference` is before less after: above zero the check helps.
+    `difference` is the rate without it (silent or ignored) less the rate when it was heeded: above zero it helps.
     """
 
     before: FailureRate
     after: FailureRate
     difference: float
     interval: tuple[float, float]
-    helps: Share = Field(description="Probability that failures are rarer after the check has spoken.")
+    helps: Share = Field(description="Probability that failures are rarer when the check is heeded.")
     went_ahead: int = Field(default=0, description="How often the action was taken all the same.")
     false_alarms: int = Field(default=0, description="How often it then succeeded.")
+    heeded: FailureRate | None = Field(
+        default=None, description="When it had spoken up, and the action was changed or its condition verified."
+    )
+    ignored: FailureRate | None = Field(default=None, description="When the action was taken in spite of it.")
+    right: Share | None = Field(
+        default=None, description="Probability that the action mostly fails in spite of it, so that it is right."
+    )
 
 
 class PreventionCheck(Frozen):
@@ -71,6 +79,7 @@ class PreventionCheck(Frozen):
     runs: int = 0
     passed: int = Field(default=0, description="How many runs of the command found the condition met.")
     effect: Effect | None = None
+    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
 
 
 class FailurePattern(Frozen):
@@ -91,6 +100,8 @@ class FailurePattern(Frozen):
     prevention_checks: tuple[PreventionCheck, ...] = ()
     episodes: tuple[str, ...] = Field(default=(), description="The memories that tell of it, newest first, limited.")
     agents: tuple[str, ...] = ()
+    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
+    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
 
 
 class KnownFailure(Frozen):

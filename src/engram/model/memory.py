@@ -198,6 +198,11 @@ class Hit(Frozen):
     session: Clean | None = None
     recall: str | None = Field(default=None, description="The id of the recall, by which its outcome can be told.")
 
+    @property
+    def text(self) -> Clean:
+        """The text of the memory."""
+        return self.memory.text
+
 
 class Recall(list[Hit]):
     """The hits of one recall, best first, and the id by which its outcome can be told."""

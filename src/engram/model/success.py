@@ -11,6 +11,7 @@ from engram.errors import InvalidInput
 from engram.model.content import Frozen
 from engram.model.decision import ActionRecord
 from engram.model.memory import Moment, Share
+from engram.model.source import OwnRecord, PatternSource
 
 Difference = Annotated[float, Field(ge=-1, le=1)]
 """How much one success rate is above another."""
@@ -26,6 +27,11 @@ class KeyFactor(Frozen):
     support: int = Field(description="Episodes that have the feature.")
     without: int = Field(description="Episodes that do not have it.")
     p_value: Share = Field(description="How often chance alone would show as much.")
+    corrected_p: Share | None = Field(
+        default=None, description="The same, corrected for all features that were looked at (Benjamini and Hochberg)."
+    )
+    good_with: float = Field(default=0.0, ge=0, description="Successes with the feature; partial ones count partly.")
+    good_without: float = Field(default=0.0, ge=0, description="Successes without it.")
 
 
 class ReplicationStep(Frozen):
@@ -56,7 +62,9 @@ class SuccessPattern(Frozen):
     context_signature: str
     successful_approach: str
     key_factors: tuple[KeyFactor, ...] = ()
-    replication_steps: tuple[str, ...] = ()
+    replication_steps: tuple[str, ...] = Field(
+        default=(), description="Steps that several good sessions agree on; the approach alone where none do."
+    )
     success_rate: Share
     interval: tuple[Share, Share]
     attempts: int
@@ -64,6 +72,10 @@ class SuccessPattern(Frozen):
     last_seen: Moment
     episodes: tuple[str, ...] = Field(default=(), description="Episodes in which it worked, oldest first.")
     agents: tuple[str, ...] = ()
+    title: str = Field(default="", description="The situation it holds in, as people call it.")
+    step_runs: int = Field(default=0, description="Good sessions the steps come from; 0 if no two of them agree.")
+    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
+    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
 
 
 class Condition(Frozen):
@@ -117,6 +129,9 @@ class DecisionTemplate(Frozen):
     confidence_threshold: Share
     success_history: tuple[DecisionOutcome, ...] = Field(default=(), description="The newest decisions, newest first.")
     attempts: int
+    title: str = Field(default="", description="The situation it is for, as people call it.")
+    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
+    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
 
     def decide(self, features: Set[str]) -> DecisionBranch:
         """The branch a situation with these features falls into; it abstains below the threshold."""

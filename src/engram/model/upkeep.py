@@ -83,14 +83,24 @@ class EvaluationRow(Measures):
 
 
 class Drift(Frozen):
-    """Whether a measure differs between the first period that has it and the last."""
+    """Whether a measure changed: the periods before and since the moment at which it differs most.
+
+    A change that passed is looked for, too: then `last` is the stretch that differs, up to `until`, and `first` all
+    other periods.
+    """
 
     measure: str
     first: Measure
     last: Measure
     change: float = Field(description="Last share minus first.")
-    p_value: Share = Field(description="Of Fisher's exact test, two-sided.")
+    p_value: Share = Field(description="Of Fisher's exact test, two-sided, times the number of moments looked at.")
     drifted: bool = Field(description="Whether that is more than chance explains, all measures considered.")
+    interval: tuple[float, float] | None = Field(
+        default=None,
+        description="Interval of the change, on its scale; all moments together are missed in 5% of records.",
+    )
+    since: Moment | None = Field(default=None, description="When the first of the periods began that differ.")
+    until: Moment | None = Field(default=None, description="When the last of them ended, if the change passed.")
 
 
 class EvaluationReport(Frozen):

@@ -284,13 +284,13 @@ def check(call: Call, query: CheckQuery) -> Verdict:
 @_needs("read")
 def list_success_patterns(call: Call, wanted: Listing) -> Page[SuccessPattern]:
     """Approaches that worked again and again."""
-    return _page(wanted, call.agent.learning.synthesis().patterns, "successes", call.agent.name)
+    return _page(wanted, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
 
 
 @_needs("read")
 def list_decision_templates(call: Call, wanted: Listing) -> Page[DecisionTemplate]:
     """Small decision trees, one for each kind of situation."""
-    return _page(wanted, call.agent.learning.synthesis().templates, "templates", call.agent.name)
+    return _page(wanted, call.agent.shared_patterns.all_templates(), "templates", call.agent.name)
 
 
 @_needs("write")
@@ -302,13 +302,13 @@ def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
 @_needs("read")
 def list_failures(call: Call, wanted: Listing) -> Page[FailurePattern]:
     """The failures that are known."""
-    return _page(wanted, call.agent.learning.failures(), "failures", call.agent.name)
+    return _page(wanted, call.agent.shared_patterns.all_failures(), "failures", call.agent.name)
 
 
 @_needs("read")
 def get_failure(call: Call, which: Named) -> FailurePattern:
     """One failure."""
-    return _found(call.agent.learning.failure(which.name), "failure; ListFailures lists what there is")
+    return _found(call.agent.shared_patterns.failure(which.name), "failure; ListFailures lists what there is")
 
 
 @_needs("write")
@@ -320,7 +320,7 @@ def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
 @_needs("read")
 def list_checks(call: Call, wanted: Listing) -> Page[PreventionCheck]:
     """The checks that keep failures from coming back."""
-    return _page(wanted, call.agent.learning.checks(), "checks", call.agent.name)
+    return _page(wanted, call.agent.shared_patterns.all_checks(), "checks", call.agent.name)
 
 
 @_needs("write")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engram import arguments
 from engram.errors import Conflict, InvalidInput, Unsupported
 from engram.learn import credits
-from engram.learn.learning import Told
+from engram.learn.learning import PATTERN, Told
 from engram.model import Hit, quality
 from engram.ports import Credit, CreditsRecalls, Shown
 from engram.sentences import recording
@@ -27,6 +27,10 @@ def outcome(
     for name, amount in {"duration": told.duration, "cost": told.cost}.items():
         arguments.amount(name, amount)
     shown = seat.shown(id)
+    if shown is not None and PATTERN in shown.about:
+        raise InvalidInput(
+            f"{id} is a pattern, which has no outcome of its own; tell that of the decision in which it was applied"
+        )
     if shown is None:
         return seat.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
     if shown.told and (decided := shown.about.get("decision")):

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engram.errors import ModelError
+import numpy as np
+
+from engram.errors import ModelError, StoreError
+from engram.learn import background
 from engram.learn.learning import CONTEXTS
 from engram.model import Clean, DecisionContent, Memory, joined, pieces
 from engram.passages import passages
-from engram.ports import LONG_TERM, Embedder, Entry, Matrix, MemoryStore, MirrorsVectors, Placed, Purpose, is_unit
+from engram.ports import (
+    LONG_TERM,
+    Embedder,
+    Entry,
+    KeepsSettings,
+    Matrix,
+    MemoryStore,
+    MirrorsVectors,
+    Placed,
+    Purpose,
+    Vector,
+    is_unit,
+)
 from engram.telemetry import span
+
+REMEMBERED = 64
+"""Contexts whose vectors are kept, the last ones: an agent asks about one context again and again."""
 
 
 class Placing:
@@ -24,6 +44,8 @@ class Placing:
         self._say = say
         self._chosen: Embedder | None = None
         self._choosing = threading.Lock()
+        self._contexts: OrderedDict[Clean, Placed] = OrderedDict()
+        self._background: Vector | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -73,7 +95,36 @@ class Placing:
 
     def similar(self, context: Clean) -> Placed | None:
         """The place of a situation among those that decisions were taken in."""
-        return self.near(context, CONTEXTS, "document")
+        if (known := self._contexts.get(context)) is not None:
+            return known
+        placed = self.near(context, CONTEXTS, "document")
+        if placed is not None:
+            self._contexts[context] = placed
+            while len(self._contexts) > REMEMBERED:
+                self._contexts.popitem(last=False)
+        return placed
+
+    def usual(self, context: Clean) -> float | None:
+        """Measure how similar a context is to everyday texts; `None` if it cannot be embedded."""
+        placed = self.similar(context)
+        if placed is None:
+            return None
+        if self._background is None:
+            self._background = self._everyday()
+        return float(placed.vector @ self._background)
+
+    def _everyday(self) -> Vector:
+        """Read the mean vector of everyday texts from the settings, or compute and keep it."""
+        name = f"background:{background.VERSION}:{self.embedder.identity}"
+        if isinstance(self._store, KeepsSettings) and (kept := self._store.setting(name)):
+            return np.array(json.loads(kept), dtype=np.float32)
+        mean: Vector = self._vectors(background.TEXTS, "document").mean(axis=0)
+        if isinstance(self._store, KeepsSettings):
+            try:
+                self._store.set_setting(name, json.dumps([round(float(part), 6) for part in mean]))
+            except StoreError as error:  # whoever only reads need not be able to write
+                self._say(f"what everyday texts are like is not kept for the next process: {error}")
+        return mean
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
         """What the embedder gives, if it is what an embedder must give."""

@@ -113,6 +113,18 @@ def _from_others(seat: Seat, id: str) -> bool:
     return shown is not None and bool(shown.about.get("lent"))
 
 
+def _was_given(seat: Seat, id: str) -> bool:
+    """Return whether the agent had been given this: a recall, a suggestion, a pattern, or a memory it may read.
+
+    Verdicts are events of their own and are looked up where decisions are counted.
+    """
+    if seat.shown(id) is not None:
+        return True
+    if arguments.is_id(id) and _seen(seat, id) is not None:
+        return True
+    return seat.learning.failure(id) is not None
+
+
 def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
     """The entry for one draft and what was redacted, or the receipt of its rejection."""
     if isinstance(item, str) and (reason := unstorable(item)):
@@ -132,6 +144,8 @@ def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry,
     if entry.memory.provenance.sources:
         entry = replace(entry, memory=_no_purer(seat, entry.memory))
     if event is not None:
+        if cited := happened.cited(event):
+            event = happened.with_given(event, [id for id in cited if _was_given(seat, id)])
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
         Quarantine(seat.store, seat.scope, seat.sources, seat.redactor).put(entry, TELLS_WHAT_TO_DO)

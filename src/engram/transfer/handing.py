@@ -20,7 +20,7 @@ from engram.knowledge.quarantine import apart
 from engram.knowledge.signing import PrivateKey, PublicKey
 from engram.knowledge.untrusted import LIMITS, beginning, is_folder
 from engram.learn import happened
-from engram.model import Memory, explain
+from engram.model import FailurePattern, Memory, explain
 from engram.model.bundle import (
     Carried,
     CarriedEvent,
@@ -111,7 +111,7 @@ class Knowledge:
             )
         except ValidationError as error:
             raise InvalidInput(explain(error)) from None
-        own = self._brain.sharing.about(self._scope, subject)
+        own = self._brain.sharing.about(self._scope, subject, named=True)
         readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
         lenders = [
             lender
@@ -187,7 +187,7 @@ class Knowledge:
 
     def _chosen(self, store: MemoryStore, scope: Scope, subject: Subject) -> list[str]:
         """The memories of a scope that a subject names, of those that a store shows."""
-        chosen = self._brain.sharing.about(scope, subject)
+        chosen = self._brain.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
@@ -222,9 +222,10 @@ class Knowledge:
                     id=failure.pattern_id,
                     name=failure.name,
                     evidence=failure.occurrence_count,
-                    detail={"error_signature": failure.error_signature},
+                    detail=_failure_detail(failure),
                 )
-        for success in learning.synthesis().patterns:
+        synthesis = learning.synthesis()
+        for success in synthesis.patterns:
             if ids is None or ids >= {*success.episodes, *success.contrast.failures}:
                 counted["patterns"] += 1
                 yield CarriedPattern(
@@ -233,6 +234,18 @@ class Knowledge:
                     name=success.name,
                     evidence=success.attempts,
                     detail={"context": success.context_signature, "approach": success.successful_approach},
+                )
+
+        for template in synthesis.templates:
+            past = {each.episode for each in template.success_history}
+            if ids is None or (ids >= past and len(past) == template.attempts):
+                counted["patterns"] += 1
+                yield CarriedPattern(
+                    kind="template",
+                    id=template.pattern_id,
+                    name=template.context_signature,
+                    evidence=template.attempts,
+                    detail={"decision_tree": [each.model_dump(mode="json") for each in template.decision_tree]},
                 )
 
     def _rates(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
@@ -299,6 +312,8 @@ class Knowledge:
                 for record, _ in some:
                     if isinstance(record, CarriedEvent):
                         taking.event(record)
+                    elif isinstance(record, CarriedPattern):
+                        taking.pattern(record)
                 done += len(some)
                 if progress is not None:
                     progress(done, total)
@@ -340,6 +355,12 @@ class Knowledge:
                 for some in batched(ids, BATCH):
                     for event in lender.store.events_of(lender.scope, some):
                         taking.event(bundle.carried_event(event))
+            for failure in lender.learning.failures():
+                taking.pattern(
+                    CarriedPattern(
+                        kind="failure", id=failure.pattern_id, name=failure.name, detail=_failure_detail(failure)
+                    )
+                )
             taking.finish()
             if not dry_run:
                 sharing.used(self._scope, lender, "merge", len(ids), ids)
@@ -393,6 +414,18 @@ def _too_large() -> InvalidInput:
 def _is_ours(file: Path) -> bool:
     """Whether a file begins as one that Engram wrote."""
     return not is_folder(file) and b"engram_knowledge" in beginning(file, 200)
+
+
+def _failure_detail(failure: FailurePattern) -> dict[str, JsonValue]:
+    """The parts of a failure pattern that its episodes do not tell: its checks, without their commands.
+
+    A program is not handed over: nobody should run one because a file says so.
+    """
+    checks: list[JsonValue] = [
+        {"name": check.name, "verify": check.verify, "stage": check.stage} for check in failure.prevention_checks
+    ]
+    detail: dict[str, JsonValue] = {"error_signature": failure.error_signature}
+    return detail | {"checks": checks, "episodes": [*failure.episodes]} if checks else detail
 
 
 def _known_to(event: Event, ids: Collection[str]) -> Event:

@@ -23,9 +23,10 @@ from engram.knowledge import bundle
 from engram.knowledge.bundle import Holder
 from engram.knowledge.quarantine import apart, meant_for
 from engram.learn import happened
+from engram.learn.learning import Learning
 from engram.memory.drafting import MAX_LABEL, merge_key, prepare, readable
 from engram.model import Clean, Draft, Memory, Origin, Receipt
-from engram.model.bundle import CarriedEvent, CarriedMemory, Finding, Incoming, Lineage, Verification
+from engram.model.bundle import CarriedEvent, CarriedMemory, CarriedPattern, Finding, Incoming, Lineage, Verification
 from engram.model.transfer import ImportReport
 from engram.ports import Entry, Event, Foresees, KeepsEvents, Scope, acting
 from engram.privacy.instructions import any_instruction, is_instruction
@@ -38,6 +39,8 @@ MOST_EVIDENCE = 5
 """What one source may say about how often it saw something."""
 MOST_OUTCOMES = 100
 """How often the outcome of one decision may be told."""
+MOST_CHECKS = 100
+LONGEST_CHECK = 4000
 BATCH = 500
 """So many memories are looked at together, and stored in one transaction."""
 REASONS = 20
@@ -308,6 +311,8 @@ class Annex:
     _decided: set[str] = field(default_factory=set)
     """The decisions that this import brought."""
     _outcomes: defaultdict[str, list[_Told]] = field(default_factory=lambda: defaultdict(list))
+    _checks: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """By the id here of a failure: the name of a check of it, what to verify, and its stage."""
     _was_there: bool = False
 
     @cached_property
@@ -449,12 +454,48 @@ class Annex:
             said = ""
         self._outcomes[self._ids[record.subject]].append(_Told(record.at, float(quality), said))
 
+    def pattern(self, record: CarriedPattern) -> None:
+        """Note the checks of a failure that is kept here; patterns and templates are found anew from the events."""
+        checks, episodes = record.detail.get("checks"), record.detail.get("episodes")
+        if record.kind != "failure" or not isinstance(checks, list) or not isinstance(episodes, list):
+            return
+        here = [self._ids[id] for id in map(str, episodes[:MOST_CHECKS]) if id in self._ids]
+        for check in checks[:MOST_CHECKS] if here else ():
+            told = check if isinstance(check, dict) else {}
+            said = [told.get(name) for name in ("name", "verify", "stage")]
+            texts = [text if isinstance(text, str) and len(text) <= LONGEST_CHECK else "" for text in said]
+            if not all(text.strip() for text in texts[:2]):
+                self.desk.reasons.append(f"{record.id}: a check has a name and says what to verify")
+            elif any(is_instruction(text) for text in texts if text):
+                self.desk.reasons.append(f"{record.id}: its check {INSTRUCTIONS.removeprefix('it ')}, and was left out")
+            else:
+                clean = self.desk.brain.clean
+                name, verify, stage = (clean(text) if text.strip() else "" for text in texts)
+                self._checks.append((here[0], name, verify, stage))
+
+    def _keep_checks(self, store: KeepsEvents) -> None:
+        """Keep the checks that came along, each once, beside the failure that they are about."""
+        brain, target, fresh = self.desk.brain, self.desk.target, list[Event]()
+        learning = Learning(brain.store, target, brain.experience, brain.sources, brain.similar, brain.gate.clean)
+        for episode, name, verify, stage in self._checks:
+            if (known := learning.failure(episode)) is None:
+                continue
+            body: dict[str, JsonValue] = {"about": known.pattern_id, "name": name, "verify": verify, "status": "active"}
+            body |= {"stage": stage} if stage else {}
+            id = digest("check", target.agent, known.pattern_id, name)
+            fresh.append(Event(id, happened.CHECK, brain.sources.now(), episode, "", body))
+        if fresh:
+            with self.desk.acting():
+                store.append(target, fresh)
+
     def finish(self, *, signer: str | None = None) -> None:
-        """Store how decisions went, and make the annex known, so that its receiver can use it."""
+        """Store how decisions went and which checks there are, and make the annex known to its receiver."""
         store = self.desk.brain.store
         if isinstance(store, KeepsEvents):
             for some in batched(self._outcomes, BATCH):
                 self._tell(store, some)
+            if self._checks and not self.desk.dry_run:
+                self._keep_checks(store)
         if not self.desk.dry_run:
             self._register(signer)
 

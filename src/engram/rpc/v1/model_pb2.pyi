@@ -152,6 +152,12 @@ class FileVerificationStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FILE_VERIFICATION_STATUS_INVALID: _ClassVar[FileVerificationStatus]
     FILE_VERIFICATION_STATUS_UNSIGNED: _ClassVar[FileVerificationStatus]
     FILE_VERIFICATION_STATUS_UNKNOWN: _ClassVar[FileVerificationStatus]
+
+class PatternSourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PATTERN_SOURCE_KIND_UNSPECIFIED: _ClassVar[PatternSourceKind]
+    PATTERN_SOURCE_KIND_GRANT: _ClassVar[PatternSourceKind]
+    PATTERN_SOURCE_KIND_IMPORT: _ClassVar[PatternSourceKind]
 ORIGIN_UNSPECIFIED: Origin
 ORIGIN_SELF: Origin
 ORIGIN_TOOL: Origin
@@ -243,6 +249,9 @@ FILE_VERIFICATION_STATUS_VALID: FileVerificationStatus
 FILE_VERIFICATION_STATUS_INVALID: FileVerificationStatus
 FILE_VERIFICATION_STATUS_UNSIGNED: FileVerificationStatus
 FILE_VERIFICATION_STATUS_UNKNOWN: FileVerificationStatus
+PATTERN_SOURCE_KIND_UNSPECIFIED: PatternSourceKind
+PATTERN_SOURCE_KIND_GRANT: PatternSourceKind
+PATTERN_SOURCE_KIND_IMPORT: PatternSourceKind
 
 class Interval(_message.Message):
     __slots__ = ("low", "high")
@@ -585,7 +594,7 @@ class ActionRecord(_message.Message):
     def __init__(self, action: _Optional[str] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., attempts: _Optional[int] = ..., last_used: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., episodes_for: _Optional[_Iterable[str]] = ..., episodes_against: _Optional[_Iterable[str]] = ..., similar: _Optional[int] = ..., near: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class Suggestion(_message.Message):
-    __slots__ = ("context", "recommended", "abstained", "reason", "actions", "confidence", "evidence", "id")
+    __slots__ = ("context", "recommended", "abstained", "reason", "actions", "confidence", "evidence", "id", "situation")
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     RECOMMENDED_FIELD_NUMBER: _ClassVar[int]
     ABSTAINED_FIELD_NUMBER: _ClassVar[int]
@@ -594,6 +603,7 @@ class Suggestion(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    SITUATION_FIELD_NUMBER: _ClassVar[int]
     context: str
     recommended: str
     abstained: bool
@@ -602,7 +612,8 @@ class Suggestion(_message.Message):
     confidence: float
     evidence: _containers.RepeatedScalarFieldContainer[str]
     id: str
-    def __init__(self, context: _Optional[str] = ..., recommended: _Optional[str] = ..., abstained: bool = ..., reason: _Optional[str] = ..., actions: _Optional[_Iterable[_Union[ActionRecord, _Mapping]]] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[str]] = ..., id: _Optional[str] = ...) -> None: ...
+    situation: str
+    def __init__(self, context: _Optional[str] = ..., recommended: _Optional[str] = ..., abstained: bool = ..., reason: _Optional[str] = ..., actions: _Optional[_Iterable[_Union[ActionRecord, _Mapping]]] = ..., confidence: _Optional[float] = ..., evidence: _Optional[_Iterable[str]] = ..., id: _Optional[str] = ..., situation: _Optional[str] = ...) -> None: ...
 
 class Prediction(_message.Message):
     __slots__ = ("context", "action", "probability", "interval", "attempts", "similar", "weight", "evidence")
@@ -741,7 +752,7 @@ class FailureRate(_message.Message):
     def __init__(self, opportunities: _Optional[int] = ..., failures: _Optional[float] = ..., rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ...) -> None: ...
 
 class Effect(_message.Message):
-    __slots__ = ("before", "after", "difference", "interval", "helps", "went_ahead", "false_alarms")
+    __slots__ = ("before", "after", "difference", "interval", "helps", "went_ahead", "false_alarms", "heeded", "ignored", "right")
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
@@ -749,6 +760,9 @@ class Effect(_message.Message):
     HELPS_FIELD_NUMBER: _ClassVar[int]
     WENT_AHEAD_FIELD_NUMBER: _ClassVar[int]
     FALSE_ALARMS_FIELD_NUMBER: _ClassVar[int]
+    HEEDED_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
     before: FailureRate
     after: FailureRate
     difference: float
@@ -756,10 +770,13 @@ class Effect(_message.Message):
     helps: float
     went_ahead: int
     false_alarms: int
-    def __init__(self, before: _Optional[_Union[FailureRate, _Mapping]] = ..., after: _Optional[_Union[FailureRate, _Mapping]] = ..., difference: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., helps: _Optional[float] = ..., went_ahead: _Optional[int] = ..., false_alarms: _Optional[int] = ...) -> None: ...
+    heeded: FailureRate
+    ignored: FailureRate
+    right: float
+    def __init__(self, before: _Optional[_Union[FailureRate, _Mapping]] = ..., after: _Optional[_Union[FailureRate, _Mapping]] = ..., difference: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., helps: _Optional[float] = ..., went_ahead: _Optional[int] = ..., false_alarms: _Optional[int] = ..., heeded: _Optional[_Union[FailureRate, _Mapping]] = ..., ignored: _Optional[_Union[FailureRate, _Mapping]] = ..., right: _Optional[float] = ...) -> None: ...
 
 class PreventionCheck(_message.Message):
-    __slots__ = ("id", "name", "pattern_id", "verify", "rule", "stage", "command", "status", "created_at", "fired", "last_fired", "runs", "passed", "effect")
+    __slots__ = ("id", "name", "pattern_id", "verify", "rule", "stage", "command", "status", "created_at", "fired", "last_fired", "runs", "passed", "effect", "source")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -774,6 +791,7 @@ class PreventionCheck(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     pattern_id: str
@@ -788,10 +806,37 @@ class PreventionCheck(_message.Message):
     runs: int
     passed: int
     effect: Effect
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., pattern_id: _Optional[str] = ..., verify: _Optional[str] = ..., rule: _Optional[str] = ..., stage: _Optional[str] = ..., command: _Optional[_Union[Texts, _Mapping]] = ..., status: _Optional[_Union[CheckStatus, str]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., fired: _Optional[int] = ..., last_fired: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., runs: _Optional[int] = ..., passed: _Optional[int] = ..., effect: _Optional[_Union[Effect, _Mapping]] = ...) -> None: ...
+    source: PatternSource
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., pattern_id: _Optional[str] = ..., verify: _Optional[str] = ..., rule: _Optional[str] = ..., stage: _Optional[str] = ..., command: _Optional[_Union[Texts, _Mapping]] = ..., status: _Optional[_Union[CheckStatus, str]] = ..., created_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., fired: _Optional[int] = ..., last_fired: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., runs: _Optional[int] = ..., passed: _Optional[int] = ..., effect: _Optional[_Union[Effect, _Mapping]] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ...) -> None: ...
+
+class PatternSource(_message.Message):
+    __slots__ = ("name", "kind", "id", "trust", "reshare")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    RESHARE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: PatternSourceKind
+    id: str
+    trust: float
+    reshare: bool
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[PatternSourceKind, str]] = ..., id: _Optional[str] = ..., trust: _Optional[float] = ..., reshare: bool = ...) -> None: ...
+
+class OwnRecord(_message.Message):
+    __slots__ = ("attempts", "quality", "success_rate", "interval")
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_RATE_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    attempts: int
+    quality: float
+    success_rate: float
+    interval: Interval
+    def __init__(self, attempts: _Optional[int] = ..., quality: _Optional[float] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ...) -> None: ...
 
 class FailurePattern(_message.Message):
-    __slots__ = ("pattern_id", "name", "error_signature", "kind", "occurrence_count", "first_seen", "last_seen", "recurring", "actions", "contexts", "environments", "known_solutions", "prevention_checks", "episodes", "agents")
+    __slots__ = ("pattern_id", "name", "error_signature", "kind", "occurrence_count", "first_seen", "last_seen", "recurring", "actions", "contexts", "environments", "known_solutions", "prevention_checks", "episodes", "agents", "source", "own")
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ERROR_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -807,6 +852,8 @@ class FailurePattern(_message.Message):
     PREVENTION_CHECKS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     AGENTS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     pattern_id: str
     name: str
     error_signature: str
@@ -822,10 +869,12 @@ class FailurePattern(_message.Message):
     prevention_checks: _containers.RepeatedCompositeFieldContainer[PreventionCheck]
     episodes: _containers.RepeatedScalarFieldContainer[str]
     agents: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., kind: _Optional[str] = ..., occurrence_count: _Optional[int] = ..., first_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., recurring: bool = ..., actions: _Optional[_Iterable[str]] = ..., contexts: _Optional[_Iterable[str]] = ..., environments: _Optional[_Iterable[str]] = ..., known_solutions: _Optional[_Iterable[_Union[Solution, _Mapping]]] = ..., prevention_checks: _Optional[_Iterable[_Union[PreventionCheck, _Mapping]]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ...) -> None: ...
+    source: PatternSource
+    own: OwnRecord
+    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., kind: _Optional[str] = ..., occurrence_count: _Optional[int] = ..., first_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., recurring: bool = ..., actions: _Optional[_Iterable[str]] = ..., contexts: _Optional[_Iterable[str]] = ..., environments: _Optional[_Iterable[str]] = ..., known_solutions: _Optional[_Iterable[_Union[Solution, _Mapping]]] = ..., prevention_checks: _Optional[_Iterable[_Union[PreventionCheck, _Mapping]]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ..., own: _Optional[_Union[OwnRecord, _Mapping]] = ...) -> None: ...
 
 class KeyFactor(_message.Message):
-    __slots__ = ("feature", "effect", "interval", "log_odds", "support", "without", "p_value")
+    __slots__ = ("feature", "effect", "interval", "log_odds", "support", "without", "p_value", "corrected_p", "good_with", "good_without")
     FEATURE_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_FIELD_NUMBER: _ClassVar[int]
@@ -833,6 +882,9 @@ class KeyFactor(_message.Message):
     SUPPORT_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_FIELD_NUMBER: _ClassVar[int]
     P_VALUE_FIELD_NUMBER: _ClassVar[int]
+    CORRECTED_P_FIELD_NUMBER: _ClassVar[int]
+    GOOD_WITH_FIELD_NUMBER: _ClassVar[int]
+    GOOD_WITHOUT_FIELD_NUMBER: _ClassVar[int]
     feature: str
     effect: float
     interval: Interval
@@ -840,7 +892,10 @@ class KeyFactor(_message.Message):
     support: int
     without: int
     p_value: float
-    def __init__(self, feature: _Optional[str] = ..., effect: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., log_odds: _Optional[float] = ..., support: _Optional[int] = ..., without: _Optional[int] = ..., p_value: _Optional[float] = ...) -> None: ...
+    corrected_p: float
+    good_with: float
+    good_without: float
+    def __init__(self, feature: _Optional[str] = ..., effect: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., log_odds: _Optional[float] = ..., support: _Optional[int] = ..., without: _Optional[int] = ..., p_value: _Optional[float] = ..., corrected_p: _Optional[float] = ..., good_with: _Optional[float] = ..., good_without: _Optional[float] = ...) -> None: ...
 
 class Contrast(_message.Message):
     __slots__ = ("failures", "risk_factors", "missing_steps", "other_attempts", "other_rate", "advantage")
@@ -859,7 +914,7 @@ class Contrast(_message.Message):
     def __init__(self, failures: _Optional[_Iterable[str]] = ..., risk_factors: _Optional[_Iterable[_Union[KeyFactor, _Mapping]]] = ..., missing_steps: _Optional[_Iterable[str]] = ..., other_attempts: _Optional[int] = ..., other_rate: _Optional[float] = ..., advantage: _Optional[float] = ...) -> None: ...
 
 class SuccessPattern(_message.Message):
-    __slots__ = ("pattern_id", "name", "context_signature", "successful_approach", "key_factors", "replication_steps", "success_rate", "interval", "attempts", "contrast", "last_seen", "episodes", "agents")
+    __slots__ = ("pattern_id", "name", "context_signature", "successful_approach", "key_factors", "replication_steps", "success_rate", "interval", "attempts", "contrast", "last_seen", "episodes", "agents", "title", "step_runs", "source", "own")
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -873,6 +928,10 @@ class SuccessPattern(_message.Message):
     LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     AGENTS_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    STEP_RUNS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     pattern_id: str
     name: str
     context_signature: str
@@ -886,7 +945,11 @@ class SuccessPattern(_message.Message):
     last_seen: _timestamp_pb2.Timestamp
     episodes: _containers.RepeatedScalarFieldContainer[str]
     agents: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., context_signature: _Optional[str] = ..., successful_approach: _Optional[str] = ..., key_factors: _Optional[_Iterable[_Union[KeyFactor, _Mapping]]] = ..., replication_steps: _Optional[_Iterable[str]] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., attempts: _Optional[int] = ..., contrast: _Optional[_Union[Contrast, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ...) -> None: ...
+    title: str
+    step_runs: int
+    source: PatternSource
+    own: OwnRecord
+    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., context_signature: _Optional[str] = ..., successful_approach: _Optional[str] = ..., key_factors: _Optional[_Iterable[_Union[KeyFactor, _Mapping]]] = ..., replication_steps: _Optional[_Iterable[str]] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., attempts: _Optional[int] = ..., contrast: _Optional[_Union[Contrast, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., title: _Optional[str] = ..., step_runs: _Optional[int] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ..., own: _Optional[_Union[OwnRecord, _Mapping]] = ...) -> None: ...
 
 class BranchCondition(_message.Message):
     __slots__ = ("feature", "present")
@@ -933,44 +996,62 @@ class DecisionOutcome(_message.Message):
     def __init__(self, episode: _Optional[str] = ..., action: _Optional[str] = ..., quality: _Optional[float] = ..., at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., agent: _Optional[str] = ...) -> None: ...
 
 class DecisionTemplate(_message.Message):
-    __slots__ = ("pattern_id", "context_signature", "decision_tree", "confidence_threshold", "success_history", "attempts")
+    __slots__ = ("pattern_id", "context_signature", "decision_tree", "confidence_threshold", "success_history", "attempts", "title", "source", "own")
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     DECISION_TREE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_HISTORY_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     pattern_id: str
     context_signature: str
     decision_tree: _containers.RepeatedCompositeFieldContainer[DecisionBranch]
     confidence_threshold: float
     success_history: _containers.RepeatedCompositeFieldContainer[DecisionOutcome]
     attempts: int
-    def __init__(self, pattern_id: _Optional[str] = ..., context_signature: _Optional[str] = ..., decision_tree: _Optional[_Iterable[_Union[DecisionBranch, _Mapping]]] = ..., confidence_threshold: _Optional[float] = ..., success_history: _Optional[_Iterable[_Union[DecisionOutcome, _Mapping]]] = ..., attempts: _Optional[int] = ...) -> None: ...
+    title: str
+    source: PatternSource
+    own: OwnRecord
+    def __init__(self, pattern_id: _Optional[str] = ..., context_signature: _Optional[str] = ..., decision_tree: _Optional[_Iterable[_Union[DecisionBranch, _Mapping]]] = ..., confidence_threshold: _Optional[float] = ..., success_history: _Optional[_Iterable[_Union[DecisionOutcome, _Mapping]]] = ..., attempts: _Optional[int] = ..., title: _Optional[str] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ..., own: _Optional[_Union[OwnRecord, _Mapping]] = ...) -> None: ...
 
 class Trend(_message.Message):
-    __slots__ = ("baseline", "recent", "change", "interval", "decisions")
+    __slots__ = ("baseline", "recent", "change", "interval", "decisions", "difference", "baseline_decisions", "recent_decisions", "changed_at", "p_value")
     BASELINE_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    BASELINE_DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_FIELD_NUMBER: _ClassVar[int]
+    P_VALUE_FIELD_NUMBER: _ClassVar[int]
     baseline: float
     recent: float
     change: float
     interval: Interval
     decisions: int
-    def __init__(self, baseline: _Optional[float] = ..., recent: _Optional[float] = ..., change: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., decisions: _Optional[int] = ...) -> None: ...
+    difference: float
+    baseline_decisions: int
+    recent_decisions: int
+    changed_at: _timestamp_pb2.Timestamp
+    p_value: float
+    def __init__(self, baseline: _Optional[float] = ..., recent: _Optional[float] = ..., change: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., decisions: _Optional[int] = ..., difference: _Optional[float] = ..., baseline_decisions: _Optional[int] = ..., recent_decisions: _Optional[int] = ..., changed_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., p_value: _Optional[float] = ...) -> None: ...
 
 class Ratio(_message.Message):
-    __slots__ = ("some", "all", "share")
+    __slots__ = ("some", "all", "share", "interval")
     SOME_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
     some: int
     all: int
     share: float
-    def __init__(self, some: _Optional[int] = ..., all: _Optional[int] = ..., share: _Optional[float] = ...) -> None: ...
+    interval: Interval
+    def __init__(self, some: _Optional[int] = ..., all: _Optional[int] = ..., share: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ...) -> None: ...
 
 class Calibration(_message.Message):
     __slots__ = ("decisions", "brier", "base_rate_brier", "calibration_error")
@@ -984,8 +1065,24 @@ class Calibration(_message.Message):
     calibration_error: float
     def __init__(self, decisions: _Optional[int] = ..., brier: _Optional[float] = ..., base_rate_brier: _Optional[float] = ..., calibration_error: _Optional[float] = ...) -> None: ...
 
+class Spared(_message.Message):
+    __slots__ = ("used", "compared", "failures", "interval", "rate_with", "rate_without")
+    USED_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    RATE_WITH_FIELD_NUMBER: _ClassVar[int]
+    RATE_WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    used: int
+    compared: int
+    failures: float
+    interval: Interval
+    rate_with: float
+    rate_without: float
+    def __init__(self, used: _Optional[int] = ..., compared: _Optional[int] = ..., failures: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., rate_with: _Optional[float] = ..., rate_without: _Optional[float] = ...) -> None: ...
+
 class LearningStats(_message.Message):
-    __slots__ = ("agents", "decisions", "with_outcome", "success_rate", "effectiveness", "utilization", "recognition", "transfer", "prevention", "failure_patterns", "recurring_patterns", "success_patterns", "checks", "calibration")
+    __slots__ = ("agents", "decisions", "with_outcome", "success_rate", "effectiveness", "utilization", "recognition", "transfer", "prevention", "failure_patterns", "recurring_patterns", "success_patterns", "checks", "calibration", "success_interval", "prevention_interval", "spared")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
     WITH_OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -1000,6 +1097,9 @@ class LearningStats(_message.Message):
     SUCCESS_PATTERNS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    PREVENTION_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    SPARED_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedScalarFieldContainer[str]
     decisions: int
     with_outcome: int
@@ -1014,7 +1114,10 @@ class LearningStats(_message.Message):
     success_patterns: int
     checks: int
     calibration: Calibration
-    def __init__(self, agents: _Optional[_Iterable[str]] = ..., decisions: _Optional[int] = ..., with_outcome: _Optional[int] = ..., success_rate: _Optional[float] = ..., effectiveness: _Optional[_Union[Trend, _Mapping]] = ..., utilization: _Optional[_Union[Ratio, _Mapping]] = ..., recognition: _Optional[_Union[Ratio, _Mapping]] = ..., transfer: _Optional[_Union[Ratio, _Mapping]] = ..., prevention: _Optional[float] = ..., failure_patterns: _Optional[int] = ..., recurring_patterns: _Optional[int] = ..., success_patterns: _Optional[int] = ..., checks: _Optional[int] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ...) -> None: ...
+    success_interval: Interval
+    prevention_interval: Interval
+    spared: Spared
+    def __init__(self, agents: _Optional[_Iterable[str]] = ..., decisions: _Optional[int] = ..., with_outcome: _Optional[int] = ..., success_rate: _Optional[float] = ..., effectiveness: _Optional[_Union[Trend, _Mapping]] = ..., utilization: _Optional[_Union[Ratio, _Mapping]] = ..., recognition: _Optional[_Union[Ratio, _Mapping]] = ..., transfer: _Optional[_Union[Ratio, _Mapping]] = ..., prevention: _Optional[float] = ..., failure_patterns: _Optional[int] = ..., recurring_patterns: _Optional[int] = ..., success_patterns: _Optional[int] = ..., checks: _Optional[int] = ..., calibration: _Optional[_Union[Calibration, _Mapping]] = ..., success_interval: _Optional[_Union[Interval, _Mapping]] = ..., prevention_interval: _Optional[_Union[Interval, _Mapping]] = ..., spared: _Optional[_Union[Spared, _Mapping]] = ...) -> None: ...
 
 class Measure(_message.Message):
     __slots__ = ("some", "all", "share", "interval")
@@ -1057,20 +1160,26 @@ class EvaluationRow(_message.Message):
     def __init__(self, retrieval_success: _Optional[_Union[Measure, _Mapping]] = ..., hit_ratio: _Optional[_Union[Measure, _Mapping]] = ..., informed: _Optional[_Union[Measure, _Mapping]] = ..., success: _Optional[_Union[Measure, _Mapping]] = ..., start: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Drift(_message.Message):
-    __slots__ = ("measure", "first", "last", "change", "p_value", "drifted")
+    __slots__ = ("measure", "first", "last", "change", "p_value", "drifted", "interval", "since", "until")
     MEASURE_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     P_VALUE_FIELD_NUMBER: _ClassVar[int]
     DRIFTED_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     measure: str
     first: Measure
     last: Measure
     change: float
     p_value: float
     drifted: bool
-    def __init__(self, measure: _Optional[str] = ..., first: _Optional[_Union[Measure, _Mapping]] = ..., last: _Optional[_Union[Measure, _Mapping]] = ..., change: _Optional[float] = ..., p_value: _Optional[float] = ..., drifted: bool = ...) -> None: ...
+    interval: Interval
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    def __init__(self, measure: _Optional[str] = ..., first: _Optional[_Union[Measure, _Mapping]] = ..., last: _Optional[_Union[Measure, _Mapping]] = ..., change: _Optional[float] = ..., p_value: _Optional[float] = ..., drifted: bool = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class EvaluationReport(_message.Message):
     __slots__ = ("agents", "period", "total", "rows", "drift", "drifted")

@@ -499,14 +499,15 @@ class EngramServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSuccessPatterns(self, request, context):
-        """Approaches that worked again and again, why, and how to repeat them.
+        """Approaches that worked again and again, why, and how to repeat them; those of others have a
+        source.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDecisionTemplates(self, request, context):
-        """Small decision trees, one for each kind of situation.
+        """Small decision trees, one for each kind of situation; those of others have a source.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -520,7 +521,8 @@ class EngramServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListFailures(self, request, context):
-        """The failures that are known, the most recently seen first.
+        """The failures that are known, the most recently seen first; those of others, with their source,
+        come last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -541,7 +543,8 @@ class EngramServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListChecks(self, request, context):
-        """The checks that keep failures from coming back, by name.
+        """The checks that keep failures from coming back, by name; those of others, with their source,
+        come last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -111,7 +111,7 @@ def decisions(asking: Asking) -> Response:
     """What was tried, how often it went well, and the episodes behind that."""
     agent, action, context = asking.agent, asking.exact("action"), asking.text("context")
     rates, past = queries.rates(agent), queries.history(asking)
-    (synthesis,) = asking.board.kept.soon((("synthesis", agent.name), agent.learning.synthesis))
+    (synthesis,) = asking.board.kept.soon((("synthesis", agent.name), partial(agent.learning.synthesis, quiet=True)))
     suggestion = queries.suggested(asking, context) if context else None
     behind = [each for each in reversed(past) if normal_form(each.action) == action] if action else []
     ids = [each.id for each in behind[:ROWS]]
@@ -131,6 +131,7 @@ def decisions(asking: Asking) -> Response:
         suggestion=suggestion,
         texts=queries.texts(asking, ids),
         patterns=None if synthesis is None else synthesis.patterns[:ROWS],
+        others=agent.shared_patterns.list(("success",))[:ROWS],
         newest=agent.list(limit=10, kinds=["decision"]),
     )
 
@@ -151,6 +152,7 @@ def failures(asking: Asking) -> Response:
         start=start,
         rows=ROWS,
         checks=learning.checks(),
+        others=asking.agent.shared_patterns.failures()[:ROWS],
     )
 
 

@@ -77,13 +77,13 @@ def check(agent: Reader, query: CheckQuery) -> Verdict:
 
 @router.get("/patterns/success")
 def list_success_patterns(agent: Reader, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[SuccessPattern]:
-    """Approaches that worked again and again, why, and how to repeat them."""
-    return paging.slice_of(agent.learning.synthesis().patterns, limit, cursor, "successes", agent.name)
+    """Approaches that worked again and again, why, and how to repeat them; those of others have a source."""
+    return paging.slice_of(agent.shared_patterns.all_successes(), limit, cursor, "successes", agent.name)
 
 
 @router.get("/patterns/decisions")
 def list_decision_templates(
     agent: Reader, limit: Limit = paging.USUAL, cursor: Cursor = None
 ) -> Page[DecisionTemplate]:
-    """Small decision trees, one for each kind of situation."""
-    return paging.slice_of(agent.learning.synthesis().templates, limit, cursor, "templates", agent.name)
+    """Small decision trees, one for each kind of situation; those of others have a source."""
+    return paging.slice_of(agent.shared_patterns.all_templates(), limit, cursor, "templates", agent.name)

@@ -29,14 +29,14 @@ def learn_from_failure(agent: Writer, failure: NewFailure, idempotency_key: Key 
 
 @router.get("/failures")
 def list_failures(agent: Reader, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[FailurePattern]:
-    """The failures that are known, the most recently seen first."""
-    return paging.slice_of(agent.learning.failures(), limit, cursor, "failures", agent.name)
+    """The failures that are known, the most recently seen first; those of others, with their source, come last."""
+    return paging.slice_of(agent.shared_patterns.all_failures(), limit, cursor, "failures", agent.name)
 
 
 @router.get("/failures/{name}")
 def get_failure(agent: Reader, name: Name) -> FailurePattern:
     """One failure: where and when it was seen, what solved it, and what prevents it."""
-    found = agent.learning.failure(name)
+    found = agent.shared_patterns.failure(name)
     if found is None:
         raise NotFound("there is no such failure; `GET /v1/failures` lists what there is")
     return found
@@ -50,8 +50,8 @@ def tell_solution(agent: Writer, name: Name, tried: TriedSolution) -> FailurePat
 
 @router.get("/prevention/checks")
 def list_checks(agent: Reader, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[PreventionCheck]:
-    """The checks that keep failures from coming back, by name."""
-    return paging.slice_of(agent.learning.checks(), limit, cursor, "checks", agent.name)
+    """The checks that keep failures from coming back, by name; those of others, with their source, come last."""
+    return paging.slice_of(agent.shared_patterns.all_checks(), limit, cursor, "checks", agent.name)
 
 
 @router.post("/prevention/checks", dependencies=[ONCE])

@@ -1,0 +1,101 @@
+"""Describe a kind of work: its situations, the words people use for them, its actions and how often each works.
+
+The descriptions are written as short texts, so that a situation can be read at a glance:
+
+    situation(
+        "printer jam",
+        "printer | office | repair",                 # tool, environment, type of task
+        '''
+        0.92 open the back and pull the paper out     # how often it works
+        0.50* switch it off and on                    # the star marks the team's habit
+        0.15 press the button harder
+        ''',
+        '''
+        printer {n} is jammed again
+        no paper comes out upstairs, {name} says it makes a noise
+        ''',
+    )
+
+Words in braces are places for values: those of `PLACES`, or of the kind's own lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+WORDINGS = 8
+"""Every situation has at least so many wordings."""
+_ACTION = re.compile(r"(?P<rate>0\.\d+)(?P<habit>\*?) (?P<text>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A kind of context that comes up again and again, in other words each time."""
+
+    name: str
+    tool: str
+    environment: str
+    task_type: str
+    actions: Mapping[str, float]
+    """How often each action works there."""
+    habit: str
+    """The action that the team takes without thinking."""
+    wordings: tuple[str, ...]
+
+    @property
+    def best(self) -> str:
+        """Name the action that works most often."""
+        return max(self.actions, key=lambda action: self.actions[action])
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Something done now and then that has nothing to do with the situations, and works nearly always."""
+
+    context: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of work with its own situations, and with other things that happen beside them."""
+
+    name: str
+    situations: tuple[Situation, ...]
+    notes: tuple[str, ...]
+    """Memories about other matters."""
+    errands: tuple[Errand, ...]
+    errors: tuple[str, ...]
+    """Messages seen when something fails."""
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Values for places of this kind's own, such as the names of its products."""
+    seen: bool = True
+    """Held-out kinds are not: nobody looks at them while the learner is developed."""
+
+
+def situation(name: str, circumstances: str, actions: str, wordings: str) -> Situation:
+    """Read the description of a situation."""
+    tool, environment, task_type = (part.strip() for part in circumstances.split("|"))
+    rates, habit = {}, ""
+    for line in lines(actions):
+        found = _ACTION.fullmatch(line)
+        if found is None:
+            raise ValueError(f"{line!r} is not an action such as 0.92 open the door")
+        rates[found["text"]] = float(found["rate"])
+        habit = found["text"] if found["habit"] else habit
+    if not habit:
+        raise ValueError(f"no action of {name!r} is marked as the habit")
+    return Situation(name, tool, environment, task_type, rates, habit, lines(wordings))
+
+
+def errands(text: str) -> tuple[Errand, ...]:
+    """Read errands: one on each line, the context and the action with an arrow between."""
+    pairs = (line.split(" -> ") for line in lines(text))
+    return tuple(Errand(context, action) for context, action in pairs)
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """Split a text into its lines, without those that are empty."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

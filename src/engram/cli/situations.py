@@ -1,0 +1,157 @@
+"""`engram learning situations`: the kinds of context that decisions are taken in, and how they are arranged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from engram.cli.options import Group, owner_option, reader_option
+from engram.cli.render import glance, print_json, print_table
+from engram.cli.state import State
+from engram.cli.text import inline, many
+
+if TYPE_CHECKING:
+    from engram.engine import AgentHandle
+    from engram.model.situation import Situation
+
+SHOWN_ACTIONS = 3
+
+
+@click.group("situations", cls=Group, invoke_without_command=True)
+@click.pass_context
+def situations(ctx: click.Context) -> None:
+    """Look at the situations that contexts were grouped into, and arrange them.
+
+    A situation is named by its id, its name or one of its contexts. What a person arranges stays. Without a command,
+    they are listed.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@situations.command("list")
+@reader_option
+@click.pass_obj
+def list_(state: State, agent: str | None = None) -> None:
+    """List the situations of an agent, those with most decisions first."""
+    with state.brain() as brain:
+        found = [(reader.name, one) for reader in state.readers(brain, agent) for one in reader.situations.list()]
+    if state.json:
+        print_json([{"agent": name, **one.model_dump(mode="json")} for name, one in found])
+        return
+    if not found:
+        click.echo("No situations yet: they come with the first decisions.")
+        return
+    several = len({name for name, _ in found}) > 1
+    print_table(
+        ["ID", "DECISIONS", "WORDINGS", "PINNED", "MOSTLY DONE", "SITUATION"],
+        [
+            [
+                one.id,
+                f"{one.decisions:,}",
+                f"{one.wordings:,}",
+                "yes" if one.pinned else "no",
+                glance(", ".join(list(one.actions)[:SHOWN_ACTIONS])),
+                (f"{inline(name)}: " if several else "") + glance(one.name),
+            ]
+            for name, one in found
+        ],
+    )
+
+
+@situations.command("show")
+@click.argument("situation")
+@reader_option
+@click.pass_obj
+def show(state: State, situation: str, agent: str | None) -> None:
+    """Show one SITUATION: its contexts, and what was done in it."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.get(situation)
+    _print(state, found, f"Situation: {inline(found.name)}")
+
+
+@situations.command("rename")
+@click.argument("situation")
+@click.argument("name")
+@owner_option
+@click.pass_obj
+def rename(state: State, situation: str, name: str, agent: str | None) -> None:
+    """Call a SITUATION by another NAME."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.rename(situation, name)
+    _print(state, found, f"It is now called {inline(found.name)}")
+
+
+@situations.command("merge")
+@click.argument("situation")
+@click.argument("others", nargs=-1, required=True)
+@owner_option
+@click.pass_obj
+def merge(state: State, situation: str, others: tuple[str, ...], agent: str | None) -> None:
+    """Make OTHERS part of a SITUATION, which keeps its name."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.merge(situation, others)
+    _print(state, found, f"Merged into {inline(found.name)}")
+
+
+@situations.command("split")
+@click.argument("situation")
+@click.option("--context", "contexts", multiple=True, required=True, help="A context to take out; may be repeated.")
+@click.option("--name", default="", help="The name of the new situation.")
+@owner_option
+@click.pass_obj
+def split(state: State, situation: str, contexts: tuple[str, ...], name: str, agent: str | None) -> None:
+    """Take contexts out of a SITUATION, and make them one of their own."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.split(situation, contexts, name)
+    _print(state, found, f"New situation: {inline(found.name)}")
+
+
+@situations.command("pin")
+@click.argument("situation")
+@owner_option
+@click.pass_obj
+def pin(state: State, situation: str, agent: str | None) -> None:
+    """Keep a SITUATION as it is: no other is merged with it by itself."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.pin(situation)
+    _print(state, found, f"Pinned: {inline(found.name)}")
+
+
+@situations.command("unpin")
+@click.argument("situation")
+@owner_option
+@click.pass_obj
+def unpin(state: State, situation: str, agent: str | None) -> None:
+    """Let a SITUATION change by itself again."""
+    with state.brain() as brain:
+        found = _owner(state.readers(brain, agent), situation).situations.pin(situation, pinned=False)
+    _print(state, found, f"No longer pinned: {inline(found.name)}")
+
+
+def _owner(readers: list[AgentHandle], situation: str) -> AgentHandle:
+    """The agent that has such a situation: the only one, or the first of several. Raises `NotFound`."""
+    from engram.errors import NotFound
+
+    for reader in readers[:-1]:
+        try:
+            reader.situations.get(situation)
+        except NotFound:
+            continue
+        return reader
+    if not readers:
+        raise NotFound("nothing was recorded yet, so there are no situations")
+    readers[-1].situations.get(situation)
+    return readers[-1]
+
+
+def _print(state: State, found: Situation, title: str) -> None:
+    if state.json:
+        print_json(found.model_dump(mode="json"))
+        return
+    click.echo(f"{title} ({many(found.decisions, 'decision')}, {many(found.wordings, 'wording')}, id {found.id})")
+    for context in found.contexts:
+        click.echo(f"  context: {inline(context)}")
+    for action, times in found.actions.items():
+        click.echo(f"  done: {inline(action)} ({times:,}×)")

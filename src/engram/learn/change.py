@@ -1,0 +1,169 @@
+"""Recognise that an action's success rate has changed, from its outcomes in the order of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_ODDS = 20.0
+"""How much likelier a change must make the outcomes than one steady rate, all possible moments considered."""
+LEAST_AFTER = 2.0
+"""Outcomes since a change, by weight, before it is believed."""
+CHANGES = 0.3
+"""How likely it is, before anything is known, that a rate has changed within the outcomes at hand."""
+ELSEWHERE = 0.8
+"""How likely it is that the rate changed here when it is known to have changed where the action is taken at all."""
+BEFORE = 0.02
+"""What an outcome counts that is from before a change that is certain."""
+LONGEST = 400
+"""Outcomes that are looked at, the newest."""
+
+
+class Trial(NamedTuple):
+    """One outcome: when it was, how good, how much it counts, and whose word it is; the agent's own has no source."""
+
+    at: datetime
+    quality: float
+    weight: float
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The moment from which on an action works more or less often than before."""
+
+    place: int
+    """The number of the first outcome after it."""
+    at: datetime
+    last_before: datetime
+    before: float
+    """The success rate until then."""
+    after: float
+    since: int
+    """Outcomes since then."""
+
+    def told(self) -> str:
+        """Put it into words: "worked until 3 November, failed 10 of 10 times since"."""
+        failed = round((1 - self.after) * self.since)
+        until = f"{self.last_before.day} {self.last_before:%B}"
+        if self.after < self.before:
+            return f"worked until {until}, failed {failed} of {self.since} times since"
+        return f"failed until {until}, worked {self.since - failed} of {self.since} times since"
+
+
+def last_change(trials: Sequence[Trial]) -> Change | None:
+    """Find the last change of the rate behind outcomes that are ordered by time; `None` if one rate explains them.
+
+    For every moment, the odds of two rates against one are compared (beta-binomial, any rate as likely before), every
+    moment being as likely as any other. After a change that is found, later ones are looked for. A change that only one
+    other source reports is not believed: it may be mistaken, or lie.
+    """
+    found = _last(trials)
+    if found is None:
+        return None
+    others = {trial.source for trial in trials[found.place :]} - {""}
+    if any(_last([one for one in trials if one.source != other]) is None for other in others):
+        return None
+    return found
+
+
+def still_counting(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> list[float]:
+    """Give for each outcome, in order of time, the probability that the rate has not changed since.
+
+    `change` is the last one that is certain; `elsewhere` is when the rate changed in all contexts together. What one
+    other source alone reports takes nothing from the rest.
+    """
+    start = 0 if change is None else change.place
+    counting = [BEFORE] * start + _unchanged(trials[start:], elsewhere)
+    for other in {trial.source for trial in trials[start:]} - {""}:
+        own = [place for place in range(start, len(trials)) if trials[place].source != other]
+        for place, left in zip(own, _unchanged([trials[place] for place in own], elsewhere), strict=True):
+            counting[place] = max(counting[place], left)
+    return counting
+
+
+def _unchanged(trials: Sequence[Trial], elsewhere: datetime | None) -> list[float]:
+    first = max(0, len(trials) - LONGEST)
+    looked_at = trials[first:]
+    odds = _odds(looked_at)
+    likely = np.zeros(len(looked_at) + 1)
+    """By the number of outcomes before it: the odds of a change there against none at all."""
+    if len(odds):
+        likely[1 : len(odds) + 1] = np.exp(np.minimum(odds, 100.0)) * CHANGES / (1 - CHANGES) / len(odds)
+    before = 0 if elsewhere is None else sum(trial.at < elsewhere for trial in looked_at)
+    if before:
+        likely[before] += ELSEWHERE / (1 - ELSEWHERE) * math.exp(min(_odds_at(looked_at, before), 100.0))
+    found = (1 + np.cumsum(likely)[:-1]) / (1 + likely.sum())
+    return [float(found[0]) if len(found) else 1.0] * first + [float(left) for left in found]
+
+
+def _odds_at(trials: Sequence[Trial], place: int) -> float:
+    """Give the logarithm of the odds of a change before the outcome at this place against one steady rate."""
+    (good, bad), (well, badly) = _sums(trials[:place]), _sums(trials[place:])
+    return _evidence(good, bad) + _evidence(well, badly) - _evidence(good + well, bad + badly)
+
+
+def _sums(trials: Sequence[Trial]) -> tuple[float, float]:
+    good = sum(trial.weight * trial.quality for trial in trials)
+    return good, sum(trial.weight for trial in trials) - good
+
+
+def _last(trials: Sequence[Trial]) -> Change | None:
+    first, found = max(0, len(trials) - LONGEST), None
+    while (place := _split(trials[first:])) is not None:
+        before, after = trials[first : first + place], trials[first + place :]
+        found = Change(
+            place=first + place,
+            at=after[0].at,
+            last_before=before[-1].at,
+            before=_mean(before),
+            after=_mean(after),
+            since=len(after),
+        )
+        first += place
+    return found
+
+
+def _split(trials: Sequence[Trial]) -> int | None:
+    """Give the likeliest place of a change, if a change is likely at all."""
+    odds = _odds(trials)
+    if not len(odds) or odds.max() == -math.inf:
+        return None
+    total = float(np.logaddexp.reduce(odds)) - math.log(len(odds))
+    return int(np.argmax(odds)) + 1 if total > math.log(LEAST_ODDS) else None
+
+
+def _odds(trials: Sequence[Trial]) -> NDArray[np.float64]:
+    """Give the logarithm of the odds of a change behind each outcome but the last, against one steady rate."""
+    if len(trials) < 3:
+        return np.zeros(0)
+    weight = np.array([trial.weight for trial in trials])
+    good = np.cumsum(weight * [trial.quality for trial in trials])
+    everything = np.cumsum(weight)
+    bad = everything - good
+    one = _evidence(float(good[-1]), float(bad[-1]))
+    return np.array(
+        [
+            _evidence(float(good[place]), float(bad[place]))
+            + _evidence(float(good[-1] - good[place]), float(bad[-1] - bad[place]))
+            - one
+            if everything[-1] - everything[place] >= LEAST_AFTER and trials[place].at < trials[place + 1].at
+            else -math.inf
+            for place in range(len(trials) - 1)
+        ]
+    )
+
+
+def _evidence(good: float, bad: float) -> float:
+    """Give the logarithm of the chance of such outcomes when every rate is as likely as any other."""
+    return math.lgamma(1 + good) + math.lgamma(1 + max(bad, 0.0)) - math.lgamma(2 + good + max(bad, 0.0))
+
+
+def _mean(trials: Sequence[Trial]) -> float:
+    return sum(trial.quality * trial.weight for trial in trials) / sum(trial.weight for trial in trials)

@@ -1,0 +1,112 @@
+"""Look at the situations of an agent, and arrange them by hand: that stays, whatever is learned later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import JsonValue
+
+from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.ids import Sources
+from engram.learn import happened
+from engram.learn.experience import Experience
+from engram.learn.learning import Learning
+from engram.model import Clean
+from engram.model.situation import Situation
+from engram.ports import Event, KeepsEvents, MemoryStore, Scope
+
+
+class SituationEditor:
+    """The situations of one agent."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        scope: Scope,
+        experience: Experience,
+        sources: Sources,
+        learning: Learning,
+        clean: Callable[[str, str], Clean],
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._experience = experience
+        self._sources = sources
+        self._learning = learning
+        self._clean = clean
+
+    def list(self, progress: Callable[[int, int], None] | None = None) -> list[Situation]:
+        """List all situations, those with most decisions first; new contexts are placed before."""
+        self._learning.place_contexts(progress)
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.listed()
+
+    def get(self, which: str) -> Situation:
+        """Give the situation of this id, name or context. Raises `NotFound`."""
+        id = self._find(which)
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.shown(id)
+
+    def rename(self, which: str, name: str) -> Situation:
+        """Give a situation a name. Raises `NotFound` and `InvalidInput`."""
+        said = self._clean("name", name).strip()
+        id = self._find(which)
+        with self._experience.of(self._scope) as learned:
+            other = learned.situations.find(said)
+        if other not in {None, id}:
+            raise InvalidInput(f"another situation is called {said!r}; merge them, or choose another name")
+        return self._arrange(id, {"name": said, "pinned": True})
+
+    def merge(self, which: str, others: Sequence[str]) -> Situation:
+        """Merge situations into the first, which keeps its given name. Raises `NotFound` and `InvalidInput`."""
+        id = self._find(which)
+        gone = list(dict.fromkeys(self._find(other) for other in others))
+        if not gone or id in gone:
+            raise InvalidInput("name at least one other situation to merge into the first")
+        for other in gone:
+            self._arrange(id, {"twin": other, "pinned": True})
+        return self.get(id)
+
+    def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
+        """Make some contexts of a situation one of their own. Raises `NotFound` and `InvalidInput`."""
+        id = self._find(which)
+        texts = [self._clean("context", context) for context in contexts]
+        with self._experience.of(self._scope) as learned:
+            found = {text: learned.situations.key(id, text) for text in texts}
+            keys = {key: learned.situations.newest(key) for key in found.values() if key is not None}
+            rest = learned.situations.wordings(id) - keys.keys()
+        if missing := [text for text, key in found.items() if key is None]:
+            raise NotFound(
+                f"{missing[0]!a} is no context of this situation; `engram learning situations show` lists them"
+            )
+        if not keys or not rest:
+            raise InvalidInput("name some of its contexts, not all of them")
+        new = self._sources.new_id()
+        for key, newest in keys.items():
+            self._arrange(new, {"wording": key, "pinned": True}, newest)
+        self._arrange(id, {"pinned": True})
+        return self.rename(new, name) if name else self.get(new)
+
+    def pin(self, which: str, *, pinned: bool = True) -> Situation:
+        """Keep a situation as it is: no other is merged with it by itself. With `pinned=False`, let it change again."""
+        return self._arrange(self._find(which), {"pinned": pinned})
+
+    def _find(self, which: str) -> str:
+        said = self._clean("situation", which)
+        with self._experience.of(self._scope) as learned:
+            found = learned.situations.find(said)
+        if found is None:
+            raise NotFound(f"there is no situation {said!a}; `engram learning situations` shows what there is")
+        return found
+
+    def _arrange(self, id: str, change: dict[str, JsonValue], subject: str = "") -> Situation:
+        if not isinstance(self._store, KeepsEvents):
+            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        body: dict[str, JsonValue] = {"situation": id, "by_hand": True, **change}
+        event = Event(self._sources.new_id(), happened.SITUATION, self._sources.now(), subject, "", body)
+        self._store.append(self._scope, [event])
+        with self._experience.of(self._scope) as learned:
+            current = learned.situations.find(id)
+            if current is None:
+                raise NotFound("this situation is gone; its decisions were forgotten")
+            return learned.situations.shown(current)

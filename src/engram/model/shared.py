@@ -1,0 +1,28 @@
+"""Patterns and checks of others, as their receiver sees them: whose they are, and how they did for the receiver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from engram.model.content import Frozen
+from engram.model.failure import FailurePattern, PreventionCheck
+from engram.model.source import OwnRecord, PatternSource
+from engram.model.success import DecisionTemplate, SuccessPattern
+
+
+class SharedPattern(Frozen):
+    """A failure pattern, success pattern or decision template of somebody else."""
+
+    type: Literal["failure", "success", "decision"]
+    source: PatternSource
+    pattern: FailurePattern | SuccessPattern | DecisionTemplate = Field(description="With the owner's own figures.")
+    own: OwnRecord | None = Field(default=None, description="None if there is no action that could be rated.")
+
+
+class SharedCheck(Frozen):
+    """A prevention check of somebody else."""
+
+    source: PatternSource
+    check: PreventionCheck

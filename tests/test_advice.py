@@ -1,0 +1,119 @@
+"""Advice as shipped: plain calls, default settings, a memory that holds many kinds of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import engram
+from engram.engine import AgentHandle, Engram
+
+CONTEXTS = (
+    "Stripe answers 429 to a charge",
+    "release of the billing service",
+    "the nightly backup of the warehouse is late",
+    "a customer asks for a refund after the deadline",
+    "flaky browser test in the checkout suite",
+    "disk of the build agent is full",
+    "translate the onboarding mail into German",
+    "DNS lookup fails in the staging cluster",
+    "migrate a table with forty million rows",
+    "the forklift battery is low before a shift",
+    "write a summary of a research paper",
+    "login with single sign-on loops forever",
+    "a supplier sends an invoice without a number",
+    "memory of the recommendation worker grows",
+    "the sensor on line four reports negative pressure",
+    "reply to a negative review in the app store",
+    "rotate the signing key of the mobile app",
+    "schedule interviews with four candidates",
+    "images load slowly on the landing page",
+    "the data import finds duplicate product codes",
+)
+OFF_TOPIC = (
+    "bake a chocolate cake",
+    "which shoes to wear to a wedding",
+    "the cat refuses to eat",
+    "plan a weekend in the mountains",
+    "learn to play the violin",
+    "why is the sky blue",
+    "paint the living room",
+    "grow tomatoes on a balcony",
+)
+
+
+@pytest.fixture(scope="module", params=["default", "hashing"])
+def brain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engram]:
+    embedder = {} if request.param == "default" else {"embedder": request.param}
+    with engram.open(tmp_path_factory.mktemp("advice") / "engram.db", **embedder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def experienced(brain: Engram) -> AgentHandle:
+    return taught(brain, len(CONTEXTS))
+
+
+def learn(agent: AgentHandle, context: str, action: str, successes: int, attempts: int) -> None:
+    for number in range(attempts):
+        good = (number * successes) // attempts != ((number + 1) * successes) // attempts
+        agent.record_decision(context=context, action=action, outcome="success" if good else "failure")
+
+
+def taught(brain: Engram, number: int) -> AgentHandle:
+    agent = brain.agent(f"knows {number}")
+    for place, context in enumerate(CONTEXTS[:number]):
+        learn(agent, context, f"good way {place}", 18, 20)
+        learn(agent, context, f"bad way {place}", 6, 20)
+    return agent
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_each_of_a_few_contexts_is_advised_what_worked_there(brain: Engram, number: int) -> None:
+    agent = taught(brain, number)
+    advised = [agent.suggest(context=context).recommended for context in CONTEXTS[:number]]
+    assert advised == [f"good way {place}" for place in range(number)]
+
+
+def test_each_of_twenty_contexts_is_advised_what_worked_there(experienced: AgentHandle) -> None:
+    advised = [experienced.suggest(context=context).recommended for context in CONTEXTS]
+    assert advised == [f"good way {place}" for place in range(len(CONTEXTS))]
+
+
+def test_other_words_for_a_context_get_its_advice_or_none(experienced: AgentHandle) -> None:
+    for said, place in (("Stripe answers 429 to charges", 0), ("the disk of a build agent is full", 5)):
+        assert experienced.suggest(context=said).recommended in (f"good way {place}", None)
+
+
+def test_what_is_about_nothing_in_the_memory_gets_no_advice(experienced: AgentHandle) -> None:
+    assert [experienced.suggest(context=said).recommended for said in OFF_TOPIC] == [None] * len(OFF_TOPIC)
+
+
+def test_much_success_elsewhere_does_not_outweigh_a_little_here(brain: Engram) -> None:
+    agent = brain.agent("payments")
+    learn(agent, "Stripe answers 429", "exponential backoff", 5, 6)
+    learn(agent, "release of service X", "rolling update", 12, 12)
+    assert agent.suggest(context="Stripe answers 429").recommended == "exponential backoff"
+
+
+def test_every_part_says_the_same_of_an_action_that_stopped_working(brain: Engram) -> None:
+    agent = brain.agent("releases")
+    start = datetime.now(UTC) - timedelta(days=12)
+    for number in range(40):
+        agent.record_decision(
+            context="release of service X",
+            action="rolling update",
+            outcome="success" if number < 30 else "failure",
+            error="" if number < 30 else "readiness probe failed",
+            at=start + timedelta(hours=6 * number),
+        )
+    suggestion = agent.suggest(context="release of service X")
+    assert suggestion.abstained
+    assert "failed 10 of 10 times since" in suggestion.reason
+    assert agent.predict(context="release of service X", action="rolling update").probability < 0.3
+    assert agent.check(action="rolling update", context="release of service X").decision == "block"
+    (alarm,) = agent.learning.alarms()
+    assert (alarm.action, alarm.contradicting) == ("rolling update", 10)
+    assert not agent.learning.synthesis().patterns

@@ -1,0 +1,202 @@
+"""Situations: learned kinds of context that people can look at and arrange, and that stay as they were arranged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+import engram
+from engram.cli import main
+from engram.engine import AgentHandle, Engram
+from engram.errors import InvalidInput, NotFound
+from engram.learn import happened
+from engram.learn.situations import Neighbour, Situations, wording
+from engram.ports import Event, Scope
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+LATE = "order 48213 is late at the customer"
+BROKEN = "the parcel arrived with a broken lamp"
+
+
+@pytest.fixture
+def brain(tmp_path: Path) -> Iterator[Engram]:
+    with engram.open(tmp_path / "engram.db", embedder="hashing") as opened:
+        yield opened
+
+
+def taught(brain: Engram) -> AgentHandle:
+    agent = brain.agent("alice")
+    for number in range(4):
+        agent.record_decision(context=f"order {48213 + number} is late at the customer", action="call the carrier")
+        agent.record_decision(context=BROKEN, action="send a new lamp")
+    return agent
+
+
+def names(agent: AgentHandle) -> dict[str, int]:
+    return {one.name: one.decisions for one in agent.situations.list()}
+
+
+def test_contexts_that_differ_in_ids_only_are_one_situation(brain: Engram) -> None:
+    assert names(taught(brain)) == {LATE: 4, BROKEN: 4}
+
+
+def test_short_numbers_tell_situations_apart() -> None:
+    assert wording("Stripe answers 429") != wording("Stripe answers 500")
+    assert wording("order 48213 is late") == wording("Order 99120 is late.")
+
+
+def test_a_situation_is_found_by_its_id_its_name_and_its_contexts(brain: Engram) -> None:
+    agent = taught(brain)
+    found = agent.situations.get("order 77777 is late at the customer")
+    assert found == agent.situations.get(found.id) == agent.situations.get(LATE)
+    assert found.actions == {"call the carrier": 4}
+    with pytest.raises(NotFound, match="there is no situation"):
+        agent.situations.get("bake a cake")
+
+
+def test_what_a_person_arranges_stays_when_everything_is_learned_again(brain: Engram) -> None:
+    agent = taught(brain)
+    agent.situations.rename(LATE, "late parcels")
+    agent.situations.merge("late parcels", [BROKEN])
+    assert names(agent) == {"late parcels": 8}
+    agent.situations.split("late parcels", [BROKEN], name="broken goods")
+    before = agent.situations.list()
+    assert {one.name: (one.decisions, one.pinned) for one in before} == {
+        "late parcels": (4, True),
+        "broken goods": (4, True),
+    }
+    brain.experience.anew(Scope("alice"))
+    assert agent.situations.list() == before
+    agent.record_decision(context="order 60000 is late at the customer", action="call the carrier")
+    assert names(agent) == {"late parcels": 5, "broken goods": 4}
+
+
+def test_contexts_that_a_person_set_apart_advise_nothing_to_each_other(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    staging, live = "release the shop to the staging cluster", "release the shop to the live cluster"
+    for _ in range(5):
+        agent.record_decision(context=staging, action="push at once", outcome="success")
+        agent.record_decision(context=live, action="roll out slowly", outcome="success")
+    agent.situations.list()
+    if agent.situations.get(staging).id == agent.situations.get(live).id:
+        agent.situations.split(staging, [live])
+    agent.situations.pin(staging)
+    agent.situations.pin(live)
+    told = agent.suggest(context=live)
+    assert [record.action for record in told.actions] == ["roll out slowly"]
+    assert told.situation == live
+
+
+def test_a_name_is_given_once(brain: Engram) -> None:
+    agent = taught(brain)
+    agent.situations.rename(LATE, "late parcels")
+    with pytest.raises(InvalidInput, match="another situation is called"):
+        agent.situations.rename(BROKEN, "Late parcels")
+    with pytest.raises(InvalidInput, match="the name is empty"):
+        agent.situations.rename(BROKEN, " ")
+
+
+def test_a_split_names_some_contexts_of_the_situation(brain: Engram) -> None:
+    agent = taught(brain)
+    with pytest.raises(NotFound, match="is no context of this situation"):
+        agent.situations.split(LATE, [BROKEN])
+    with pytest.raises(InvalidInput, match="not all of them"):
+        agent.situations.split(LATE, [LATE])
+
+
+def test_nothing_of_a_forgotten_decision_stays_in_its_situation(brain: Engram) -> None:
+    agent = taught(brain)
+    agent.situations.rename(BROKEN, "broken goods")
+    for memory in agent.list():
+        if memory.context == BROKEN:
+            agent.forget(memory.id)
+    assert names(agent) == {LATE: 4}
+
+
+def test_a_wording_joins_its_nearest_neighbour_if_they_are_close() -> None:
+    known = folded(
+        [("the disk is full", "clean up"), ("no space left on the device", "clean up"), ("tests fail", "fix")]
+    )
+    near = [Neighbour("the disk is full", "clean up", 0.6), Neighbour("tests fail", "fix", 0.4)]
+    assert known.place("no space left on the device", "clean up", near)[0] == known.of("the disk is full")
+    assert known.place("no space left on the device", "fix", near)[0] is None
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("did"), st.sampled_from("abcd"), st.sampled_from("xyz")),
+            st.tuples(st.just("place"), st.sampled_from("abcd"), st.sampled_from("abcd")),
+            st.tuples(st.just("merge"), st.sampled_from("abcd"), st.sampled_from("abcd")),
+            st.tuples(st.just("pin"), st.sampled_from("abcd"), st.booleans()),
+        ),
+        max_size=30,
+    )
+)
+def test_folding_again_and_loading_give_the_same_situations(steps: list[tuple[str, str, object]]) -> None:
+    one, events = Situations(), list[Event]()
+    for number, (kind, context, what) in enumerate(steps):
+        at = NOW + timedelta(minutes=number)
+        if kind == "did":
+            body: dict[str, JsonValue] = {"context": f"situation {context}", "action": str(what)}
+            event = Event(f"e{number:03}", happened.DECISION, at, f"m{number:03}", "", body)
+        else:
+            ids = {letter: one.of(f"situation {letter}") or "gone" for letter in "abcd"}
+            body = {"situation": ids[context], "by_hand": number % 2 == 0}
+            if kind == "place":
+                body |= {"wording": wording(f"situation {what}")}
+            elif kind == "merge":
+                body |= {"twin": ids[str(what)]}
+            else:
+                body |= {"pinned": bool(what)}
+            event = Event(f"e{number:03}", happened.SITUATION, at, "", "", body)
+        events.append(event)
+        one.fold(event)
+    again = Situations()
+    for event in events:
+        again.fold(event)
+    loaded = Situations.load(json.loads(json.dumps(one.dump())))
+    assert again.listed() == loaded.listed() == one.listed()
+    assert again.dump() == loaded.dump() == one.dump()
+    decided = sum(kind == "did" for kind, _, _ in steps)
+    assert sum(found.decisions for found in one.listed()) == decided
+
+
+def folded(decisions: list[tuple[str, str]]) -> Situations:
+    known = Situations()
+    for number, (context, action) in enumerate(decisions):
+        body: dict[str, JsonValue] = {"context": context, "action": action}
+        known.fold(Event(f"e{number}", happened.DECISION, NOW, f"m{number}", "", body))
+    return known
+
+
+def test_the_command_lists_and_arranges_situations(tmp_path: Path) -> None:
+    database = str(tmp_path / "engram.db")
+    with engram.open(database, embedder="hashing") as brain:
+        taught(brain)
+
+    def run(*arguments: str) -> str:
+        told = CliRunner().invoke(
+            main, ["--db", database, "learning", "situations", *arguments], env={"ENGRAM_EMBEDDER": "hashing"}
+        )
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    assert LATE in run()
+    assert BROKEN in run("list")
+    assert "call the carrier (4×)" in run("show", LATE)
+    assert "late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
+    assert "8 decisions" in run("merge", "late parcels", BROKEN, "--agent", "alice")
+    assert "broken goods" in run(
+        "split", "late parcels", "--context", BROKEN, "--name", "broken goods", "--agent", "alice"
+    )
+    assert "Pinned" in run("pin", "broken goods", "--agent", "alice")
+    assert "No longer pinned" in run("unpin", "broken goods", "--agent", "alice")
