@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.learn.alarms import Settings, alarms, capped
-from engram.learn.decisions import Episode, weigh
+from engram.learn.belief import Episode
+from engram.learn.decisions import weigh
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 

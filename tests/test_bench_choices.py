@@ -15,7 +15,7 @@ from engram.bench.choices import FREE, OURS, PLACEBO, RANDOM, TOLD, UNRELATED, U
 from engram.embed.hashing import HashingEmbedder
 from engram.errors import InvalidInput, NotFound
 from engram.learn import decisions
-from engram.learn.decisions import EVERYTHING, Episode, Tally
+from engram.learn.belief import EVERYTHING, Episode, Tally
 from engram.learn.scores import calibration_error
 from engram.privacy.redactor import SecretRedactor
 

@@ -382,7 +382,7 @@ def test_suggest_pools_agents_narrows_and_abstains(run: Run) -> None:
     assert run("learning suggest --context c").stdout == (
         "Based on past experience:\n"
         "  • a (67% success rate, 1 attempt)\n"
-        "  No recommendation: too little evidence: only 1 attempt in this context\n"
+        "  No recommendation: too little evidence: only 1 attempt in this situation\n"
     )
     run("memory record --agent bob --context c --action a --outcome success")
     pooled = run("learning suggest --context c -v").stdout

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.errors import InvalidInput
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
+from engram.learn.beta import Beta
 from engram.learn.tree import DEPTH, HISTORY, LEAF, decision_template, rate_interval, render
 from engram.model import DecisionBranch, DecisionTemplate
 
@@ -274,5 +275,5 @@ def test_a_template_survives_json(past: list[Episode]) -> None:
 
 
 def test_an_interval_holds_its_rate() -> None:
-    low, high = rate_interval(3, 0)
+    low, high = rate_interval(Beta(4, 1))
     assert 0 < low < 0.8 < high < 1

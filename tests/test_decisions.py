@@ -15,18 +15,8 @@ from hypothesis import strategies as st
 from engram.errors import InvalidInput
 from engram.ids import Sources
 from engram.learn import decisions
-from engram.learn.decisions import (
-    EVERYTHING,
-    NO_GROUPS,
-    DecisionEvaluator,
-    Episode,
-    Groups,
-    Settings,
-    Tally,
-    closeness,
-    episodes_of,
-    predict,
-)
+from engram.learn.belief import EVERYTHING, NO_GROUPS, Episode, Groups, Settings, Tally, closeness
+from engram.learn.decisions import DecisionEvaluator, episodes_of, predict
 from engram.model import ActionRecord, Clean, DecisionContent, Memory, MemoryType, Provenance, Suggestion
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.learn.groups import described, distinct, grouped
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learn.decisions import EVERYTHING
+from engram.learn.belief import EVERYTHING
 from engram.learn.rates import Rates
 from engram.testing.making import START
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.learn.scores import prevented, ratio, trend
 from engram.model import FailurePattern
 from engram.model.failure import Effect, FailureRate, PreventionCheck

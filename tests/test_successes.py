@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.learn.successes import replication_steps, slug, success_patterns
 from engram.model import SuccessPattern
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.learn.groups import Group, grouped
 from engram.learn.successes import patterns_of
 from engram.learn.synthesis import KnowledgeSynthesizer, agent_weights

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from engram.bench import Tell, unheard
 from engram.bench.choices import NEIGHBOURS
-from engram.learn import decisions
-from engram.learn.decisions import EVERYTHING, Episode, Settings, Tally
+from engram.learn import belief, decisions
+from engram.learn.belief import EVERYTHING, Episode, Settings, Tally
 from engram.learn.scores import calibration_error
 
 Numbers = NDArray[np.float64]
@@ -55,7 +55,7 @@ def run(
     worlds: int = WORLDS,
     world: World | None = None,
     *,
-    settings: Settings = decisions.DEFAULT,
+    settings: Settings = belief.DEFAULT,
     seed: int = 0,
     tell: Tell = unheard,
 ) -> tuple[dict[str, Any], list[Told]]:
@@ -67,9 +67,7 @@ def run(
     return report(found), found
 
 
-def simulate(
-    world: World, number: int, dice: np.random.Generator, settings: Settings = decisions.DEFAULT
-) -> list[Told]:
+def simulate(world: World, number: int, dice: np.random.Generator, settings: Settings = belief.DEFAULT) -> list[Told]:
     """What is told about every action in every context of one world, after its episodes."""
     rates = dice.random((world.groups, world.actions))
     count = world.groups * world.wordings

@@ -18,8 +18,8 @@ from engram.bench import Tell, unheard
 from engram.bench.data import unpacked
 from engram.bench.metrics import Estimate, bootstrap
 from engram.errors import InvalidInput
-from engram.learn import decisions
-from engram.learn.decisions import Evidence, Settings
+from engram.learn import belief, decisions
+from engram.learn.belief import Evidence, Settings
 from engram.learn.scores import calibration_error
 from engram.model import explain
 from engram.ports import Embedder, Redactor
@@ -131,7 +131,7 @@ def play(
     embedder: str = "",
     *,
     seeds: int = SEEDS,
-    settings: Settings = decisions.DEFAULT,
+    settings: Settings = belief.DEFAULT,
     tell: Tell = unheard,
 ) -> Played:
     """Every arm on every seed's order of the tasks; the same seed gives every arm the same order."""
@@ -236,7 +236,7 @@ class Likeness:
 def _stream(
     tasks: Tasks, seed: int, settings: Settings, likeness: Likeness | None = None, *, shuffled: bool = False
 ) -> _Stream:
-    """One stream, chosen by draws from the beliefs of `engram.learn.decisions`; without likeness, context-free."""
+    """One stream, chosen by draws from the beliefs of `engram.learn.belief`; without likeness, context-free."""
     dice, chance = np.random.default_rng(seed), Random(seed)  # noqa: S311 - a replay, not cryptography
     count, width = tasks.outcomes.shape
     order = dice.permutation(count)
@@ -252,7 +252,7 @@ def _stream(
             here, near = _sums(chosen[past], got[past], alike, width, settings)
         rest, rest_good = tries - here[0] - near[0], good - here[1] - near[1]
         evidence = Evidence(*here, *near, np.maximum(rest, 0), np.clip(rest_good, 0, np.maximum(rest, 0)))
-        beliefs = decisions.believe(evidence, settings)
+        beliefs = belief.believe(evidence, settings)
         action = decisions.draw(beliefs, chance)
         chosen[step], predicted[step] = action, beliefs.mean[action]
         got[step] = tasks.outcomes[order[step], action]
@@ -265,10 +265,10 @@ def _stream(
 def _sums(
     actions: Places, got: Numbers, alike: Numbers, width: int, settings: Settings
 ) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers, Numbers]]:
-    same: NDArray[np.bool_] = alike >= decisions.SAME
+    same: NDArray[np.bool_] = alike >= belief.SAME
     close = np.zeros(len(alike))
-    close[~same] = decisions.closeness(alike[~same], settings)
-    close[close < decisions.LEAST] = 0.0
+    close[~same] = belief.closeness(alike[~same], settings)
+    close[close < belief.LEAST] = 0.0
     return (
         (_total(actions, same.astype(np.float64), width), _total(actions, same * got, width)),
         (_total(actions, close, width), _total(actions, close * got, width), _total(actions, close**2, width)),

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from engram.learn.belief import GOOD, SAME, Episode, closeness
 from engram.learn.beta import Beta
 from engram.learn.change import Trial, last_change
-from engram.learn.decisions import GOOD, SAME, Episode, closeness
 from engram.words import normal_form
 
 Source = Callable[[Episode], str]

@@ -15,8 +15,8 @@ LEAST_ODDS = 20.0
 """How much likelier a change must make the outcomes than one steady rate, all possible moments considered."""
 LEAST_AFTER = 2.0
 """Outcomes since a change, by weight, before it is believed."""
-CHANGES = 0.3
-"""How likely it is, before anything is known, that a rate has changed within the outcomes at hand."""
+CHANGES, MANY = 0.5, 8
+"""How likely a rate is to have changed within many outcomes, before anything is known, and in how many half as likely."""
 ELSEWHERE = 0.8
 """How likely it is that the rate changed here when it is known to have changed where the action is taken at all."""
 BEFORE = 0.02
@@ -88,17 +88,39 @@ def still_counting(trials: Sequence[Trial], change: Change | None, elsewhere: da
     return counting
 
 
+def doubt(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> float:
+    """Give the variance of the rate that is due to not knowing whether, and when, it has changed.
+
+    `change` is the last one that is certain, as for `still_counting`.
+    """
+    looked_at = trials[0 if change is None else change.place :][-LONGEST:]
+    if len(looked_at) < 2:
+        return 0.0
+    likely = _likely(looked_at, elsewhere)[:-1]
+    likely[0] = 1.0
+    weight = np.array([trial.weight for trial in looked_at])
+    good = weight * [trial.quality for trial in looked_at]
+    after, well = np.cumsum(weight[::-1])[::-1], np.cumsum(good[::-1])[::-1]
+    rates, share = (well + 1) / (after + 2), likely / likely.sum()
+    return float(share @ (rates - share @ rates) ** 2)
+
+
+def _likely(trials: Sequence[Trial], elsewhere: datetime | None) -> NDArray[np.float64]:
+    """Give, by the number of outcomes before it, the odds of a change there against none at all."""
+    odds = _odds(trials)
+    likely = np.zeros(len(trials) + 1)
+    if len(odds):
+        before = CHANGES * len(odds) / (len(odds) + MANY)
+        likely[1 : len(odds) + 1] = np.exp(np.minimum(odds, 100.0)) * before / (1 - before) / len(odds)
+    place = 0 if elsewhere is None else sum(trial.at < elsewhere for trial in trials)
+    if place:
+        likely[place] += ELSEWHERE / (1 - ELSEWHERE) * math.exp(min(_odds_at(trials, place), 100.0))
+    return likely
+
+
 def _unchanged(trials: Sequence[Trial], elsewhere: datetime | None) -> list[float]:
     first = max(0, len(trials) - LONGEST)
-    looked_at = trials[first:]
-    odds = _odds(looked_at)
-    likely = np.zeros(len(looked_at) + 1)
-    """By the number of outcomes before it: the odds of a change there against none at all."""
-    if len(odds):
-        likely[1 : len(odds) + 1] = np.exp(np.minimum(odds, 100.0)) * CHANGES / (1 - CHANGES) / len(odds)
-    before = 0 if elsewhere is None else sum(trial.at < elsewhere for trial in looked_at)
-    if before:
-        likely[before] += ELSEWHERE / (1 - ELSEWHERE) * math.exp(min(_odds_at(looked_at, before), 100.0))
+    likely = _likely(trials[first:], elsewhere)
     found = (1 + np.cumsum(likely)[:-1]) / (1 + likely.sum())
     return [float(found[0]) if len(found) else 1.0] * first + [float(left) for left in found]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import re2
 
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.words import MAX_QUERY_TERMS, STOP_WORDS, normal_form, query_terms
 
 SIMILAR = 0.5
@@ -28,6 +28,8 @@ class Group:
     signature: str
     episodes: tuple[Episode, ...]
     title: str = ""
+    expected: Mapping[str, float] = field(default_factory=dict)
+    """By action, in normal form: the rate that is expected of it from everywhere else."""
 
     @property
     def called(self) -> str:

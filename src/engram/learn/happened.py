@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.learn.decisions import Episode
+from engram.learn.belief import Episode
 from engram.learn.failures import Happening
 from engram.model import DecisionContent, FailureContent, Memory
 from engram.ports import Event

@@ -18,7 +18,8 @@ from engram.ids import Sources
 from engram.learn import commands, happened, prevention, reuse, scores
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.decisions import SAME, Changed, DecisionEvaluator, Episode, Tally, episodes_of
+from engram.learn.belief import SAME, Changed, Episode, Tally
+from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
 from engram.learn.situations import Neighbour, wording
@@ -215,9 +216,10 @@ class Learning:
             return episodes
         if self._is_open(context):
             self._place(store, context, episodes)
+        usual = self._usual(context)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            own = situations.of(context)
+            own = situations.like(context) or situations.nearest([] if usual is None else _neighbours(episodes, usual))
             if own is None:
                 return episodes
             apart = {id for one in episodes if (id := situations.of(one.context)) and id != own}
@@ -274,8 +276,7 @@ class Learning:
         events = self._store.events_of(self._scope, [match.id for match in found])
         near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
         with self._experience.of(self._scope) as learned:
-            best, _ = learned.situations.place(context, "", _neighbours(near, usual))
-            return best or learned.situations.of(context)
+            return learned.situations.place(context, "", _neighbours(near, usual)) or learned.situations.of(context)
 
     def _place(self, store: KeepsEvents, context: Clean, near: Sequence[Episode]) -> None:
         """Decide which situation a context belongs to, and write it down."""
@@ -287,9 +288,8 @@ class Learning:
             own = situations.of(context)
             if own is None or not situations.recent(own):
                 return
-            found, twin = situations.place(context, situations.usual_action(context), _neighbours(near, usual))
+            found = situations.place(context, situations.usual_action(context), _neighbours(near, usual))
             body: dict[str, JsonValue] = {"wording": wording(context), "situation": found or own}
-            body |= {"twin": twin} if twin else {}
             subject = situations.recent(own)[-1]
         store.append(
             self._scope,
@@ -439,8 +439,8 @@ class Learning:
             if not prevention.failed_elsewhere(learned.recognizer, action):
                 return None
             situations = learned.situations
-            if (placed := situations.placed(context)) is not None:
-                return placed
+            if (id := situations.placed(context) or situations.like(context)) is not None:
+                return id
         return self._nearest_situation(context)
 
     def note(self, verdict: Verdict, action: Clean, context: Clean, around: Circumstances) -> Verdict:

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
+from engram.learn.belief import EVERYTHING, Tally
 from engram.learn.change import Trial, last_change
-from engram.learn.decisions import EVERYTHING, Tally
 from engram.words import normal_form
 
 _MILLION = 1_000_000

@@ -9,9 +9,10 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from engram.learn.belief import Episode
 from engram.learn.beta import Beta
 from engram.learn.comparisons import difference, scan, wilson
-from engram.learn.decisions import DecisionEvaluator, Episode
+from engram.learn.decisions import DecisionEvaluator
 from engram.learn.rates import Rates
 from engram.model import Calibration, FailurePattern, HarmfulMemory, LearningStats, Ratio, Trend
 from engram.ports import Credit

@@ -1,8 +1,11 @@
 """Situations: kinds of context that mean the same, in other words and with other ids and numbers.
 
-A context belongs to the situation of its wording, which is its text without ids and long numbers. A new wording is a
-situation of its own until it is placed: beside its nearest neighbour, if both are alike and the same is done in both,
-or where a person puts it. Where it is placed is an event, so folding the events again gives the same situations.
+A context belongs to the situation of its wording, which is its text without ids and long numbers. A new wording joins
+the situation whose contexts use the same words, else it begins a situation of its own, which may be placed beside its
+nearest neighbour when somebody asks about it, or by a person. Two situations become one when what is done in both, and
+how it goes, shows that they are the same; a wording in which other things are done leaves its situation. Where a
+context was placed is an event; all the rest follows from the decisions, so folding the events again gives the same
+situations.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from engram.learn import happened
+from engram.learn import customs, happened
+from engram.learn.customs import Customs
+from engram.learn.wordings import Wordings
 from engram.model.situation import Situation
 from engram.ports import Event
 from engram.words import digest, normal_form
@@ -27,11 +32,19 @@ LONGEST = 300
 RECENT = 128
 """Decisions of a situation that are found by it, the newest."""
 JOIN = 0.65
-"""The closeness from which on two wordings are of one situation, if nothing else is known; see `closeness_of`."""
+"""The closeness from which on two wordings are of one situation, if nothing else is known."""
+SURELY = 0.72
+"""The closeness from which on a context that is asked about is of the situation of its nearest neighbour."""
 SAME_ACTION, OTHER_ACTION = 0.15, 0.08
 """Closer by this if the same action was taken in both; farther by that if it is known, but not from there."""
-MERGE, ALIKE, ENOUGH = 0.4, 0.8, 4
-"""Two situations this close are one, if so many decisions in each show the same mixture of actions."""
+ENOUGH = 4
+"""Decisions in a situation before what is done in it is compared with others."""
+ONE, OWN = 8.0, 3.0
+"""The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
+APART, FEWEST = -2.0, 3
+"""The odds from which on a wording leaves its situation, and the decisions it takes in it."""
+COMPARED = 32
+"""Situations that one is compared with, at most."""
 _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 
@@ -50,15 +63,17 @@ class _Kind:
     pinned: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     """By wording, as it was first written."""
-    wordings: dict[str, Counter[str]] = field(default_factory=dict)
-    """By wording, how often each action was taken."""
-    actions: Counter[str] = field(default_factory=Counter)
+    wordings: dict[str, Customs] = field(default_factory=dict)
+    """By wording, what was done."""
+    customs: Customs = field(default_factory=Customs)
     """All of these together."""
+    groups: dict[int, Customs] = field(default_factory=dict)
+    """By group of contexts with the same words, what was done."""
     recent: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=RECENT))
     """The newest decisions, each with its wording."""
 
     def times(self, key: str) -> int:
-        return self.wordings[key].total()
+        return self.wordings[key].decisions()
 
 
 def wording(context: str) -> str:
@@ -78,33 +93,73 @@ class Situations:
         """Wordings that nobody has placed yet, oldest first."""
         self._done: Counter[str] = Counter()
         """How often each action was taken, anywhere."""
+        self._doing: dict[str, dict[str, None]] = {}
+        """By action, the situations in which it was taken."""
+        self._words = Wordings()
+        self._of_group: dict[int, str] = {}
+        """By group of contexts with the same words, the id of its situation."""
+        self._group: dict[str, int] = {}
+        """By wording, its group; none for one without words."""
 
     def fold(self, event: Event) -> None:
         """Learn from one event: a decision, or the placing of a wording."""
         if event.kind == happened.SITUATION:
             self._arrange(event)
             return
-        if event.kind != happened.DECISION or not (context := happened.text(event, "context").strip()):
+        context, action = happened.text(event, "context").strip(), normal_form(happened.text(event, "action"))
+        quality = happened.number(event, "quality")
+        if event.kind == happened.OUTCOME and quality is not None and (key := wording(context)) in self._of:
+            before = happened.number(event, "before")
+            for each in self._counts(key):
+                each.tell(action, quality, before)
+        if event.kind != happened.DECISION or not context:
             return
         key = wording(context)
         if key not in self._of:
-            id = self._current(happened.text(event, "situation"))
-            if id is None:
-                self._open[key] = None
-            kind = self._kinds.setdefault(id or event.subject, _Kind(id or event.subject))
-            self._of[key] = kind.id
+            self._begin(key, context, event)
         kind = self._kinds[self._of[key]]
         if len(kind.texts) < TEXTS:
             kind.texts.setdefault(key, context[:LONGEST])
-        action = normal_form(happened.text(event, "action"))
-        kind.wordings.setdefault(key, Counter())[action] += 1
-        kind.actions[action] += 1
+        for each in self._counts(key):
+            each.take(action)
+            if quality is not None:
+                each.tell(action, quality, None)
         kind.recent.append((key, event.subject))
         self._done[action] += 1
+        self._doing.setdefault(action, {})[kind.id] = None
+        self._leave(kind, key, event.subject)
+        self._unite(self._kinds[self._of[key]])
+
+    def _begin(self, key: str, context: str, event: Event) -> None:
+        """Find the situation of a new wording, or begin one."""
+        id = self._current(happened.text(event, "situation"))
+        group, _ = self._words.add(context)
+        if id is None and group is not None:
+            id = self._current(self._of_group.get(group, ""))
+        if id is None:
+            self._open[key] = None
+        kind = self._kinds.setdefault(id or event.subject, _Kind(id or event.subject))
+        self._of[key], kind.wordings[key] = kind.id, Customs()
+        if group is not None and self._of_group.setdefault(group, kind.id) == kind.id:
+            self._group[key] = group
+            kind.groups.setdefault(group, Customs())
+
+    def _counts(self, key: str) -> Iterable[Customs]:
+        """Give what counts the decisions of a wording: its own, that of its group, and that of its situation."""
+        kind = self._kinds[self._of[key]]
+        group = kind.groups.get(self._group.get(key, -1))
+        return (kind.wordings[key], kind.customs, *(() if group is None else (group,)))
 
     def of(self, context: str) -> str | None:
         """Give the id of the situation of a context, `None` for a wording that was never met."""
         return self._of.get(wording(context))
+
+    def like(self, context: str) -> str | None:
+        """Give the id of the situation of a context, or of the contexts that use the same words."""
+        if (id := self.of(context)) is not None:
+            return id
+        group = self._words.find(context)
+        return None if group is None else self._current(self._of_group.get(group, ""))
 
     def placed(self, context: str) -> str | None:
         """Give the id of the situation of a context that has been placed, or `None`."""
@@ -126,7 +181,7 @@ class Situations:
     def usual_action(self, context: str) -> str:
         """Give the action that was taken most often in contexts of this wording; empty if there is none."""
         key = wording(context)
-        found = self._kinds[self._of[key]].wordings[key] if key in self._of else Counter[str]()
+        found = self._kinds[self._of[key]].wordings[key].taken if key in self._of else Counter[str]()
         return max(found, key=lambda action: (found[action], action), default="")
 
     def recent(self, id: str) -> list[str]:
@@ -158,8 +213,8 @@ class Situations:
         kind = self._kinds[id]
         return kind.name or _commonest(kind)
 
-    def place(self, context: str, action: str, near: Iterable[Neighbour]) -> tuple[str | None, str | None]:
-        """Find the situation that a context belongs to, and one that turns out to be the same as that.
+    def place(self, context: str, action: str, near: Iterable[Neighbour]) -> str | None:
+        """Find the situation that a context belongs to, `None` if it is one of its own.
 
         `near` are decisions in other contexts, the nearest first. Nothing is changed by asking.
         """
@@ -171,13 +226,12 @@ class Situations:
                 closest.setdefault(id, one.closeness)
         scores = {id: closeness + self._custom(id, done) for id, closeness in closest.items()}
         best = max(scores, key=lambda id: (scores[id], id), default=None)
-        if best is None or scores[best] < JOIN:
-            return None, None
-        twin = next(
-            (id for id, closeness in closest.items() if id != best and closeness >= MERGE and self._twins(id, best)),
-            None,
-        )
-        return best, twin
+        return best if best is not None and scores[best] >= JOIN else None
+
+    def nearest(self, near: Iterable[Neighbour]) -> str | None:
+        """Give the situation of the nearest decision, if it is close enough to be the same."""
+        first = next(iter(near), None)
+        return self.of(first.context) if first is not None and first.closeness >= SURELY else None
 
     def find(self, name: str) -> str | None:
         """Give the id of the situation with this id, name or context."""
@@ -187,11 +241,11 @@ class Situations:
         named = [
             kind.id for kind in self._kinds.values() if kind.wordings and normal_form(self.name(kind.id)) == wanted
         ]
-        return named[0] if len(named) == 1 else self.of(name)
+        return named[0] if len(named) == 1 else self.like(name)
 
     def listed(self) -> list[Situation]:
         """List the situations, the ones with most decisions first."""
-        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.actions.total(), kind.id))
+        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions(), kind.id))
         return [self.shown(kind.id) for kind in kinds if kind.wordings]
 
     def shown(self, id: str) -> Situation:
@@ -201,10 +255,10 @@ class Situations:
             id=id,
             name=self.name(id),
             pinned=kind.pinned,
-            decisions=kind.actions.total(),
+            decisions=kind.customs.decisions(),
             wordings=len(kind.wordings),
             contexts=tuple(kind.texts[key] for key in sorted(kind.texts, key=lambda key: (-kind.times(key), key))),
-            actions=dict(sorted(kind.actions.items(), key=lambda one: (-one[1], one[0]))),
+            actions=dict(sorted(kind.customs.taken.items(), key=lambda one: (-one[1], one[0]))),
         )
 
     def dump(self) -> JsonValue:
@@ -216,27 +270,36 @@ class Situations:
                     kind.name,
                     kind.pinned,
                     dict(sorted(kind.texts.items())),
-                    {key: dict(sorted(actions.items())) for key, actions in sorted(kind.wordings.items())},
+                    {key: one.dump() for key, one in sorted(kind.wordings.items())},
+                    {key: self._group[key] for key in sorted(kind.wordings) if key in self._group},
                     [[*one] for one in kind.recent],
                 ]
                 for kind in self._kinds.values()
             ],
             "merged": dict(sorted(self._merged.items())),
             "open": [*self._open],
+            "words": self._words.dump(),
         }
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Situations:
         """Give what `dump` gave."""
         found = cls()
-        for id, name, pinned, texts, wordings, recent in state["kinds"]:
-            kind = _Kind(id, name, pinned, dict(texts), {key: Counter(one) for key, one in wordings.items()})
-            kind.actions = sum(kind.wordings.values(), Counter())
+        for id, name, pinned, texts, wordings, groups, recent in state["kinds"]:
+            parts = {key: Customs.load(one) for key, one in wordings.items()}
+            kind = _Kind(id, name, pinned, dict(texts), parts, customs.all_of(parts.values()))
+            for key, group in groups.items():
+                kind.groups.setdefault(group, Customs()).merge(parts[key])
+            found._group |= groups
             kind.recent.extend((key, subject) for key, subject in recent)
             found._kinds[id] = kind
             found._of |= dict.fromkeys(wordings, id)
-            found._done += kind.actions
+            found._of_group |= dict.fromkeys(groups.values(), id)
+            found._done += kind.customs.taken
+            for action in kind.customs.taken:
+                found._doing.setdefault(action, {})[id] = None
         found._merged, found._open = dict(state["merged"]), dict.fromkeys(state["open"])
+        found._words = Wordings.load(state["words"])
         return found
 
     def _current(self, id: str) -> str | None:
@@ -246,18 +309,67 @@ class Situations:
 
     def _custom(self, id: str, action: str) -> float:
         """Say how much closer a context is to a situation for what is done in both."""
-        here, everywhere = self._kinds[id].actions[action], self._done[action]
+        here, everywhere = self._kinds[id].customs.taken[action], self._done[action]
         if here:
             return SAME_ACTION * here / everywhere
         return -OTHER_ACTION if everywhere else 0.0
 
-    def _twins(self, one: str, other: str) -> bool:
-        mine, theirs = self._kinds[one], self._kinds[other]
-        if mine.pinned or theirs.pinned or min(mine.actions.total(), theirs.actions.total()) < ENOUGH:
+    def _usual(self, *several: Customs) -> dict[str, float]:
+        """Give the share of each of their actions among all decisions."""
+        actions = {action for each in several for action in each.taken}
+        everything = self._done.total() + len(self._done)
+        return {action: (self._done[action] + 1) / everything for action in actions}
+
+    def _leave(self, kind: _Kind, key: str, decision: str) -> None:
+        """Let a wording, or all with its words, leave for a situation of their own, if other things are done there."""
+        if kind.pinned:
+            return
+        group = self._group.get(key, -1)
+        if len(kind.groups) > 1 and group in kind.groups and self._is_foreign(kind, kind.groups[group]):
+            for each in [each for each in kind.wordings if self._group.get(each) == group]:
+                self._move(each, decision)
+        elif len(kind.wordings) > 1 and self._is_foreign(kind, kind.wordings[key]):
+            self._move(key, decision)
+            self._own_words(key)
+
+    def _is_foreign(self, kind: _Kind, own: Customs) -> bool:
+        """Return whether a part of a situation has other customs than the rest."""
+        decisions = own.decisions()
+        if decisions < FEWEST or (decisions > ENOUGH and not _is_due(decisions)):
             return False
-        together = sum(times * theirs.actions[action] for action, times in mine.actions.items())
-        square = sum(times**2 for times in mine.actions.values()) * sum(times**2 for times in theirs.actions.values())
-        return bool(together >= ALIKE * square**0.5)
+        rest = kind.customs.without(own)
+        return rest.decisions() >= FEWEST and customs.odds_of_one(own, rest, self._usual(own, rest)) <= APART
+
+    def _unite(self, kind: _Kind) -> None:
+        """Make a situation one with another, if the same is done in both, with the same success."""
+        decisions = kind.customs.decisions()
+        if kind.pinned or decisions < ENOUGH or not _is_due(decisions):
+            return
+        best: tuple[float, str] | None = None
+        for id in self._alike(kind):
+            other = self._kinds[id]
+            usual = self._usual(kind.customs, other.customs)
+            odds = customs.odds_of_one(kind.customs, other.customs, usual)
+            if odds >= ONE and (best is None or (odds, id) > best):
+                both = customs.all_of((kind.customs, other.customs))
+                if customs.odds_of_own(both, usual) >= OWN:
+                    best = odds, id
+        if best is not None:
+            first, second = sorted((kind.id, best[1]))
+            self._merge(second, first)
+
+    def _alike(self, kind: _Kind) -> list[str]:
+        """List situations in which some of the same is done, those that share the rarest actions first."""
+        found = dict[str, None]()
+        for action in sorted(kind.customs.taken, key=lambda action: (len(self._doing[action]), action)):
+            found |= dict.fromkeys(
+                id
+                for id in self._doing[action]
+                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].customs.decisions() >= ENOUGH
+            )
+            if len(found) >= COMPARED:
+                break
+        return list(found)[:COMPARED]
 
     def _arrange(self, event: Event) -> None:
         """Do what an event says: place a wording, name, pin or merge; what is gone meanwhile is left alone."""
@@ -265,9 +377,12 @@ class Situations:
         by_hand = bool(event.body.get("by_hand"))
         if key:
             self._open.pop(key, None)
-            if key in self._of and (by_hand or not self._kinds[self._of[key]].pinned):
+            if key in self._of and by_hand:
                 self._move(key, id or happened.text(event, "situation") or self._of[key])
+                self._own_words(key)
                 id = self._of[key]
+            elif key in self._of and id is not None:
+                self._join(self._of[key], id)
         if id is None:
             return
         twin = self._current(happened.text(event, "twin"))
@@ -277,36 +392,79 @@ class Situations:
         kind.name = happened.text(event, "name") or kind.name
         kind.pinned = bool(event.body.get("pinned", kind.pinned))
 
+    def _join(self, id: str, into: str) -> None:
+        """Place a situation of one group of words in another one, unless a person has arranged it."""
+        kind = self._kinds[id]
+        if not kind.pinned and len(kind.groups) <= 1:
+            self._merge(id, into)
+
     def _move(self, key: str, id: str) -> None:
+        """Take a wording out of its situation into another one, which may be new."""
         old, new = self._kinds[self._of[key]], self._kinds.setdefault(id, _Kind(id))
         if old is new:
             return
         if len(old.wordings) == 1:
             self._merge(old.id, id)
             return
-        actions = old.wordings.pop(key)
-        old.actions -= actions
-        new.actions += actions
-        new.wordings[key] = actions
+        own, group = old.wordings.pop(key), self._group.get(key, -1)
+        old.customs = old.customs.without(own)
+        new.customs.merge(own)
+        new.wordings[key] = own
+        self._of[key] = id
+        for action in own.taken:
+            self._doing[action][id] = None
+            if not old.customs.taken[action]:
+                self._doing[action].pop(old.id, None)
+        if group in old.groups:
+            old.groups[group] = old.groups[group].without(own)
+            new.groups.setdefault(group, Customs()).merge(own)
+            if not any(self._group.get(each) == group for each in old.wordings):
+                del old.groups[group]
+                self._of_group[group] = id
         if key in old.texts:
             new.texts[key] = old.texts.pop(key)
         moved = [one for one in old.recent if one[0] == key]
         old.recent = deque((one for one in old.recent if one[0] != key), RECENT)
         new.recent = _newest([*new.recent, *moved])
-        self._of[key] = id
+
+    def _own_words(self, key: str) -> None:
+        """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
+        kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
+        if group not in kind.groups or self._of_group[group] == kind.id or key not in kind.texts:
+            return
+        kind.groups[group] = kind.groups[group].without(kind.wordings[key])
+        if not any(self._group.get(each) == group for each in kind.wordings if each != key):
+            del kind.groups[group]
+        own = self._words.split(kind.texts[key])
+        if own is None:
+            del self._group[key]
+            return
+        self._group[key], self._of_group[own] = own, kind.id
+        kind.groups[own] = kind.wordings[key].copy()
 
     def _merge(self, gone: str, into: str) -> None:
         if gone == into:
             return
         old, kind = self._kinds.pop(gone), self._kinds[into]
         kind.wordings |= old.wordings
-        kind.actions += old.actions
+        kind.customs.merge(old.customs)
+        for group, counts in old.groups.items():
+            kind.groups.setdefault(group, Customs()).merge(counts)
+            self._of_group[group] = into
         for key, text in old.texts.items():
             if len(kind.texts) < TEXTS:
                 kind.texts[key] = text
         kind.recent = _newest([*kind.recent, *old.recent])
         self._of |= dict.fromkeys(old.wordings, into)
+        for action in old.customs.taken:
+            self._doing[action].pop(gone, None)
+            self._doing[action][into] = None
         self._merged[gone] = into
+
+
+def _is_due(decisions: int) -> bool:
+    """Return whether what was done is looked at again after so many decisions: the more there are, the more rarely."""
+    return not decisions & (decisions - 1) or decisions % 8 == 0
 
 
 def _newest(recent: Iterable[tuple[str, str]]) -> deque[tuple[str, str]]:

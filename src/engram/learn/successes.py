@@ -6,8 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from engram.learn.belief import GOOD, Episode, after
 from engram.learn.beta import Beta
-from engram.learn.decisions import GOOD, Episode
 from engram.learn.factors import FALSE_DISCOVERIES, Case, key_factors
 from engram.learn.groups import Group, described, distinct, grouped
 from engram.learn.tree import rate_interval
@@ -56,7 +56,7 @@ def patterns_of(
     found = [
         pattern
         for group in groups
-        for everything in (_belief(group.episodes),)
+        for everything in (after((one.quality, one.trust) for one in group.episodes),)
         for mine in _approaches(group)
         if (pattern := _pattern(group, everything, mine, containing, false_discoveries)) is not None
     ]
@@ -117,7 +117,7 @@ def _pattern(
     containing: Mapping[str, Sequence[Sequence[Episode]]],
     false_discoveries: float,
 ) -> SuccessPattern | None:
-    belief = _belief(mine)
+    belief = after(((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD))
     if 1 - belief.below(GOOD) < SURE:
         return None
     good = [episode for episode in mine if episode.quality >= GOOD]
@@ -140,7 +140,7 @@ def _pattern(
         replication_steps=tuple(step.action for step in steps) or (approach,),
         step_runs=sum(run[-1].quality >= GOOD for run in runs) if steps else 0,
         success_rate=belief.mean,
-        interval=rate_interval(belief.a - 1, belief.b - 1),
+        interval=rate_interval(belief),
         attempts=len(mine),
         contrast=Contrast(
             failures=tuple(episode.id for episode in mine if episode.quality < GOOD),
@@ -154,14 +154,6 @@ def _pattern(
         episodes=tuple(episode.id for episode in good),
         agents=tuple(sorted({episode.agent for episode in mine if episode.agent})),
     )
-
-
-def _belief(episodes: Iterable[Episode]) -> Beta:
-    good = bad = 0.0
-    for episode in episodes:
-        good += episode.trust * episode.quality
-        bad += episode.trust * (1 - episode.quality)
-    return Beta(1 + good, 1 + bad)
 
 
 def _runs_with(episodes: Sequence[Episode], containing: Mapping[str, Sequence[Sequence[Episode]]]) -> _Runs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engram.learn.agreement import agreement, evidence_weight
-from engram.learn.decisions import Episode, since_change
+from engram.learn.belief import GOOD, Episode, Tally, after, expected, since_change
 from engram.learn.factors import FALSE_DISCOVERIES
 from engram.learn.groups import Group, distinct, grouped
 from engram.learn.successes import patterns_of
@@ -52,7 +52,7 @@ class KnowledgeSynthesizer:
         """
         groups = grouped([*episodes, *(episode for run in runs for episode in run)], titles)
         weights = agent_weights(groups, own)
-        weighted = [_current(_weighted(group, weights), own) for group in groups]
+        weighted = _with_expected([_current(_weighted(group, weights), own) for group in groups])
         return Synthesis(
             patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries, taken=taken),
             templates=tuple(template for group in weighted if (template := self._template(group)) is not None),
@@ -64,7 +64,11 @@ class KnowledgeSynthesizer:
         if len(group.episodes) < LEAST_EPISODES:
             return None
         return decision_template(
-            group.episodes, group.signature, title=group.called, confidence_threshold=self.confidence_threshold
+            group.episodes,
+            group.signature,
+            title=group.called,
+            expected=group.expected,
+            confidence_threshold=self.confidence_threshold,
         )
 
 
@@ -106,24 +110,37 @@ def _current(group: Group, own: str | None) -> Group:
     return replace(group, episodes=tuple(distinct(since_change(group.episodes, own))))
 
 
+def _with_expected(groups: Sequence[Group]) -> list[Group]:
+    """Give each group the rates that are expected of its actions from the other groups."""
+    everywhere: dict[str, Tally] = {}
+    for group in groups:
+        for one in group.episodes:
+            name = normal_form(one.action)
+            before = everywhere.get(name, Tally(0.0, 0.0))
+            everywhere[name] = Tally(before.attempts + one.trust, before.quality + one.trust * one.quality)
+    return [replace(group, expected=expected(group.episodes, everywhere)) for group in groups]
+
+
 def _rates(group: Group) -> list[PooledRate]:
     by_action: dict[str, list[Episode]] = defaultdict(list)
     for episode in group.episodes:
         by_action[normal_form(episode.action)].append(episode)
-    return [_rate(group.signature, episodes) for _, episodes in sorted(by_action.items())]
+    return [
+        _rate(group.signature, episodes, group.expected.get(action, GOOD))
+        for action, episodes in sorted(by_action.items())
+    ]
 
 
-def _rate(signature: str, episodes: Sequence[Episode]) -> PooledRate:
+def _rate(signature: str, episodes: Sequence[Episode], expected: float) -> PooledRate:
     by_agent: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes:
         by_agent[episode.agent].append(episode)
-    good = sum(episode.trust * episode.quality for episode in episodes)
-    bad = sum(episode.trust * (1 - episode.quality) for episode in episodes)
+    belief = after(((episode.quality, episode.trust) for episode in episodes), expected)
     return PooledRate(
         context_signature=signature,
         action=episodes[0].action,
-        success_rate=(1 + good) / (2 + good + bad),
-        interval=rate_interval(good, bad),
+        success_rate=belief.mean,
+        interval=rate_interval(belief),
         attempts=len(episodes),
         contributions=tuple(
             Contribution(agent=agent, attempts=len(several), weight=sum(episode.trust for episode in several))

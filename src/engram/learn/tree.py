@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 
+from engram.learn.belief import GOOD, Episode, after
 from engram.learn.beta import Beta
-from engram.learn.decisions import GOOD, Episode
 from engram.learn.groups import WORD, described, distinct
 from engram.model.decision import ActionRecord
 from engram.model.success import Condition, DecisionBranch, DecisionOutcome, DecisionTemplate
@@ -39,13 +40,20 @@ _Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def decision_template(
-    episodes: Iterable[Episode], signature: str, *, title: str = "", confidence_threshold: float = CONFIDENCE
+    episodes: Iterable[Episode],
+    signature: str,
+    *,
+    title: str = "",
+    expected: Mapping[str, float] = MappingProxyType({}),
+    confidence_threshold: float = CONFIDENCE,
 ) -> DecisionTemplate | None:
     """The tree that a set of episodes supports, in whatever order they come; `None` if there is no episode.
 
+    `expected` are the rates of actions, in normal form, that are expected from everywhere else.
+
     With little or no system in the outcomes it is a single branch, which may abstain.
     """
-    evidence = _Evidence.of(distinct(episodes))
+    evidence = _Evidence.of(distinct(episodes), expected)
     if not evidence.episodes:
         return None
     everything = np.ones(len(evidence.episodes), dtype=np.bool_)
@@ -71,9 +79,9 @@ def render(template: DecisionTemplate) -> str:
     return "\n".join(_lines(template.decision_tree, 0, f"in {_plain(template.title or template.context_signature)}"))
 
 
-def rate_interval(good: float, bad: float) -> tuple[float, float]:
-    """The 95% interval of a rate after so much success and failure, to the hundredth of an episode."""
-    return _rate_interval(round(good, 2), round(bad, 2))
+def rate_interval(belief: Beta) -> tuple[float, float]:
+    """The 95% interval of a rate, by the hundredth of an episode."""
+    return _rate_interval(round(belief.a, 2), round(belief.b, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ class _Evidence:
 
     episodes: Sequence[Episode]
     names: Sequence[str]
+    expected: Sequence[float]
     action: _Indexes
     quality: _Numbers
     weight: _Numbers
@@ -90,7 +99,7 @@ class _Evidence:
     feature: _Indexes
 
     @classmethod
-    def of(cls, episodes: Sequence[Episode]) -> _Evidence:
+    def of(cls, episodes: Sequence[Episode], expected: Mapping[str, float]) -> _Evidence:
         names: dict[str, tuple[int, str]] = {}
         for episode in episodes:
             names.setdefault(normal_form(episode.action), (len(names), episode.action))
@@ -102,6 +111,7 @@ class _Evidence:
         return cls(
             episodes=episodes,
             names=[name for _, name in names.values()],
+            expected=[expected.get(name, GOOD) for name in names],
             action=np.array([names[normal_form(episode.action)][0] for episode in episodes], dtype=np.int64),
             quality=np.array([episode.quality for episode in episodes]),
             weight=np.clip(np.array([episode.trust for episode in episodes]), 0, 1),
@@ -209,7 +219,7 @@ class _Account:
         return ActionRecord(
             action=self.action,
             success_rate=self.belief.mean,
-            interval=rate_interval(self.belief.a - 1, self.belief.b - 1),
+            interval=rate_interval(self.belief),
             attempts=len(self.episodes),
             weight=max(0.0, self.belief.a + self.belief.b - 2),
             last_used=max(episode.at for episode in self.episodes),
@@ -228,10 +238,9 @@ def _branch(
         by_action[int(evidence.action[row])].append(row)
     accounts = []
     for action, mine in by_action.items():
-        good = float(evidence.weight[mine] @ evidence.quality[mine])
-        bad = max(0.0, float(evidence.weight[mine].sum()) - good)
         several = [evidence.episodes[row] for row in mine]
-        accounts.append(_Account(evidence.names[action], several, Beta(1 + good, 1 + bad)))
+        outcomes = zip(evidence.quality[mine].tolist(), evidence.weight[mine].tolist(), strict=True)
+        accounts.append(_Account(evidence.names[action], several, after(outcomes, evidence.expected[action])))
     accounts.sort(key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
     best = _chosen(accounts, usual, threshold)
     rivals = [account for account in accounts if account is not best]
@@ -273,8 +282,8 @@ def _doubt(
 
 
 @lru_cache(maxsize=100_000)
-def _rate_interval(good: float, bad: float) -> tuple[float, float]:
-    low, high = Beta(1 + good, 1 + bad).interval()
+def _rate_interval(a: float, b: float) -> tuple[float, float]:
+    low, high = Beta(max(a, 0.01), max(b, 0.01)).interval()
     return max(0.0, low), min(1.0, high)
 
 

@@ -18,8 +18,8 @@ from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import from_micros
 from engram.knowledge.graph import Graph
 from engram.knowledge.names import concept_key
+from engram.learn.belief import Episode
 from engram.learn.beta import Beta
-from engram.learn.decisions import Episode
 from engram.learn.happened import ANYWHERE
 from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
 from engram.model.content import KnowledgeContent

@@ -1,0 +1,56 @@
+"""Contexts with the same words are one group, whatever their numbers, names and typing errors."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engram.learn.wordings import Wordings, words
+
+LATE, BROKEN = "order {} is late at the customer {}", "the parcel of {1} arrived with a broken lamp"
+
+
+def test_numbers_are_no_words() -> None:
+    assert words("Order 48213 is LATE at 12:30.") == {"order", "is", "late", "at"}
+    assert words("429 500") == frozenset()
+
+
+def test_numbers_names_and_typing_errors_make_no_other_group() -> None:
+    known = Wordings()
+    for number, name in enumerate(["Kim", "Noor", "Sven", "Ines", "Hiro"]):
+        known.add(LATE.format(number, name))
+        known.add(BROKEN.format(number, name))
+    late, broken = known.find(LATE.format(77, "Mona")), known.find(BROKEN.format(77, "Mona"))
+    assert late is not None
+    assert broken not in {None, late}
+    assert known.find("order 99 is lte at the customer 5") == late
+
+
+def test_other_words_are_another_group_or_none() -> None:
+    known = Wordings()
+    known.add(LATE.format(1, "Kim"))
+    assert known.find("bake a chocolate cake") is None
+    assert known.add("bake a chocolate cake") == (1, True)
+    assert known.add("42") == (None, False)
+
+
+def test_a_context_that_was_split_off_is_found_by_its_own_words() -> None:
+    known = Wordings()
+    first, _ = known.add("release the shop to the staging cluster")
+    again, is_new = known.add("release the shop to the live cluster")
+    assert (again, is_new) == (first, False)
+    own = known.split("release the shop to the live cluster")
+    assert known.find("release the shop to the live cluster") == own != first
+
+
+@given(st.lists(st.text("abc 1", max_size=12), max_size=20), st.text("abc 1", max_size=12))
+def test_what_is_loaded_finds_the_same(contexts: list[str], asked: str) -> None:
+    known = Wordings()
+    for context in contexts:
+        known.add(context)
+    loaded = Wordings.load(json.loads(json.dumps(known.dump())))
+    assert loaded.dump() == known.dump()
+    assert loaded.find(asked) == known.find(asked)
+    assert loaded.add(asked) == known.add(asked)
