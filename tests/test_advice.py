@@ -117,3 +117,28 @@ def test_every_part_says_the_same_of_an_action_that_stopped_working(brain: Engra
     (alarm,) = agent.learning.alarms()
     assert (alarm.action, alarm.contradicting) == ("rolling update", 10)
     assert not agent.learning.synthesis().patterns
+
+
+def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    for good in [True] * 12 + [False] * 3:
+        agent.record_decision(
+            context="release of the shop", action="rolling update", outcome="success" if good else "failure"
+        )
+        told = agent.suggest("release of the shop")
+        refused = agent.check("rolling update", context="release of the shop").decision == "block"
+        assert not (refused and told.recommended == "rolling update")
+
+
+def test_where_all_evidence_is_about_one_mediocre_action_it_says_what_another_would_be_worth(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    for number in range(20):
+        agent.record_decision(
+            context="a slow query", action="add an index", outcome="failure" if number % 3 == 2 else "success"
+        )
+    told = agent.suggest("a slow query")
+    assert told.recommended == "add an index"
+    assert "an unknown action would be better with a probability of" in told.reason
+    for _ in range(5):
+        agent.record_decision(context="a slow query", action="rewrite it", outcome="failure")
+    assert "unknown action" not in agent.suggest("a slow query").reason

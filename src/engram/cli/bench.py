@@ -148,13 +148,15 @@ def latency(state: State, sizes: str, queries: int, keep: Path | None, out: Path
 def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
     """Choose what to do in a stream of tasks, learning from the outcomes of what was chosen only.
 
-    Beside it run chance, the same without contexts, and the same with shuffled contexts.
+    Beside it run chance, the same without contexts, and the same with shuffled contexts. Then a memory that recorded
+    decisions taken at random is asked for advice about other tasks, as shipped.
     """
-    from engram.bench import choices
+    from engram.bench import choices, shipped
 
     tasks = choices.read(data)
     with _brain(state, embedder) as brain, progress(state, "deciding") as tell:
         report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=tell)
+        report["as_shipped"] = shipped.run(tasks, brain.embedder, tell=tell)
     if out is not None:
         choices.write(out, played)
     if state.json:
@@ -522,6 +524,19 @@ def _print_decisions(report: Mapping[str, Any]) -> None:
     click.echo("\nDifferences, seed by seed:")
     differences = report["differences"].items()
     print_table(["DIFFERENCE", "MEAN OUTCOME"], [[name, _estimate(found, "+")] for name, found in differences])
+    advice = report["as_shipped"]
+    click.echo(
+        f"\nAdvice as shipped, after {many(advice['recorded'], 'decision')} taken at random, "
+        f"{many(advice['asked'], 'question')} by context alone:"
+    )
+    told = {
+        "share recommended": "recommended",
+        "mean outcome of what was recommended": "earned",
+        "best single action, on the same tasks": "best_single_there",
+        "best single action, on all tasks asked about": "best_single_everywhere",
+        "first action listed, recommended or not": "first_listed",
+    }
+    print_table(["FIGURE", "MEAN"], [[words, _estimate(advice[name])] for words, name in told.items()])
 
 
 def _honesty(report: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ LEAST_ODDS = 20.0
 LEAST_AFTER = 2.0
 """Outcomes since a change, by weight, before it is believed."""
 CHANGES, MANY = 0.5, 8
-"""How likely a rate is to have changed within many outcomes, before anything is known, and in how many half as likely."""
+"""How likely a rate is to have changed within many outcomes; within so many it is half as likely."""
 ELSEWHERE = 0.8
 """How likely it is that the rate changed here when it is known to have changed where the action is taken at all."""
 BEFORE = 0.02

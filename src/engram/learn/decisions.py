@@ -27,9 +27,12 @@ from engram.learn.belief import (
     Settings,
     accounts,
 )
+from engram.learn.beta import Beta
 from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.words import normal_form
 
+STUCK, WORTH_TRYING = 6, 0.2
+"""Attempts after which something else may be worth trying, and how likely that must be to be better."""
 EITHER, SURE = 0.1, 0.75
 """Rates that differ by less are called equally good, while it is not surer than this which one is better."""
 
@@ -289,4 +292,14 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     if equal is not None and confidence < SURE:
         more = "; this one was tried more often" if best.weight > equal.weight else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
-    return f"it worked best {where}, with {confidence:.0%} confidence{changed}"
+    return f"it worked best {where}, with {confidence:.0%} confidence{changed}{_untried(best, others)}"
+
+
+def _untried(best: Account, others: Sequence[Account]) -> str:
+    """Say what trying another action would be worth, where all evidence is about a mediocre one."""
+    if best.attempts() < STUCK or any(one.attempts() > 1 for one in others):
+        return ""
+    better = Beta().beats(best.belief)
+    if better < WORTH_TRYING:
+        return ""
+    return f"; hardly anything else was tried: an unknown action would be better with a probability of {better:.0%}"

@@ -152,7 +152,20 @@ class Learning:
             changed=changed,
         )
         named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
-        return suggestion.model_copy(update=named)
+        suggestion = suggestion.model_copy(update=named)
+        return suggestion if explore is not None else self._unless_blocked(suggestion, context, around)
+
+    def _unless_blocked(self, suggestion: Suggestion, context: Clean, around: Circumstances) -> Suggestion:
+        """Take back the recommendation of an action that a check would block: advice does not contradict itself."""
+        if suggestion.recommended is None:
+            return suggestion
+        verdict = self.verdict(self._clean("action", suggestion.recommended), context, around)
+        if verdict.decision != "block":
+            return suggestion
+        reason = f"{suggestion.recommended} would be blocked by a check: {verdict.reason}"
+        return suggestion.model_copy(
+            update={"recommended": None, "abstained": True, "reason": reason, "confidence": None}
+        )
 
     def predict(
         self,
