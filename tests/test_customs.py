@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +42,7 @@ def test_what_is_done_everywhere_is_no_habit_of_its_own() -> None:
 def test_an_outcome_that_is_corrected_leaves_no_trace() -> None:
     one, other = customs(retry=(3, 3)), customs(retry=(3, 2))
     one.tell("retry", 0.0, 1.0)
-    assert (+one.told, +one.good) == (+other.told, +other.good)
+    assert one.dump() == other.dump()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.3, 1.0])), max_size=20), st.integers(0, 20))
@@ -54,7 +52,6 @@ def test_parts_and_the_whole_go_together(decisions: list[tuple[str, float]], cut
         parts[number >= cut].take(action)
         parts[number >= cut].tell(action, quality, None)
     whole = all_of(parts)
-    assert whole.decisions() == len(decisions)
-    rest = whole.without(parts[0])
-    assert (rest.taken, rest.told) == (Counter(parts[1].taken), Counter(parts[1].told))
+    assert whole.decisions == len(decisions)
+    assert whole.without(parts[0]).dump() == parts[1].dump()
     assert Customs.load(whole.dump()).dump() == whole.dump()  # type: ignore[arg-type]

@@ -6,68 +6,89 @@ everywhere is taken into account, so that what is done in all contexts alike joi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from math import lgamma, log
+from math import fsum, lgamma, log
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
 _MILLION = 1_000_000
+
 PRIOR = 5.0
 """How firmly a context is expected to have the usual mixture of actions, in decisions."""
 
 
-@dataclass(slots=True)
-class Customs:
-    """How often each action was taken, how often its outcome is known, and the sum of the qualities, in millionths.
+class Record(NamedTuple):
+    """How often an action was taken, how often its outcome is known, and the sum of the qualities, in millionths.
 
     Whole numbers: the order of recording leaves no trace.
     """
 
-    taken: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
-    good: Counter[str] = field(default_factory=Counter)
+    taken: int = 0
+    told: int = 0
+    good: int = 0
+
+    def plus(self, other: Record, times: int = 1) -> Record:
+        """Add another record, or take it away with `times` -1."""
+        return Record(self.taken + times * other.taken, self.told + times * other.told, self.good + times * other.good)
+
+
+NOTHING = Record()
+
+
+class Customs:
+    """What was done, and how it went: a record for each action that was taken."""
+
+    __slots__ = ("decisions", "records")
+
+    def __init__(self, records: Mapping[str, Record] | None = None) -> None:
+        self.records: dict[str, Record] = dict(records or {})
+        self.decisions = sum(record.taken for record in self.records.values())
 
     def take(self, action: str) -> None:
         """Count a decision."""
-        self.taken[action] += 1
+        self._add(action, Record(taken=1))
+        self.decisions += 1
 
     def tell(self, action: str, quality: float, before: float | None) -> None:
         """Count an outcome, or replace one that was told before."""
-        self.told[action] += before is None
-        self.good[action] += round(quality * _MILLION) - round((before or 0.0) * _MILLION)
+        worth = round(quality * _MILLION) - round((before or 0.0) * _MILLION)
+        self._add(action, Record(told=int(before is None), good=worth))
 
-    def decisions(self) -> int:
-        """Count the decisions."""
-        return self.taken.total()
-
-    def copy(self) -> Customs:
-        """Copy the counts."""
-        return Customs(Counter(self.taken), Counter(self.told), Counter(self.good))
+    def taken(self, action: str) -> int:
+        """Count the decisions for an action."""
+        return self.records.get(action, NOTHING).taken
 
     def merge(self, other: Customs) -> None:
-        """Add the counts of another one."""
-        self.taken.update(other.taken)
-        self.told.update(other.told)
-        self.good.update(other.good)
+        """Add those of another one."""
+        for action, record in other.records.items():
+            self._add(action, record)
+        self.decisions += other.decisions
 
     def without(self, other: Customs) -> Customs:
-        """Give the counts less those of a part."""
-        return Customs(self.taken - other.taken, self.told - other.told, self.good - other.good)
+        """Give what is left without a part."""
+        left = {action: record.plus(other.records.get(action, NOTHING), -1) for action, record in self.records.items()}
+        return Customs({action: record for action, record in left.items() if record.taken})
+
+    def copy(self) -> Customs:
+        """Copy the records."""
+        return Customs(self.records)
 
     def dump(self) -> JsonValue:
-        """Give the counts as JSON."""
-        return [dict(sorted(counts.items())) for counts in (self.taken, +self.told, +self.good)]
+        """Give the records as JSON."""
+        return {action: [*record] for action, record in sorted(self.records.items())}
 
     @classmethod
-    def load(cls, state: Iterable[Mapping[str, int]]) -> Customs:
+    def load(cls, state: Mapping[str, Iterable[int]]) -> Customs:
         """Give what `dump` gave."""
-        return cls(*(Counter(counts) for counts in state))
+        return cls({action: Record(*record) for action, record in state.items()})
+
+    def _add(self, action: str, record: Record) -> None:
+        self.records[action] = self.records.get(action, NOTHING).plus(record)
 
 
 def all_of(parts: Iterable[Customs]) -> Customs:
-    """Sum up several counts."""
+    """Sum up several."""
     found = Customs()
     for part in parts:
         found.merge(part)
@@ -79,26 +100,28 @@ def odds_of_one(one: Customs, other: Customs, usual: Mapping[str, float]) -> flo
 
     `usual` is the share of each action among all decisions.
     """
-    both = one.copy()
-    both.merge(other)
-    odds = _mixture(both.taken, usual) - _mixture(one.taken, usual) - _mixture(other.taken, usual)
-    for action in one.told.keys() & other.told.keys():
-        odds += _rate(both, action) - _rate(one, action) - _rate(other, action)
-    return odds
+    both = all_of((one, other))
+    odds = _mixture(both, usual) - _mixture(one, usual) - _mixture(other, usual)
+    shared = one.records.keys() & other.records.keys()
+    return odds + fsum(_rate(both, action) - _rate(one, action) - _rate(other, action) for action in shared)
 
 
 def odds_of_own(customs: Customs, usual: Mapping[str, float]) -> float:
     """Give the logarithm of the odds that these have a habit of their own, against what is usual everywhere."""
-    return _mixture(customs.taken, usual) - sum(times * log(usual[action]) for action, times in customs.taken.items())
+    return _mixture(customs, usual) - fsum(
+        record.taken * log(usual[action]) for action, record in customs.records.items()
+    )
 
 
-def _mixture(taken: Counter[str], usual: Mapping[str, float]) -> float:
-    start = lgamma(PRIOR) - lgamma(PRIOR + taken.total())
-    return start + sum(
-        lgamma(PRIOR * usual[action] + times) - lgamma(PRIOR * usual[action]) for action, times in taken.items()
+def _mixture(customs: Customs, usual: Mapping[str, float]) -> float:
+    start = lgamma(PRIOR) - lgamma(PRIOR + customs.decisions)
+    return start + fsum(
+        lgamma(PRIOR * usual[action] + record.taken) - lgamma(PRIOR * usual[action])
+        for action, record in customs.records.items()
     )
 
 
 def _rate(customs: Customs, action: str) -> float:
-    told, good = customs.told[action], customs.good[action] / _MILLION
+    _, told, worth = customs.records[action]
+    good = worth / _MILLION
     return lgamma(1 + good) + lgamma(1 + max(told - good, 0.0)) - lgamma(2 + told)

@@ -11,7 +11,8 @@ situations.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -43,8 +44,8 @@ ONE, OWN = 8.0, 3.0
 """The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
 APART, FEWEST = -2.0, 3
 """The odds from which on a wording leaves its situation, and the decisions it takes in it."""
-COMPARED = 32
-"""Situations that one is compared with, at most."""
+COMPARED, VISITED = 32, 256
+"""Situations that one is compared with, at most, and that are looked at for them by each action, the newest."""
 _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 
@@ -69,11 +70,11 @@ class _Kind:
     """All of these together."""
     groups: dict[int, Customs] = field(default_factory=dict)
     """By group of contexts with the same words, what was done."""
-    recent: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """The newest decisions, each with its wording."""
+    recent: list[tuple[str, str]] = field(default_factory=list)
+    """The newest decisions, each with its wording; now and then some more than are found."""
 
     def times(self, key: str) -> int:
-        return self.wordings[key].decisions()
+        return self.wordings[key].decisions
 
 
 def wording(context: str) -> str:
@@ -93,8 +94,9 @@ class Situations:
         """Wordings that nobody has placed yet, oldest first."""
         self._done: Counter[str] = Counter()
         """How often each action was taken, anywhere."""
-        self._doing: dict[str, dict[str, None]] = {}
-        """By action, the situations in which it was taken."""
+        self._decisions = 0
+        self._doing: dict[str, list[str]] = {}
+        """By action, the situations in which it was taken, by id: the oldest first."""
         self._words = Wordings()
         self._of_group: dict[int, str] = {}
         """By group of contexts with the same words, the id of its situation."""
@@ -125,8 +127,11 @@ class Situations:
             if quality is not None:
                 each.tell(action, quality, None)
         kind.recent.append((key, event.subject))
+        if len(kind.recent) > 2 * RECENT:
+            del kind.recent[:-RECENT]
         self._done[action] += 1
-        self._doing.setdefault(action, {})[kind.id] = None
+        self._decisions += 1
+        self._do(action, kind.id)
         self._leave(kind, key, event.subject)
         self._unite(self._kinds[self._of[key]])
 
@@ -181,12 +186,12 @@ class Situations:
     def usual_action(self, context: str) -> str:
         """Give the action that was taken most often in contexts of this wording; empty if there is none."""
         key = wording(context)
-        found = self._kinds[self._of[key]].wordings[key].taken if key in self._of else Counter[str]()
-        return max(found, key=lambda action: (found[action], action), default="")
+        found = self._kinds[self._of[key]].wordings[key] if key in self._of else Customs()
+        return max(found.records, key=lambda action: (found.taken(action), action), default="")
 
     def recent(self, id: str) -> list[str]:
         """List the newest decisions of a situation."""
-        return [subject for _, subject in self._kinds[id].recent]
+        return [subject for _, subject in self._kinds[id].recent[-RECENT:]]
 
     def wordings(self, id: str) -> set[str]:
         """List the keys of all wordings of a situation."""
@@ -245,7 +250,7 @@ class Situations:
 
     def listed(self) -> list[Situation]:
         """List the situations, the ones with most decisions first."""
-        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions(), kind.id))
+        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions, kind.id))
         return [self.shown(kind.id) for kind in kinds if kind.wordings]
 
     def shown(self, id: str) -> Situation:
@@ -255,10 +260,10 @@ class Situations:
             id=id,
             name=self.name(id),
             pinned=kind.pinned,
-            decisions=kind.customs.decisions(),
+            decisions=kind.customs.decisions,
             wordings=len(kind.wordings),
             contexts=tuple(kind.texts[key] for key in sorted(kind.texts, key=lambda key: (-kind.times(key), key))),
-            actions=dict(sorted(kind.customs.taken.items(), key=lambda one: (-one[1], one[0]))),
+            actions={action: taken for taken, action in _commonest_first(kind.customs)},
         )
 
     def dump(self) -> JsonValue:
@@ -295,9 +300,10 @@ class Situations:
             found._kinds[id] = kind
             found._of |= dict.fromkeys(wordings, id)
             found._of_group |= dict.fromkeys(groups.values(), id)
-            found._done += kind.customs.taken
-            for action in kind.customs.taken:
-                found._doing.setdefault(action, {})[id] = None
+            for action, record in kind.customs.records.items():
+                found._done[action] += record.taken
+                found._decisions += record.taken
+                found._do(action, id)
         found._merged, found._open = dict(state["merged"]), dict.fromkeys(state["open"])
         found._words = Wordings.load(state["words"])
         return found
@@ -309,15 +315,27 @@ class Situations:
 
     def _custom(self, id: str, action: str) -> float:
         """Say how much closer a context is to a situation for what is done in both."""
-        here, everywhere = self._kinds[id].customs.taken[action], self._done[action]
+        here, everywhere = self._kinds[id].customs.taken(action), self._done[action]
         if here:
             return SAME_ACTION * here / everywhere
         return -OTHER_ACTION if everywhere else 0.0
 
+    def _do(self, action: str, id: str) -> None:
+        known = self._doing.setdefault(action, [])
+        place = bisect_left(known, id)
+        if known[place : place + 1] != [id]:
+            known.insert(place, id)
+
+    def _no_longer(self, action: str, id: str) -> None:
+        known = self._doing[action]
+        place = bisect_left(known, id)
+        if known[place : place + 1] == [id]:
+            del known[place]
+
     def _usual(self, *several: Customs) -> dict[str, float]:
         """Give the share of each of their actions among all decisions."""
-        actions = {action for each in several for action in each.taken}
-        everything = self._done.total() + len(self._done)
+        actions = {action for each in several for action in each.records}
+        everything = self._decisions + len(self._done)
         return {action: (self._done[action] + 1) / everything for action in actions}
 
     def _leave(self, kind: _Kind, key: str, decision: str) -> None:
@@ -334,15 +352,15 @@ class Situations:
 
     def _is_foreign(self, kind: _Kind, own: Customs) -> bool:
         """Return whether a part of a situation has other customs than the rest."""
-        decisions = own.decisions()
+        decisions = own.decisions
         if decisions < FEWEST or (decisions > ENOUGH and not _is_due(decisions)):
             return False
         rest = kind.customs.without(own)
-        return rest.decisions() >= FEWEST and customs.odds_of_one(own, rest, self._usual(own, rest)) <= APART
+        return rest.decisions >= FEWEST and customs.odds_of_one(own, rest, self._usual(own, rest)) <= APART
 
     def _unite(self, kind: _Kind) -> None:
         """Make a situation one with another, if the same is done in both, with the same success."""
-        decisions = kind.customs.decisions()
+        decisions = kind.customs.decisions
         if kind.pinned or decisions < ENOUGH or not _is_due(decisions):
             return
         best: tuple[float, str] | None = None
@@ -361,11 +379,11 @@ class Situations:
     def _alike(self, kind: _Kind) -> list[str]:
         """List situations in which some of the same is done, those that share the rarest actions first."""
         found = dict[str, None]()
-        for action in sorted(kind.customs.taken, key=lambda action: (len(self._doing[action]), action)):
+        for action in sorted(kind.customs.records, key=lambda action: (len(self._doing[action]), action)):
             found |= dict.fromkeys(
                 id
-                for id in self._doing[action]
-                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].customs.decisions() >= ENOUGH
+                for id in reversed(self._doing[action][-VISITED:])
+                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].customs.decisions >= ENOUGH
             )
             if len(found) >= COMPARED:
                 break
@@ -411,10 +429,10 @@ class Situations:
         new.customs.merge(own)
         new.wordings[key] = own
         self._of[key] = id
-        for action in own.taken:
-            self._doing[action][id] = None
-            if not old.customs.taken[action]:
-                self._doing[action].pop(old.id, None)
+        for action in own.records:
+            self._do(action, id)
+            if not old.customs.taken(action):
+                self._no_longer(action, old.id)
         if group in old.groups:
             old.groups[group] = old.groups[group].without(own)
             new.groups.setdefault(group, Customs()).merge(own)
@@ -424,7 +442,7 @@ class Situations:
         if key in old.texts:
             new.texts[key] = old.texts.pop(key)
         moved = [one for one in old.recent if one[0] == key]
-        old.recent = deque((one for one in old.recent if one[0] != key), RECENT)
+        old.recent = [one for one in old.recent if one[0] != key]
         new.recent = _newest([*new.recent, *moved])
 
     def _own_words(self, key: str) -> None:
@@ -456,10 +474,15 @@ class Situations:
                 kind.texts[key] = text
         kind.recent = _newest([*kind.recent, *old.recent])
         self._of |= dict.fromkeys(old.wordings, into)
-        for action in old.customs.taken:
-            self._doing[action].pop(gone, None)
-            self._doing[action][into] = None
+        for action in old.customs.records:
+            self._no_longer(action, gone)
+            self._do(action, into)
         self._merged[gone] = into
+
+
+def _commonest_first(done: Customs) -> list[tuple[int, str]]:
+    counts = [(record.taken, action) for action, record in done.records.items()]
+    return sorted(counts, key=lambda one: (-one[0], one[1]))
 
 
 def _is_due(decisions: int) -> bool:
@@ -467,9 +490,9 @@ def _is_due(decisions: int) -> bool:
     return not decisions & (decisions - 1) or decisions % 8 == 0
 
 
-def _newest(recent: Iterable[tuple[str, str]]) -> deque[tuple[str, str]]:
+def _newest(recent: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Keep the newest; ids of memories are ordered by time."""
-    return deque(sorted(recent, key=lambda one: one[1]), RECENT)
+    return sorted(recent, key=lambda one: one[1])[-RECENT:]
 
 
 def _commonest(kind: _Kind) -> str:

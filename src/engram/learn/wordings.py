@@ -11,6 +11,7 @@ import re
 from bisect import insort
 from collections import Counter
 from collections.abc import Mapping
+from heapq import nsmallest
 from typing import Any
 
 from pydantic import JsonValue
@@ -19,7 +20,7 @@ from engram.words import normal_form
 
 ALIKE = 0.5
 """The F1 score of the words of two contexts, by their weights, from which on they are of one group."""
-RAREST, VISITED, COMPARED = 6, 1000, 40
+RAREST, VISITED, COMPARED = 6, 300, 10
 """Words that are looked up, entries that are looked at for them, and groups that are compared."""
 LONGEST = 2000
 """Characters of a context that are looked at."""
@@ -38,8 +39,10 @@ class Wordings:
     """The groups of the contexts of one agent, numbered in the order they came."""
 
     def __init__(self) -> None:
-        self._groups: list[tuple[int, dict[str, int]]] = []
-        """For each group, how many contexts it has, and in how many of them each word is."""
+        self._sizes: list[int] = []
+        """How many contexts each group has."""
+        self._counts: list[dict[str, int] | tuple[str, ...]] = []
+        """In how many contexts of a group each word is; of a group of one context just its words, which takes less."""
         self._by_word: dict[str, list[int]] = {}
         """For each word, the groups that have it."""
         self._times = Counter[str]()
@@ -54,33 +57,36 @@ class Wordings:
         self._contexts += 1
         self._times.update(said)
         known = self._find(said)
-        number = len(self._groups) if known is None else known
-        if known is None:
-            self._groups.append((0, {}))
-        self._count(number, said)
-        return number, known is None
+        return (self._begin(said), True) if known is None else (self._count(known, said), False)
 
     def split(self, context: str) -> int | None:
         """Give a context a group of its own, which is found by its words from now on."""
         said = words(context)
-        if not said:
-            return None
-        self._groups.append((0, {}))
-        self._count(len(self._groups) - 1, said)
-        return len(self._groups) - 1
+        return self._begin(said) if said else None
 
     def find(self, context: str) -> int | None:
         """Give the group of a context, `None` if there is no such group yet."""
         said = words(context)
         return self._find(said) if said else None
 
-    def _count(self, number: int, said: Words) -> None:
-        contexts, counts = self._groups[number]
+    def _begin(self, said: Words) -> int:
+        number = len(self._sizes)
+        self._sizes.append(1)
+        self._counts.append(tuple(sorted(said)))
+        for word in said:
+            self._by_word.setdefault(word, []).append(number)
+        return number
+
+    def _count(self, number: int, said: Words) -> int:
+        counts = self._counts[number]
+        if isinstance(counts, tuple):
+            self._counts[number] = counts = dict.fromkeys(counts, 1)
         for word in sorted(said):
             if word not in counts:
                 insort(self._by_word.setdefault(word, []), number)
             counts[word] = counts.get(word, 0) + 1
-        self._groups[number] = contexts + 1, counts
+        self._sizes[number] += 1
+        return number
 
     def _find(self, said: Words) -> int | None:
         shared, left = Counter[int](), VISITED
@@ -90,18 +96,22 @@ class Wordings:
             left -= len(groups)
             if left <= 0:
                 break
-        nearest = sorted(shared, key=lambda number: (-shared[number], number))[:COMPARED]
-        scored = [(self._likeness(said, number), -number) for number in nearest]
-        best, number = max(scored, default=(0.0, 0))
+        if not shared:
+            return None
+        weights = {word: self._weight(word) for word in said}
+        whole = math.fsum(weights.values())
+        nearest = nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
+        best, number = max((self._likeness(weights, whole, number), -number) for number in nearest)
         return -number if best >= ALIKE else None
 
-    def _likeness(self, said: Words, number: int) -> float:
+    def _likeness(self, weights: Mapping[str, float], whole: float, number: int) -> float:
         """Score how far a context has the words of a group, and few others (F1 of their weights)."""
-        contexts, counts = self._groups[number]
-        usual = {word for word, times in counts.items() if times * 2 > contexts or contexts == 1}
-        common = 2 * sum(map(self._weight, said & usual))
-        whole = sum(map(self._weight, said)) + sum(map(self._weight, usual))
-        return common / whole if whole else 0.0
+        counts, size = self._counts[number], self._sizes[number]
+        usual = counts if isinstance(counts, tuple) else [word for word, times in counts.items() if times * 2 > size]
+        common = math.fsum(weights[word] for word in usual if word in weights)
+        if 2 * common < ALIKE * whole:
+            return 0.0
+        return 2 * common / (whole + math.fsum(map(self._weight, usual)))
 
     def _weight(self, word: str) -> float:
         return math.log((self._contexts + 1) / (self._times[word] + 0.5)) + 0.1
@@ -111,7 +121,10 @@ class Wordings:
         return {
             "contexts": self._contexts,
             "times": dict(sorted(self._times.items())),
-            "groups": [[contexts, dict(sorted(counts.items()))] for contexts, counts in self._groups],
+            "groups": [
+                [size, [*counts] if isinstance(counts, tuple) else dict(sorted(counts.items()))]
+                for size, counts in zip(self._sizes, self._counts, strict=True)
+            ],
         }
 
     @classmethod
@@ -119,8 +132,9 @@ class Wordings:
         """Give what `dump` gave."""
         found = cls()
         found._contexts, found._times = state["contexts"], Counter(state["times"])
-        for number, (contexts, counts) in enumerate(state["groups"]):
-            found._groups.append((contexts, dict(counts)))
+        for number, (size, counts) in enumerate(state["groups"]):
+            found._sizes.append(size)
+            found._counts.append(dict(counts) if isinstance(counts, dict) else tuple(counts))
             for word in counts:
                 found._by_word.setdefault(word, []).append(number)
         return found
