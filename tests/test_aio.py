@@ -78,7 +78,6 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "note",
         "up_to_date",
         "attempts",
-        "place_contexts",
         "show_patterns",
     },
 }

@@ -121,7 +121,6 @@ def two_situations(stage: Stage) -> tuple[str, str]:
     contexts = "deploy the shop", "the lamp in the hall is broken"
     for context in contexts:
         stage.alice.record_decision(context=context, action="wait", outcome="success")
-    stage.alice.situations.list()
     return contexts
 
 
@@ -230,11 +229,6 @@ ACTS: dict[str, Case] = {
     "agent.check": (failed, lambda s, _: s.alice.check(action="call it", context=""), [EVENT]),
     "agent.guard": (failed, lambda s, _: s.alice.guard(lambda: 1)(), [OWN]),
     "agent.guarding": (failed, lambda s, _: _guarded(s.alice), [("setting", "", ""), EVENT, OWN]),
-    "situations.list": (
-        lambda s: s.alice.record_decision(context="deploy the shop", action="wait", outcome="success"),
-        lambda s, _: s.alice.situations.list(),
-        [("setting", "", ""), EVENT],  # how alike everyday texts are is measured once
-    ),
     "situations.rename": (two_situations, lambda s, of: s.alice.situations.rename(of[0], "releases"), [EVENT]),
     "situations.pin": (two_situations, lambda s, of: s.alice.situations.pin(of[0]), [EVENT]),
     "situations.merge": (two_situations, lambda s, of: s.alice.situations.merge(of[0], [of[1]]), [EVENT]),
@@ -492,7 +486,7 @@ READS = {
     "semantic": "ask concept contradictions edges expand facts graph history neighbours paths recall related subgraph",
     "procedural": "get history match render skills",
     "shared_patterns": "all_checks all_failures all_successes all_templates checks failure failures find list owners",
-    "situations": "get",
+    "situations": "get list",
     "workspaces": "diff files find list restore snapshots verify workspace",
     "life": "cycle cycles recall resume",
     "learning": "alarms attempts calibration checks episodes failure failures harmful history outcomes predict rates "
@@ -503,7 +497,7 @@ READS = {
 """What adds no entry by itself: looking at what is one's own. `restore` of a workspace changes files, not memory."""
 PARTS_OF_OTHERS = {
     "quarantine": "keep put",
-    "learning": "check note outcome place_contexts show_patterns",
+    "learning": "check note outcome show_patterns",
     "procedural": "promote",
 }
 """What is only called as a part of an act that is in the table, or writes by one."""

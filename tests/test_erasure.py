@@ -299,7 +299,7 @@ def test_the_receipt_says_what_went_by_place(alice: AgentHandle) -> None:
         "keys": 0,
         "vectors": 2,
         "words": 1,
-        "events": 2,  # the decision, and the situation that its context was found to be of
+        "events": 1,
         "derived": 1,
         "shown": 1,
     } | {name: count for name, count in receipt.removed.items() if name == "checks"}

@@ -70,9 +70,17 @@ def pattern(*effects: tuple[FailureRate, FailureRate]) -> FailurePattern:
             verify="v",
             rule="r",
             created_at=START,
-            effect=Effect(before=before, after=after, difference=0.0, interval=(-1.0, 1.0), helps=0.5),
+            effect=Effect(
+                before=before,
+                after=heeded,
+                heeded=heeded,
+                ignored=rate(0, 0),
+                difference=0.0,
+                interval=(-1.0, 1.0),
+                helps=0.5,
+            ),
         )
-        for n, (before, after) in enumerate(effects)
+        for n, (before, heeded) in enumerate(effects)
     ]
     return FailurePattern(
         pattern_id="p",
@@ -102,3 +110,8 @@ def test_prevention_is_unknown_without_failures_before_and_has_an_interval_with_
     assert found is not None
     assert (found[0], found[1][1]) == (1.0, 1.0)
     assert found[1][0] < 1
+
+
+def test_warnings_that_were_only_ignored_say_nothing_about_prevention() -> None:
+    ignored = pattern((rate(0, 30), rate(0, 0)))
+    assert prevented([ignored]) is None

@@ -573,9 +573,7 @@ class AgentHandle:
     def situations(self) -> SituationEditor:
         """The kinds of context it decides in: to look at, rename, merge, split and pin."""
         brain = self._brain
-        return SituationEditor(
-            brain.store, self._scope, brain.experience, brain.sources, self.learning, brain.gate.clean
-        )
+        return SituationEditor(brain.store, self._scope, brain.experience, brain.sources, brain.gate.clean)
 
     @property
     def quarantine(self) -> Quarantine:

@@ -357,7 +357,7 @@ def _print_stats(found: LearningStats) -> None:
     rate = "" if found.success_rate is None else f", success rate {found.success_rate:.0%}"
     if found.success_interval is not None:
         rate += f" (95% interval {between(found.success_interval)})"
-    fewer = "not known yet: no check has spoken up before an action whose outcome is known"
+    fewer = "not known yet: no check that spoke up was heeded yet"
     print_facts(
         {
             "agents": ", ".join(found.agents),
@@ -419,7 +419,7 @@ def _spared(found: Spared | None) -> str:
 
 def _fewer(reduction: float, interval: tuple[float, float] | None) -> str:
     word = "fewer" if reduction >= 0 else "more"
-    said = f"{abs(reduction):.0%} {word} failures per opportunity after checks spoke up"
+    said = f"{abs(reduction):.0%} {word} failures per opportunity where checks were heeded"
     if interval is None:
         return said
     return f"{said} (95% interval of the reduction {interval[0]:+.0%} to {interval[1]:+.0%})"

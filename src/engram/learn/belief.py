@@ -425,7 +425,8 @@ def _known(
     places = {name: place for place, name in enumerate(actions)}
     which = np.array([places[name] for name in taken], dtype=np.intp)
     worth = trust * np.where([one.same_situation is True for one in known], np.maximum(likeness, SHOWS), likeness)
-    changes, doubts, left = _after_changes(known, taken, weight, worth, changed)
+    own = here | np.array([one.same_situation is True for one in known], dtype=bool)
+    changes, doubts, left = _after_changes(known, taken, weight, worth, own, changed)
     tallied = np.array(
         [one.at >= changed.get(name, one.at) for one, name in zip(known, taken, strict=True)], dtype=bool
     )
@@ -433,20 +434,29 @@ def _known(
 
 
 def _after_changes(
-    episodes: Sequence[Episode], taken: Sequence[str], weight: Numbers, worth: Numbers, changed: Changed
+    episodes: Sequence[Episode],
+    taken: Sequence[str],
+    weight: Numbers,
+    worth: Numbers,
+    own: NDArray[np.bool_],
+    changed: Changed,
 ) -> tuple[dict[str, Change], dict[str, float], Numbers]:
-    """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since."""
+    """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
+
+    Where the action was taken in this situation, only what happened there tells of a change.
+    """
     left, changes, doubts = weight.copy(), dict[str, Change](), dict[str, float]()
     places = defaultdict[str, list[int]](list)
     for place, name in enumerate(taken):
         if weight[place] > 0:
             places[name].append(place)
-    for name, own in places.items():
-        own.sort(key=lambda place: (episodes[place].at, episodes[place].id))
-        trials = [_trial(episodes[place], float(worth[place])) for place in own]
+    for name, taken_at in places.items():
+        series = [place for place in taken_at if own[place]] or taken_at
+        series.sort(key=lambda place: (episodes[place].at, episodes[place].id))
+        trials = [_trial(episodes[place], float(worth[place])) for place in series]
         if (change := last_change(trials)) is not None:
             changes[name] = change
-        left[own] *= still_counting(trials, change, changed.get(name))
+        left[series] *= still_counting(trials, change, changed.get(name))
         doubts[name] = doubt(trials, change, changed.get(name))
     return changes, doubts, left
 

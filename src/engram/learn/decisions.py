@@ -98,7 +98,12 @@ def weigh(
         found = accounts(context, episodes, now, groups, features, actions, settings, changed=changed)
     ranked = sorted(
         found,
-        key=lambda one: (not _is_tried(one, settings), -one.belief.mean, -one.weight, normal_form(one.action)),
+        key=lambda one: (
+            not _is_candidate(one, found, settings),
+            -one.belief.mean,
+            -one.weight,
+            normal_form(one.action),
+        ),
     )
     records = tuple(account.record() for account in ranked)
     evidence = tuple(id for account in ranked for id in account.ids())
@@ -256,11 +261,19 @@ def _is_tried(account: Account, settings: Settings) -> bool:
     return is_near and account.spoken_for >= -settings.against
 
 
+def _is_candidate(account: Account, known: Sequence[Account], settings: Settings) -> bool:
+    """Whether it may be recommended: what was never done here is no rival of what works here."""
+    if not _is_tried(account, settings):
+        return False
+    works = any(one.attempts() >= settings.enough_attempts and one.belief.mean > GOOD for one in known)
+    return account.attempts() > 0 or not works
+
+
 def _judge(ranked: Sequence[Account], settings: Settings) -> tuple[str | None, float]:
     """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
     if not any(account.weight > 0 for account in ranked):
         return "nothing has been tried in this context yet", 0.0
-    tried = [account for account in ranked if _is_tried(account, settings)]
+    tried = [account for account in ranked if _is_candidate(account, ranked, settings)]
     attempts = sum(account.attempts() for account in tried)
     similar = any(account.near for account in tried)
     if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
@@ -282,7 +295,7 @@ def _judge(ranked: Sequence[Account], settings: Settings) -> tuple[str | None, f
 
 def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) -> str:
     """Say why the first of these is recommended, and which other one would do as well."""
-    best, *others = (account for account in ranked if _is_tried(account, settings))
+    best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
     changed = f"; it {best.changed.told()}" if best.changed else ""
     fallen = next((one for one in others if one.changed and one.changed.after < one.changed.before), None)

@@ -22,9 +22,10 @@ from engram.learn.belief import SAME, Changed, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
-from engram.learn.situations import Neighbour, wording
+from engram.learn.situations import Neighbour
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
+from engram.learn.wordings import is_contrast
 from engram.model import (
     Calibration,
     Clean,
@@ -59,14 +60,13 @@ CONTEXTS = "contexts"
 MOST_EPISODES = 10_000
 NEIGHBOURS = 256
 COMPARED = 24
-"""Neighbours that a new wording is compared with, to find its situation."""
+"""Neighbours among which the nearest decision is looked for."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
 PAGE = 2000
 PATTERN = "pattern"
 """Marks, in what is noted about something shown, that it was a pattern."""
-"""Success patterns and decision templates are found by making them anew, so only for what can be their id."""
 Near = Callable[[Clean], Placed | None]
 """Where a context is among those that decisions were taken in."""
 Usual = Callable[[Clean], float | None]
@@ -227,18 +227,17 @@ class Learning:
         """Mark the episodes of the same situation, and add those that only the situation finds."""
         if not episodes:
             return episodes
-        if self._is_open(context):
-            self._place(store, context, episodes)
         usual = self._usual(context)
+        contrasts = {one.context for one in episodes if is_contrast(context, one.context)}
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            own = situations.like(context) or situations.nearest([] if usual is None else _neighbours(episodes, usual))
-            if own is None:
-                return episodes
-            apart = {id for one in episodes if (id := situations.of(one.context)) and id != own}
-            apart = apart if situations.is_pinned(own) else {id for id in apart if situations.is_pinned(id)}
-            same = {one.id: _sameness(situations.of(one.context), own, apart) for one in episodes}
-            missing = [id for id in situations.recent(own) if id not in same]
+            alike = [one for one in episodes if one.context not in contrasts]
+            own = situations.like(context) or situations.nearest([] if usual is None else _neighbours(alike, usual))
+            of = {one.id: situations.of(one.context) for one in episodes}
+            apart = situations.apart(own, {id for id in of.values() if id}) if own else set()
+            apart |= {id for one in episodes if one.context in contrasts and (id := of[one.id]) and id != own}
+            same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
+            missing = [id for id in situations.recent(own) if id not in same] if own else []
         more = happened.episodes(store.events_of(self._scope, missing), self._scope.agent, {}) if missing else []
         marked = [replace(one, same_situation=same[one.id]) for one in episodes]
         return marked + [replace(one, same_situation=True) for one in more]
@@ -261,27 +260,8 @@ class Learning:
         own_voice = self._scope.agent
         return capped(episodes, own=own_voice, source=lambda episode: voices.get(episode.id, own_voice))
 
-    def place_contexts(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Find the situation of every context that has none yet; how many there were."""
-        store = self._store
-        if not isinstance(store, KeepsEvents):
-            return 0
-        with self._experience.of(self._scope) as learned:
-            waiting = learned.situations.open()
-        for number, decision in enumerate(waiting, 1):
-            contexts = {happened.text(event, "context") for event in store.events_of(self._scope, [decision])}
-            for context in contexts - {""}:
-                self.episodes(self._clean("context", context))
-            if progress is not None:
-                progress(number, len(waiting))
-        return len(waiting)
-
-    def _is_open(self, context: str) -> bool:
-        with self._experience.of(self._scope) as learned:
-            return learned.situations.is_open(context)
-
     def _nearest_situation(self, context: Clean) -> str | None:
-        """Give the situation that a context would be placed in; nothing is written down."""
+        """Give the situation of the nearest decision, if that is close enough."""
         usual, placed = self._usual(context), self._near(context)
         if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
             return None
@@ -289,25 +269,7 @@ class Learning:
         events = self._store.events_of(self._scope, [match.id for match in found])
         near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
         with self._experience.of(self._scope) as learned:
-            return learned.situations.place(context, "", _neighbours(near, usual)) or learned.situations.of(context)
-
-    def _place(self, store: KeepsEvents, context: Clean, near: Sequence[Episode]) -> None:
-        """Decide which situation a context belongs to, and write it down."""
-        usual = self._usual(context)
-        if usual is None:
-            return
-        with self._experience.of(self._scope) as learned:
-            situations = learned.situations
-            own = situations.of(context)
-            if own is None or not situations.recent(own):
-                return
-            found = situations.place(context, situations.usual_action(context), _neighbours(near, usual))
-            body: dict[str, JsonValue] = {"wording": wording(context), "situation": found or own}
-            subject = situations.recent(own)[-1]
-        store.append(
-            self._scope,
-            [Event(self._sources.new_id(), happened.SITUATION, self._sources.now(), subject, "", body)],
-        )
+            return learned.situations.nearest(_neighbours(near, usual))
 
     def _changed(self, episodes: Iterable[Episode]) -> dict[str, datetime]:
         """Give for the actions of episodes when their rate in all contexts together changed."""
@@ -452,7 +414,7 @@ class Learning:
             if not prevention.failed_elsewhere(learned.recognizer, action):
                 return None
             situations = learned.situations
-            if (id := situations.placed(context) or situations.like(context)) is not None:
+            if (id := situations.like(context)) is not None:
                 return id
         return self._nearest_situation(context)
 
@@ -549,7 +511,7 @@ class Learning:
         """Give episodes the situation that their context was placed in."""
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            return [replace(one, situation=situations.placed(one.context) or "") for one in episodes]
+            return [replace(one, situation=situations.of(one.context) or "") for one in episodes]
 
     def _titles(self) -> dict[str, str]:
         with self._experience.of(self._scope) as learned:
@@ -641,9 +603,9 @@ class Learning:
         return self._store
 
 
-def _sameness(situation: str | None, own: str, apart: Collection[str]) -> bool | None:
-    """Tell whether a context is of the same situation, `False` only if a person has set them apart."""
-    if situation == own:
+def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:
+    """Tell whether a context is of the same situation; `False` if it is surely of another one."""
+    if situation is not None and situation == own:
         return True
     return False if situation in apart else None
 
@@ -651,6 +613,4 @@ def _sameness(situation: str | None, own: str, apart: Collection[str]) -> bool |
 def _neighbours(near: Iterable[Episode], usual: float) -> list[Neighbour]:
     """The nearest episodes in other contexts, the nearest first, with how close their contexts are."""
     others = sorted((one for one in near if one.similarity < SAME), key=lambda one: (-one.similarity, one.id))
-    return [
-        Neighbour(one.context, one.action, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others[:COMPARED]
-    ]
+    return [Neighbour(one.context, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others[:COMPARED]]

@@ -146,20 +146,26 @@ def trend(episodes: Sequence[Episode]) -> Trend | None:
 
 
 def prevented(patterns: Iterable[FailurePattern]) -> tuple[float, tuple[float, float]] | None:
-    """By how much failures became rarer after checks spoke up, with its 95% interval; `None` where it is unknown.
+    """By how much failures are rarer where checks were heeded, with its 95% interval; `None` where it is unknown.
 
-    Each check is compared with its own rate before: what that rate would have given at the opportunities after, against
-    what failed. So a check that is asked often cannot hide or feign the effect of another.
+    Each check is compared with its own rate where it was silent or ignored: what that would have given at the
+    opportunities at which it was heeded, against what failed. So a check that is asked often cannot hide or feign the
+    effect of another.
     """
-    effects = [check.effect for pattern in patterns for check in pattern.prevention_checks if check.effect]
-    spoken = [effect for effect in effects if effect.after.opportunities and effect.before.opportunities]
-    expected = sum(e.before.failures / e.before.opportunities * e.after.opportunities for e in spoken)
+    pairs = []
+    for effect in (check.effect for pattern in patterns for check in pattern.prevention_checks if check.effect):
+        if effect.heeded is None or effect.ignored is None or not effect.heeded.opportunities:
+            continue
+        times = effect.before.opportunities + effect.ignored.opportunities
+        if times:
+            failed = effect.before.failures + effect.ignored.failures
+            pairs.append(((failed, times), (effect.heeded.failures, effect.heeded.opportunities)))
+    expected = sum(failed / times * heeded for (failed, times), (_, heeded) in pairs)
     if expected <= 0:
         return None
-    reduction = 1 - sum(effect.after.failures for effect in spoken) / expected
-    before = [(effect.before.failures, effect.before.opportunities) for effect in spoken]
-    after = [(effect.after.failures, effect.after.opportunities) for effect in spoken]
-    number = np.array([all for _, all in after], dtype=np.float64)
+    before, after = [base for base, _ in pairs], [heeded for _, heeded in pairs]
+    reduction = 1 - sum(failed for failed, _ in after) / expected
+    number = np.array([times for _, times in after], dtype=np.float64)
     left = 1 - (_drawn(after, 1) @ number) / (_drawn(before, 2) @ number)
     low, high = np.quantile(left, (0.025, 0.975))
     return reduction, (min(reduction, float(low)), min(1.0, max(reduction, float(high))))

@@ -10,7 +10,6 @@ from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import happened
 from engram.learn.experience import Experience
-from engram.learn.learning import Learning
 from engram.model import Clean
 from engram.model.situation import Situation
 from engram.ports import Event, KeepsEvents, MemoryStore, Scope
@@ -25,34 +24,38 @@ class SituationEditor:
         scope: Scope,
         experience: Experience,
         sources: Sources,
-        learning: Learning,
         clean: Callable[[str, str], Clean],
     ) -> None:
         self._store = store
         self._scope = scope
         self._experience = experience
         self._sources = sources
-        self._learning = learning
         self._clean = clean
 
-    def list(self, progress: Callable[[int, int], None] | None = None) -> list[Situation]:
-        """List all situations, those with most decisions first; new contexts are placed before."""
-        self._learning.place_contexts(progress)
+    def _named_by(self, id: str) -> Sequence[str]:
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.named_by(id)
+
+    def list(self) -> list[Situation]:
+        """List all situations, those with most decisions first."""
         with self._experience.of(self._scope) as learned:
             return learned.situations.listed()
 
     def get(self, which: str) -> Situation:
         """Give the situation of this id, name or context. Raises `NotFound`."""
-        id = self._find(which)
+        said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
-            return learned.situations.shown(id)
+            id = learned.situations.find(said)
+            if id is not None:
+                return learned.situations.shown(id)
+        raise _unknown(said)
 
     def rename(self, which: str, name: str) -> Situation:
         """Give a situation a name. Raises `NotFound` and `InvalidInput`."""
         said = self._clean("name", name).strip()
         id = self._find(which)
         with self._experience.of(self._scope) as learned:
-            other = learned.situations.find(said)
+            other = learned.situations.called(said)
         if other not in {None, id}:
             raise InvalidInput(f"another situation is called {said!r}; merge them, or choose another name")
         return self._arrange(id, {"name": said, "pinned": True})
@@ -64,7 +67,7 @@ class SituationEditor:
         if not gone or id in gone:
             raise InvalidInput("name at least one other situation to merge into the first")
         for other in gone:
-            self._arrange(id, {"twin": other, "pinned": True})
+            self._arrange(id, {"twin": other, "twin_wordings": [*self._named_by(other)], "pinned": True})
         return self.get(id)
 
     def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
@@ -73,8 +76,8 @@ class SituationEditor:
         texts = [self._clean("context", context) for context in contexts]
         with self._experience.of(self._scope) as learned:
             found = {text: learned.situations.key(id, text) for text in texts}
-            keys = {key: learned.situations.newest(key) for key in found.values() if key is not None}
-            rest = learned.situations.wordings(id) - keys.keys()
+            keys = {key for key in found.values() if key is not None}
+            rest = learned.situations.wordings(id) - keys
         if missing := [text for text, key in found.items() if key is None]:
             raise NotFound(
                 f"{missing[0]!a} is no context of this situation; `engram learning situations show` lists them"
@@ -82,9 +85,7 @@ class SituationEditor:
         if not keys or not rest:
             raise InvalidInput("name some of its contexts, not all of them")
         new = self._sources.new_id()
-        for key, newest in keys.items():
-            self._arrange(new, {"wording": key, "pinned": True}, newest)
-        self._arrange(id, {"pinned": True})
+        self._arrange(id, {"split": new, "contexts": [*sorted(keys)], "pinned": True})
         return self.rename(new, name) if name else self.get(new)
 
     def pin(self, which: str, *, pinned: bool = True) -> Situation:
@@ -92,21 +93,27 @@ class SituationEditor:
         return self._arrange(self._find(which), {"pinned": pinned})
 
     def _find(self, which: str) -> str:
+        """Find a situation to arrange: only what is exactly meant."""
         said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
-            found = learned.situations.find(said)
+            found = learned.situations.exactly(said)
         if found is None:
-            raise NotFound(f"there is no situation {said!a}; `engram learning situations` shows what there is")
+            raise _unknown(said)
         return found
 
-    def _arrange(self, id: str, change: dict[str, JsonValue], subject: str = "") -> Situation:
+    def _arrange(self, id: str, change: dict[str, JsonValue]) -> Situation:
+        """Write down what a person arranged, under no memory: it stays when decisions are forgotten."""
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
-        body: dict[str, JsonValue] = {"situation": id, "by_hand": True, **change}
-        event = Event(self._sources.new_id(), happened.SITUATION, self._sources.now(), subject, "", body)
+        body: dict[str, JsonValue] = {"situation": id, "wordings": [*self._named_by(id)], **change}
+        event = Event(self._sources.new_id(), happened.SITUATION, self._sources.now(), "", "", body)
         self._store.append(self._scope, [event])
         with self._experience.of(self._scope) as learned:
-            current = learned.situations.find(id)
+            current = learned.situations.exactly(id)
             if current is None:
                 raise NotFound("this situation is gone; its decisions were forgotten")
             return learned.situations.shown(current)
+
+
+def _unknown(said: str) -> NotFound:
+    return NotFound(f"there is no situation {said!a}; `engram learning situations` shows what there is")

@@ -1,11 +1,10 @@
 """Situations: kinds of context that mean the same, in other words and with other ids and numbers.
 
 A context belongs to the situation of its wording, which is its text without ids and long numbers. A new wording joins
-the situation whose contexts use the same words, else it begins a situation of its own, which may be placed beside its
-nearest neighbour when somebody asks about it, or by a person. Two situations become one when what is done in both, and
-how it goes, shows that they are the same; a wording in which other things are done leaves its situation. Where a
-context was placed is an event; all the rest follows from the decisions, so folding the events again gives the same
-situations.
+the situation whose contexts use the same words, else it begins a situation of its own. Two situations become one when
+what is done in both, and how it goes, shows that they are the same; a wording in which other things are done leaves its
+situation. What a person arranges is an event; all the rest follows from the decisions, so folding the events again
+gives the same situations. Situations are known by their wordings, so that they stay when some decisions are forgotten.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -26,18 +26,16 @@ from engram.model.situation import Situation
 from engram.ports import Event
 from engram.words import digest, normal_form
 
-TEXTS = 12
-"""Wordings of a situation whose text is kept, the first ones."""
+TEXTS, SHOWN = 100, 12
+"""Wordings of a situation whose text is kept, the first ones, and of which it is shown, the commonest."""
 LONGEST = 300
 """Of a longer context, only the beginning is shown."""
 RECENT = 128
 """Decisions of a situation that are found by it, the newest."""
-JOIN = 0.65
-"""The closeness from which on two wordings are of one situation, if nothing else is known."""
 SURELY = 0.72
 """The closeness from which on a context that is asked about is of the situation of its nearest neighbour."""
-SAME_ACTION, OTHER_ACTION = 0.15, 0.08
-"""Closer by this if the same action was taken in both; farther by that if it is known, but not from there."""
+NAMED = 50
+"""Wordings by which an event names a situation, so that it is found when others are forgotten."""
 ENOUGH = 4
 """Decisions in a situation before what is done in it is compared with others."""
 ONE, OWN = 8.0, 3.0
@@ -50,10 +48,9 @@ _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 
 class Neighbour(NamedTuple):
-    """A decision near a context: the context it was taken in, what was done, and how close it is (1 is the same)."""
+    """A context near the one asked about, and how close it is (1 is the same)."""
 
     context: str
-    action: str
     closeness: float
 
 
@@ -90,8 +87,6 @@ class Situations:
         self._of: dict[str, str] = {}
         """By wording, the id of its situation."""
         self._merged: dict[str, str] = {}
-        self._open: dict[str, None] = {}
-        """Wordings that nobody has placed yet, oldest first."""
         self._done: Counter[str] = Counter()
         """How often each action was taken, anywhere."""
         self._decisions = 0
@@ -104,7 +99,7 @@ class Situations:
         """By wording, its group; none for one without words."""
 
     def fold(self, event: Event) -> None:
-        """Learn from one event: a decision, or the placing of a wording."""
+        """Learn from one event: a decision, its outcome, or what a person arranged."""
         if event.kind == happened.SITUATION:
             self._arrange(event)
             return
@@ -132,22 +127,25 @@ class Situations:
         self._done[action] += 1
         self._decisions += 1
         self._do(action, kind.id)
-        self._leave(kind, key, event.subject)
+        self._leave(kind, key)
         self._unite(self._kinds[self._of[key]])
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
-        id = self._current(happened.text(event, "situation"))
-        group, _ = self._words.add(context)
+        id, group = self._current(happened.text(event, "situation")), self._words.add(context)
         if id is None and group is not None:
             id = self._current(self._of_group.get(group, ""))
-        if id is None:
-            self._open[key] = None
-        kind = self._kinds.setdefault(id or event.subject, _Kind(id or event.subject))
-        self._of[key], kind.wordings[key] = kind.id, Customs()
-        if group is not None and self._of_group.setdefault(group, kind.id) == kind.id:
+        id = id or self._free(key)
+        kind = self._kinds.setdefault(id, _Kind(id))
+        self._of[key], kind.wordings[key] = id, Customs()
+        if group is not None and self._of_group.setdefault(group, id) == id:
             self._group[key] = group
             kind.groups.setdefault(group, Customs())
+
+    def _free(self, key: str) -> str:
+        """Give an id for a situation that a wording begins."""
+        ids = (f"{key}{number or ''}" for number in count())
+        return next(id for id in ids if id not in self._kinds and id not in self._merged)
 
     def _counts(self, key: str) -> Iterable[Customs]:
         """Give what counts the decisions of a wording: its own, that of its group, and that of its situation."""
@@ -166,28 +164,9 @@ class Situations:
         group = self._words.find(context)
         return None if group is None else self._current(self._of_group.get(group, ""))
 
-    def placed(self, context: str) -> str | None:
-        """Give the id of the situation of a context that has been placed, or `None`."""
-        key = wording(context)
-        return None if key in self._open else self._of.get(key)
-
     def names(self) -> dict[str, str]:
-        """Give the names that persons have given, by id of the situation."""
-        return {kind.id: kind.name for kind in self._kinds.values() if kind.name}
-
-    def is_open(self, context: str) -> bool:
-        """Tell whether nobody has placed this context yet."""
-        return wording(context) in self._open
-
-    def open(self) -> list[str]:
-        """List one decision of each context that nobody has placed yet, oldest first."""
-        return [newest for key in self._open if (newest := self.newest(key))]
-
-    def usual_action(self, context: str) -> str:
-        """Give the action that was taken most often in contexts of this wording; empty if there is none."""
-        key = wording(context)
-        found = self._kinds[self._of[key]].wordings[key] if key in self._of else Customs()
-        return max(found.records, key=lambda action: (found.taken(action), action), default="")
+        """Give the names of all situations, by id."""
+        return {id: self.name(id) for id in self._kinds}
 
     def recent(self, id: str) -> list[str]:
         """List the newest decisions of a situation."""
@@ -204,34 +183,27 @@ class Situations:
             return key
         return next((own for own, text in kind.texts.items() if text == context), None)
 
-    def newest(self, key: str) -> str:
-        """Give the newest decision of a wording, empty if it is not among the newest of its situation."""
-        kind = self._kinds[self._of[key]]
-        return next((subject for own, subject in reversed(kind.recent) if own == key), "")
+    def named_by(self, id: str) -> list[str]:
+        """List the wordings by which an event names a situation."""
+        return sorted(self._kinds[id].wordings)[:NAMED]
 
-    def is_pinned(self, id: str) -> bool:
-        """Tell whether a person has arranged this situation."""
-        return self._kinds[id].pinned
+    def apart(self, id: str, others: Iterable[str]) -> set[str]:
+        """Tell which of these situations are surely others: a person says so, or what is done in them."""
+        kind = self._kinds[id]
+        return {other for other in others if other != id and (kind.pinned or self._are_apart(kind, self._kinds[other]))}
+
+    def _are_apart(self, kind: _Kind, other: _Kind) -> bool:
+        if other.pinned:
+            return True
+        if min(kind.customs.decisions, other.customs.decisions) < FEWEST:
+            return False
+        usual = self._usual(kind.customs, other.customs)
+        return customs.odds_of_one(kind.customs, other.customs, usual) <= APART
 
     def name(self, id: str) -> str:
         """Give the name that a person gave it, else its commonest wording."""
         kind = self._kinds[id]
-        return kind.name or _commonest(kind)
-
-    def place(self, context: str, action: str, near: Iterable[Neighbour]) -> str | None:
-        """Find the situation that a context belongs to, `None` if it is one of its own.
-
-        `near` are decisions in other contexts, the nearest first. Nothing is changed by asking.
-        """
-        done, closest = normal_form(action), dict[str, float]()
-        own = self.of(context)
-        for one in near:
-            id = self.of(one.context)
-            if id is not None and id != own:
-                closest.setdefault(id, one.closeness)
-        scores = {id: closeness + self._custom(id, done) for id, closeness in closest.items()}
-        best = max(scores, key=lambda id: (scores[id], id), default=None)
-        return best if best is not None and scores[best] >= JOIN else None
+        return kind.name or next((text for _, text in _texts(kind)), id)
 
     def nearest(self, near: Iterable[Neighbour]) -> str | None:
         """Give the situation of the nearest decision, if it is close enough to be the same."""
@@ -239,19 +211,23 @@ class Situations:
         return self.of(first.context) if first is not None and first.closeness >= SURELY else None
 
     def find(self, name: str) -> str | None:
-        """Give the id of the situation with this id, name or context."""
-        if (id := self._current(name)) is not None:
-            return id
+        """Give the id of the situation with this id, name or context; or, for looking, with the words of a context."""
+        return self.exactly(name) or self.like(name)
+
+    def exactly(self, name: str) -> str | None:
+        """Give the id of the situation with this id, name or recorded context."""
+        return self._current(name) or self.called(name) or self.of(name)
+
+    def called(self, name: str) -> str | None:
+        """Give the id of the only situation with this name."""
         wanted = normal_form(name)
-        named = [
-            kind.id for kind in self._kinds.values() if kind.wordings and normal_form(self.name(kind.id)) == wanted
-        ]
-        return named[0] if len(named) == 1 else self.like(name)
+        named = [kind.id for kind in self._kinds.values() if normal_form(self.name(kind.id)) == wanted]
+        return named[0] if len(named) == 1 else None
 
     def listed(self) -> list[Situation]:
         """List the situations, the ones with most decisions first."""
         kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions, kind.id))
-        return [self.shown(kind.id) for kind in kinds if kind.wordings]
+        return [self.shown(kind.id) for kind in kinds]
 
     def shown(self, id: str) -> Situation:
         """Give one situation as it is shown to people."""
@@ -262,7 +238,7 @@ class Situations:
             pinned=kind.pinned,
             decisions=kind.customs.decisions,
             wordings=len(kind.wordings),
-            contexts=tuple(kind.texts[key] for key in sorted(kind.texts, key=lambda key: (-kind.times(key), key))),
+            contexts=tuple(text for _, text in _texts(kind)[:SHOWN]),
             actions={action: taken for taken, action in _commonest_first(kind.customs)},
         )
 
@@ -282,7 +258,7 @@ class Situations:
                 for kind in self._kinds.values()
             ],
             "merged": dict(sorted(self._merged.items())),
-            "open": [*self._open],
+            "groups": {str(group): id for group, id in sorted(self._of_group.items())},
             "words": self._words.dump(),
         }
 
@@ -299,26 +275,19 @@ class Situations:
             kind.recent.extend((key, subject) for key, subject in recent)
             found._kinds[id] = kind
             found._of |= dict.fromkeys(wordings, id)
-            found._of_group |= dict.fromkeys(groups.values(), id)
             for action, record in kind.customs.records.items():
                 found._done[action] += record.taken
                 found._decisions += record.taken
                 found._do(action, id)
-        found._merged, found._open = dict(state["merged"]), dict.fromkeys(state["open"])
+        found._merged = dict(state["merged"])
+        found._of_group = {int(group): id for group, id in state["groups"].items()}
         found._words = Wordings.load(state["words"])
         return found
 
     def _current(self, id: str) -> str | None:
         while id in self._merged:
             id = self._merged[id]
-        return id if id in self._kinds and self._kinds[id].wordings else None
-
-    def _custom(self, id: str, action: str) -> float:
-        """Say how much closer a context is to a situation for what is done in both."""
-        here, everywhere = self._kinds[id].customs.taken(action), self._done[action]
-        if here:
-            return SAME_ACTION * here / everywhere
-        return -OTHER_ACTION if everywhere else 0.0
+        return id if id in self._kinds else None
 
     def _do(self, action: str, id: str) -> None:
         known = self._doing.setdefault(action, [])
@@ -338,16 +307,17 @@ class Situations:
         everything = self._decisions + len(self._done)
         return {action: (self._done[action] + 1) / everything for action in actions}
 
-    def _leave(self, kind: _Kind, key: str, decision: str) -> None:
+    def _leave(self, kind: _Kind, key: str) -> None:
         """Let a wording, or all with its words, leave for a situation of their own, if other things are done there."""
         if kind.pinned:
             return
         group = self._group.get(key, -1)
         if len(kind.groups) > 1 and group in kind.groups and self._is_foreign(kind, kind.groups[group]):
-            for each in [each for each in kind.wordings if self._group.get(each) == group]:
-                self._move(each, decision)
+            id = self._free(key)
+            for each in sorted(each for each in kind.wordings if self._group.get(each) == group):
+                self._move(each, id)
         elif len(kind.wordings) > 1 and self._is_foreign(kind, kind.wordings[key]):
-            self._move(key, decision)
+            self._move(key, self._free(key))
             self._own_words(key)
 
     def _is_foreign(self, kind: _Kind, own: Customs) -> bool:
@@ -390,31 +360,28 @@ class Situations:
         return list(found)[:COMPARED]
 
     def _arrange(self, event: Event) -> None:
-        """Do what an event says: place a wording, name, pin or merge; what is gone meanwhile is left alone."""
-        key, id = happened.text(event, "wording"), self._current(happened.text(event, "situation"))
-        by_hand = bool(event.body.get("by_hand"))
-        if key:
-            self._open.pop(key, None)
-            if key in self._of and by_hand:
-                self._move(key, id or happened.text(event, "situation") or self._of[key])
+        """Do what a person said: split, merge, name or pin; what is gone meanwhile is left alone."""
+        id = self._meant(event, "situation", "wordings")
+        split = happened.text(event, "split")
+        for key in _keys(event, "contexts") if split else ():
+            if key in self._of and (id is None or self._of[key] == id):
+                self._move(key, split)
                 self._own_words(key)
-                id = self._of[key]
-            elif key in self._of and id is not None:
-                self._join(self._of[key], id)
-        if id is None:
+        if split in self._kinds:
+            self._kinds[split].pinned = True
+        if id is None or (id := self._current(id)) is None:
             return
-        twin = self._current(happened.text(event, "twin"))
-        if twin and (by_hand or not (self._kinds[id].pinned or self._kinds[twin].pinned)):
+        twin = self._meant(event, "twin", "twin_wordings")
+        if twin is not None:
             self._merge(twin, id)
         kind = self._kinds[id]
         kind.name = happened.text(event, "name") or kind.name
         kind.pinned = bool(event.body.get("pinned", kind.pinned))
 
-    def _join(self, id: str, into: str) -> None:
-        """Place a situation of one group of words in another one, unless a person has arranged it."""
-        kind = self._kinds[id]
-        if not kind.pinned and len(kind.groups) <= 1:
-            self._merge(id, into)
+    def _meant(self, event: Event, field: str, wordings: str) -> str | None:
+        """Give the situation that an event names by its id, or else by its wordings."""
+        known = (self._of[key] for key in _keys(event, wordings) if key in self._of)
+        return self._current(happened.text(event, field)) or next(known, None)
 
     def _move(self, key: str, id: str) -> None:
         """Take a wording out of its situation into another one, which may be new."""
@@ -448,12 +415,12 @@ class Situations:
     def _own_words(self, key: str) -> None:
         """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
         kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
-        if group not in kind.groups or self._of_group[group] == kind.id or key not in kind.texts:
+        if group not in kind.groups or self._of_group[group] == kind.id:
             return
         kind.groups[group] = kind.groups[group].without(kind.wordings[key])
         if not any(self._group.get(each) == group for each in kind.wordings if each != key):
             del kind.groups[group]
-        own = self._words.split(kind.texts[key])
+        own = self._words.split(kind.texts[key]) if key in kind.texts else None
         if own is None:
             del self._group[key]
             return
@@ -469,9 +436,9 @@ class Situations:
         for group, counts in old.groups.items():
             kind.groups.setdefault(group, Customs()).merge(counts)
             self._of_group[group] = into
-        for key, text in old.texts.items():
+        for key in sorted(old.texts):
             if len(kind.texts) < TEXTS:
-                kind.texts[key] = text
+                kind.texts[key] = old.texts[key]
         kind.recent = _newest([*kind.recent, *old.recent])
         self._of |= dict.fromkeys(old.wordings, into)
         for action in old.customs.records:
@@ -495,6 +462,12 @@ def _newest(recent: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(recent, key=lambda one: one[1])[-RECENT:]
 
 
-def _commonest(kind: _Kind) -> str:
+def _texts(kind: _Kind) -> list[tuple[int, str]]:
+    """Give the texts of a situation with how often each was met, the commonest and then the shortest first."""
     known = [(kind.times(key), text) for key, text in kind.texts.items()]
-    return max(known, key=lambda one: (one[0], one[1]))[1] if known else kind.id
+    return sorted(known, key=lambda one: (-one[0], len(one[1]), one[1]))
+
+
+def _keys(event: Event, field: str) -> list[str]:
+    named = event.body.get(field)
+    return [key for key in named if isinstance(key, str)] if isinstance(named, list) else []

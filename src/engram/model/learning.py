@@ -95,8 +95,8 @@ class LearningStats(Frozen):
     )
     transfer: Ratio = Field(description="Decisions informed by what other agents learned, of the informed ones.")
     prevention: float | None = Field(
-        description="Reduction of failures after checks spoke up, against what the rates before would have given: "
-        "1 is none left, 0 no change."
+        description="Reduction of failures where checks were heeded, against the rates where they were silent or "
+        "ignored: 1 is none left, 0 no change."
     )
     failure_patterns: int
     recurring_patterns: int
