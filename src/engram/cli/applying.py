@@ -93,6 +93,9 @@ def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
     """
     if giver not in {None, writer.name}:
         readable = {source.name for source in writer.grants.sources()}
+        imported = [name for name in sorted(readable) if name.partition("@")[0] == giver]
+        if giver not in readable and len(imported) == 1:
+            (giver,) = imported
         if giver not in readable:
             raise NotAllowed(
                 f"{giver} shares nothing with {writer.name}; ask for it: engram grant request "

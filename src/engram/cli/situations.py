@@ -19,15 +19,16 @@ SHOWN_ACTIONS = 3
 
 
 @click.group("situations", cls=Group, invoke_without_command=True)
+@reader_option
 @click.pass_context
-def situations(ctx: click.Context) -> None:
+def situations(ctx: click.Context, agent: str | None) -> None:
     """Look at the situations that contexts were grouped into, and arrange them.
 
     A situation is named by its id, its name or one of its contexts. What a person arranges stays. Without a command,
     they are listed.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
+        ctx.invoke(list_, agent=agent)
 
 
 @situations.command("list")

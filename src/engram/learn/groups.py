@@ -65,11 +65,12 @@ def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProx
         members[normal_form(episode.context)].append(episode)
     unplaced = [context for context, own in members.items() if not any(one.situation for one in own)]
     first = {context: context for context in members} | _signatures(unplaced)
+    order = {context: number for number, context in enumerate(members)}
     met = dict[tuple[str, str], str]()
     for context, own in members.items():
         for one in own:
             if one.situation:
-                _join(first, context, met.setdefault((one.agent, one.situation), context))
+                _join(first, order, context, met.setdefault((one.agent, one.situation), context))
     groups: dict[str, list[Episode]] = defaultdict(list)
     for context, own in members.items():
         groups[_root(first, context)] += own
@@ -78,18 +79,16 @@ def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProx
     ]
 
 
-def _root(first: Mapping[str, str], context: str) -> str:
+def _root(first: dict[str, str], context: str) -> str:
     while first[context] != context:
-        context = first[context]
+        first[context] = context = first[first[context]]
     return context
 
 
-def _join(first: dict[str, str], one: str, other: str) -> None:
-    """Make the groups of two contexts one; the context met first, which comes first in the mapping, stands for it."""
-    a, b = _root(first, one), _root(first, other)
-    if a != b:
-        earlier = next(context for context in first if context in {a, b})
-        first[b if earlier == a else a] = earlier
+def _join(first: dict[str, str], order: Mapping[str, int], one: str, other: str) -> None:
+    """Make the groups of two contexts one; the context that was met first stands for it."""
+    earlier, later = sorted((_root(first, one), _root(first, other)), key=order.__getitem__)
+    first[later] = earlier
 
 
 def _title(episodes: Iterable[Episode], titles: Mapping[str, str]) -> str:

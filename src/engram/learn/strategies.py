@@ -28,6 +28,8 @@ _SUFFIX = re.compile(r"(?:Error|Exception|Warning|Failure)$")
 _CAUSES = (
     ("timed out", "timeout"),
     ("timeout", "timeout"),
+    ("etimedout", "timeout"),
+    ("not authorized", "not-authorized"),
     ("permission denied", "permission-denied"),
     ("access denied", "access-denied"),
     ("connection refused", "connection-refused"),

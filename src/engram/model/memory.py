@@ -216,7 +216,11 @@ def explain(error: ValidationError) -> str:
     """What was wrong with the input, one phrase per field, in the caller's words."""
     phrases = []
     for problem in error.errors(include_url=False):
-        name = ".".join(str(part) for part in problem["loc"]) or "value"
+        name = ".".join(str(part) for part in problem["loc"])
+        if not name and problem["type"] == "value_error":
+            phrases.append(problem["msg"].removeprefix("Value error, "))
+            continue
+        name = name or "value"
         phrases.append(f"{name}: {problem['msg']} (got {_shorten(problem['input'])})")
     return "; ".join(phrases)
 
