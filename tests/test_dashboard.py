@@ -349,7 +349,7 @@ def test_what_was_done_in_similar_contexts_is_named(home: House, admin: httpx.Cl
     agent = home.brain.agent("similar")
     for _ in range(4):
         agent.record_decision(context="the deploy of the shop to staging", action="go slowly", outcome="success")
-    page = shown(admin, "decisions?agent=similar&context=the+deploy+of+the+shop+to+production")
+    page = shown(admin, "decisions?agent=similar&context=second+deploy+of+the+shop+to+staging")
     assert re.search(r'data-label="Similar"><ul class="plain"><li><a href="/dashboard/memory\?[^>]+>go slowly', page)
     assert "in the deploy of the shop to staging" in page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -160,7 +161,7 @@ def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: 
     if out is not None:
         choices.write(out, played)
     if state.json:
-        print_json(report)
+        print_json(_finite(report))
     else:
         _print_decisions(report)
 
@@ -734,6 +735,8 @@ def _print_poisoning(report: Mapping[str, Any]) -> None:
 
 
 def _estimate(found: Mapping[str, float], sign: str = "", digits: int = 3) -> str:
+    if math.isnan(found["mean"]):
+        return "-"
     mean, low, high = (f"{found[part]:{sign}.{digits}f}" for part in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 
