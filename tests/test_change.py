@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learn.change import Trial, doubt, last_change, still_counting
+from engram.learn.change import Trial, doubt, last_change, since, still_counting
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -59,9 +59,9 @@ def test_a_change_that_one_other_source_alone_reports_is_not_believed() -> None:
 
 def test_doubt_is_largest_just_after_a_rate_seems_to_break() -> None:
     steady, breaking = trials(*[1.0] * 12), trials(*[1.0] * 10, 0.0, 0.0)
-    assert doubt(breaking, None) > 5 * doubt(steady, None)
+    assert doubt(since(breaking, None)) > 5 * doubt(since(steady, None))
     broken = trials(*[1.0] * 30, *[0.0] * 30)
-    assert doubt(broken, last_change(broken)) < 0.01
+    assert doubt(since(broken, last_change(broken))) < 0.01
 
 
 def test_what_changed_elsewhere_makes_a_change_likelier_here() -> None:
@@ -78,4 +78,4 @@ def test_shares_that_still_count_never_fall_with_time(qualities: list[float]) ->
     assert len(left) == len(known)
     assert all(0 <= share <= 1 + 1e-9 for share in left)
     assert all(first <= second + 1e-9 for first, second in itertools.pairwise(left))
-    assert 0 <= doubt(known, last_change(known)) <= 0.25
+    assert 0 <= doubt(since(known, last_change(known))) <= 0.25

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.learn.beta import Beta
-from engram.learn.change import Change, Trial, doubt, last_change, still_counting
+from engram.learn.beta import Beta, interval
+from engram.learn.change import Change, Since, Trial, doubt, last_change, since, still_counting
 from engram.model import ActionRecord
 from engram.words import normal_form, query_terms
 
@@ -50,6 +50,9 @@ SHOWS = 1.0
 
 WEAKEST = 0.5
 """The least strength of a belief, however much its rate may have changed."""
+
+CONSIDERED = 0.01
+"""A moment at which a rate may have changed counts in its interval from this probability on."""
 
 LEAST = 0.02
 """Less weight than this is none, so that evidence stays a list that somebody can read."""
@@ -243,6 +246,7 @@ class Account:
     spoken_for: float = 0.0
     """How much less the words of the context speak for it than for another action, as a logarithm of odds."""
     changed: Change | None = None
+    interval: tuple[float, float] = (0.0, 1.0)
 
     def ids(self) -> list[str]:
         """List the ids of its episodes, those of this context first."""
@@ -263,7 +267,7 @@ class Account:
         return ActionRecord(
             action=self.action,
             success_rate=self.belief.mean,
-            interval=self.belief.interval(),
+            interval=self.interval,
             attempts=len(self.here),
             last_used=max((episode.at for episode in (*self.here, *self.near)), default=None),
             episodes_for=tuple(episode.id for episode in self.here if episode.quality >= GOOD),
@@ -280,6 +284,8 @@ class _Known(NamedTuple):
     episodes: list[Episode]
     here: NDArray[np.bool_]
     """Which of the episodes are of the context asked about."""
+    same: NDArray[np.bool_]
+    """Which of the episodes are of the same situation."""
     weight: Numbers
     likeness: Numbers
     """How near each is to the context asked about; 1 is the same."""
@@ -287,8 +293,8 @@ class _Known(NamedTuple):
     """The weights of those in the tallies, before what is from before a change was taken down."""
     changes: Mapping[str, Change]
     """By action, in normal form: the last change of its rate."""
-    doubts: Mapping[str, float]
-    """By action, in normal form: the variance that its rate has because it may have changed."""
+    since: Mapping[str, Sequence[Since]]
+    """By action, in normal form: what was since the moments at which its rate may have changed."""
     which: NDArray[np.intp]
     """The place of each episode's action among the actions."""
     actions: Mapping[str, str]
@@ -356,7 +362,7 @@ def accounts(
     nearest = np.zeros(len(known.actions))
     np.maximum.at(nearest, known.which, np.where(counts, known.likeness, 0.0))
     nearest /= max(float(nearest.max(initial=0.0)), 1e-9)
-    same = known.summed(known.weight * np.array([one.same_situation is True for one in known.episodes], dtype=bool))
+    same = known.summed(np.where(known.same, known.weight, 0.0))
     words = np.zeros(len(known.actions)) if usual is None else _by_words(context, known)
     if actions is not None:
         wanted = {normal_form(action) for action in actions}
@@ -365,7 +371,8 @@ def accounts(
     return [
         Account(
             action=action,
-            belief=_belief(float(beliefs.mean[place]), float(beliefs.strength[place]), known.doubts.get(name, 0.0)),
+            belief=_belief(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
+            interval=_interval(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
             drawn=float(beliefs.drawn[place]),
             here=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & known.here)),
             near=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & ~known.here)),
@@ -380,11 +387,20 @@ def accounts(
     ]
 
 
-def _belief(mean: float, strength: float, doubt: float) -> Beta:
-    """Give the distribution with a mean and a strength, made wider by a variance that the evidence does not show."""
+def _belief(mean: float, strength: float, possible: Sequence[Since]) -> Beta:
+    """Give the distribution with a mean and a strength, made wider by the doubt whether the rate has changed."""
     chance = mean * (1 - mean)
-    wider = max(chance / (chance / (strength + 1) + doubt) - 1, WEAKEST)
+    wider = max(chance / (chance / (strength + 1) + doubt(possible)) - 1, WEAKEST)
     return Beta(mean * wider, (1 - mean) * wider)
+
+
+def _interval(mean: float, strength: float, possible: Sequence[Since]) -> tuple[float, float]:
+    """Give the 95% interval of a rate with a mean and a strength, or of what it is if it has changed; with the mean."""
+    likely = [one for one in possible[1:] if one.share >= CONSIDERED]
+    unchanged = 1 - sum(one.share for one in likely)
+    changed = [(one.share, Beta(1 + one.good, 1 + one.bad)) for one in likely]
+    low, high = interval([(unchanged, Beta(mean * strength, (1 - mean) * strength)), *changed])
+    return min(low, mean), max(high, mean)
 
 
 def _known(
@@ -402,13 +418,13 @@ def _known(
     known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
     aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
+    same = np.array([one.same_situation is True for one in known], dtype=bool)
     likeness = np.ones(len(known))
     similarities = np.array([one.similarity for one in known], dtype=np.float64)
     if usual is None:
         likeness[~here] = closeness(similarities[~here], settings)
     elif known:
         likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
-        same = np.array([one.same_situation is True for one in known])
         likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
         likeness[[one.same_situation is False for one in known] & ~here] = 0.0
     likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
@@ -424,13 +440,12 @@ def _known(
         actions.setdefault(normal_form(action), action)
     places = {name: place for place, name in enumerate(actions)}
     which = np.array([places[name] for name in taken], dtype=np.intp)
-    worth = trust * np.where([one.same_situation is True for one in known], np.maximum(likeness, SHOWS), likeness)
-    own = here | np.array([one.same_situation is True for one in known], dtype=bool)
-    changes, doubts, left = _after_changes(known, taken, weight, worth, own, changed)
+    worth = trust * np.where(same, np.maximum(likeness, SHOWS), likeness)
+    changes, possible, left = _after_changes(known, taken, weight, worth, here | same, changed)
     tallied = np.array(
         [one.at >= changed.get(name, one.at) for one, name in zip(known, taken, strict=True)], dtype=bool
     )
-    return _Known(known, here, left, likeness, np.where(tallied, weight, 0.0), changes, doubts, which, actions)
+    return _Known(known, here, same, left, likeness, np.where(tallied, weight, 0.0), changes, possible, which, actions)
 
 
 def _after_changes(
@@ -440,12 +455,12 @@ def _after_changes(
     worth: Numbers,
     own: NDArray[np.bool_],
     changed: Changed,
-) -> tuple[dict[str, Change], dict[str, float], Numbers]:
+) -> tuple[dict[str, Change], dict[str, list[Since]], Numbers]:
     """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
 
     Where the action was taken in this situation, only what happened there tells of a change.
     """
-    left, changes, doubts = weight.copy(), dict[str, Change](), dict[str, float]()
+    left, changes, possible = weight.copy(), dict[str, Change](), dict[str, list[Since]]()
     places = defaultdict[str, list[int]](list)
     for place, name in enumerate(taken):
         if weight[place] > 0:
@@ -457,8 +472,8 @@ def _after_changes(
         if (change := last_change(trials)) is not None:
             changes[name] = change
         left[series] *= still_counting(trials, change, changed.get(name))
-        doubts[name] = doubt(trials, change, changed.get(name))
-    return changes, doubts, left
+        possible[name] = since(trials, change, changed.get(name))
+    return changes, possible, left
 
 
 def since_change(episodes: Iterable[Episode], own: str | None) -> list[Episode]:

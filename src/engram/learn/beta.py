@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +75,16 @@ class Beta:
         weights = np.exp(log - log.max())
         normal: np.ndarray[tuple[int], np.dtype[np.float64]] = weights / weights.sum()
         return normal
+
+
+def interval(parts: Sequence[tuple[float, Beta]], share: float = 0.95) -> tuple[float, float]:
+    """Give the rates between which `share` of several beliefs lies, each with the probability that it is right."""
+    if len(parts) == 1:
+        return parts[0][1].interval(share)
+    weights = sum(part * belief._weights() for part, belief in parts)
+    below = np.cumsum(weights)
+    low, high = np.searchsorted(below / below[-1], [(1 - share) / 2, (1 + share) / 2])
+    return float(_GRID[low]), float(_GRID[min(int(high), len(_GRID) - 1)])
 
 
 def _log_beta(a: float, b: float) -> float:

@@ -34,6 +34,14 @@ class Trial(NamedTuple):
     source: str = ""
 
 
+class Since(NamedTuple):
+    """How likely the rate is to have changed last at some moment, and the sums of what was good and bad since."""
+
+    share: float
+    good: float
+    bad: float
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The moment from which on an action works more or less often than before."""
@@ -88,20 +96,29 @@ def still_counting(trials: Sequence[Trial], change: Change | None, elsewhere: da
     return counting
 
 
-def doubt(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> float:
-    """Give the variance of the rate that is due to not knowing whether, and when, it has changed.
+def since(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> list[Since]:
+    """Give the outcomes from which the rate may be told, by when it may have changed: first, as if it never had.
 
     `change` is the last one that is certain, as for `still_counting`.
     """
     looked_at = trials[0 if change is None else change.place :][-LONGEST:]
-    if len(looked_at) < 2:
-        return 0.0
+    if not looked_at:
+        return []
     likely = _likely(looked_at, elsewhere)[:-1]
     likely[0] = 1.0
     weight = np.array([trial.weight for trial in looked_at])
-    good = weight * [trial.quality for trial in looked_at]
-    after, well = np.cumsum(weight[::-1])[::-1], np.cumsum(good[::-1])[::-1]
-    rates, share = (well + 1) / (after + 2), likely / likely.sum()
+    good = np.cumsum((weight * [trial.quality for trial in looked_at])[::-1])[::-1]
+    bad = np.cumsum(weight[::-1])[::-1] - good
+    shares = likely / likely.sum()
+    return [Since(*one) for one in zip(shares.tolist(), good.tolist(), np.maximum(bad, 0).tolist(), strict=True)]
+
+
+def doubt(possible: Sequence[Since]) -> float:
+    """Give the variance of the rate that is due to not knowing whether, and when, it has changed."""
+    if len(possible) < 2:
+        return 0.0
+    share, good, bad = (np.array(column) for column in zip(*possible, strict=True))
+    rates = (good + 1) / (good + bad + 2)
     return float(share @ (rates - share @ rates) ** 2)
 
 
