@@ -189,13 +189,19 @@ class Sharing:
         return frozenset(ids)
 
     def pattern(self, owner: Scope, name: str) -> frozenset[str] | None:
-        """The episodes behind a learned pattern; `None` if there is none of this name."""
+        """The episodes behind a learned pattern; `None` if there is none of this name.
+
+        A grant that names a failure as an earlier version did means what that name can have meant.
+        """
         found = self.known_pattern(owner, name)
-        return None if found is None else found[1]
+        if found is not None:
+            return found[1]
+        formerly = self._learning_of(owner).formerly(name)
+        return frozenset(id for failure in formerly for id in failure.episodes) if formerly else None
 
     def known_pattern(self, owner: Scope, name: str) -> tuple[str, frozenset[str]] | None:
         """The id of a learned pattern, and the episodes behind it; `None` if there is none of this name."""
-        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+        learning = self._learning_of(owner)
         if (failure := learning.failure(name)) is not None:
             return failure.pattern_id, frozenset(failure.episodes)
         for success in learning.synthesis().patterns:
@@ -203,12 +209,15 @@ class Sharing:
                 return success.pattern_id, frozenset((*success.episodes, *success.contrast.failures))
         return None
 
+    def _learning_of(self, owner: Scope) -> Learning:
+        return Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+
     def meant_pattern(self, owner: Scope, word: str) -> str:
         """The name of the one learned pattern that a word means, by its name or by what it is about.
 
         Raises `NotFound` if there is none, and `InvalidInput` with their names if there are several.
         """
-        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+        learning = self._learning_of(owner)
         if learning.failure(word) is not None:
             return word
         every = [
