@@ -117,3 +117,11 @@ def test_a_failure_without_an_error_does_not_take_the_name_of_what_works(alice: 
         alice.record_decision(context="nightly job", action="cache warm", outcome=outcome)
     assert [each.name for each in alice.learning.failures()] == ["cache-warm-failed"]
     assert [each.name for each in alice.learning.synthesis().patterns] == ["cache-warm"]
+
+
+def test_output_that_ends_with_an_exit_code_keeps_the_line_that_speaks_of_trouble(alice: AgentHandle) -> None:
+    ends = ("ERROR: checksum of left-pad does not match", "ERROR: the registry answers nothing", "out of luck")
+    outputs = [f"Downloading packages\nResolving dependencies\n{end}\nexit code 1" for end in ends]
+    found = [alice.learn_from_failure(output, action="install") for output in outputs]
+    assert len({each.pattern_id for each in found}) == 3
+    assert not any("Downloading" in each.error_signature for each in found)
