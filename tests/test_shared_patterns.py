@@ -67,6 +67,20 @@ def test_a_grant_of_an_earlier_version_still_means_its_failure(brain: Engram, mo
     assert names == ["disk-quota-exceeded"]
 
 
+def test_a_failure_that_gets_the_name_of_what_was_shared_does_not_come_under_the_grant(brain: Engram) -> None:
+    alice, bob = brain.agent("alice"), brain.agent("bob")
+    for _ in range(5):
+        alice.record_decision(context="nightly job", action="cache warm", outcome="success")
+    alice.grants.share("bob", patterns=["cache-warm"])
+    failure = alice.learn_from_failure("cache warm", context="secret audit of the board")
+    assert failure.name == "cache-warm"
+    found = bob.shared_patterns.list()
+    assert {each.type for each in found} == {"success", "decision"}
+    assert "secret" not in repr([*found, *bob.recall("secret audit")])
+    alice.grants.share("bob", patterns=["cache-warm"])
+    assert "failure" in {each.type for each in bob.shared_patterns.list()}, "whoever shares it now means the failure"
+
+
 def test_a_revoked_grant_shows_nothing_any_more(brain: Engram) -> None:
     alice, bob = brain.agent("alice"), brain.agent("bob")
     teach(alice)
