@@ -53,10 +53,6 @@ class Happening:
     at: datetime
     agent: str = ""
     subject: str | None = None
-    memory: str = ""
-    """An occurrence of the failure that `subject` names, in case an earlier version knew that by another id."""
-    situation: str = ""
-    """The situation of the context, if it has one."""
     error: str = ""
     action: str = ""
     context: str = ""
@@ -74,6 +70,10 @@ class Happening:
     status: Literal["", "active", "loosened", "retired"] = ""
     verdict: Literal["", "allow", "warn", "block"] = ""
     checks: tuple[str, ...] = ()
+    memory: str = ""
+    """An occurrence of the failure that `subject` names, in case an earlier version knew that by another id."""
+    situation: str = ""
+    """The situation of the context, if it has one."""
 
 
 @dataclass(slots=True)
