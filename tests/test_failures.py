@@ -52,6 +52,69 @@ def test_the_same_failure_at_another_time_and_place_is_one_pattern() -> None:
     assert pattern.agents == ("alice",)
 
 
+def test_an_action_that_fails_without_an_error_is_one_pattern_in_a_situation() -> None:
+    story = Story()
+    for number, (context, tool) in enumerate(
+        (("refund for anna", ""), ("bert wants his money back", ""), ("x", "api"))
+    ):
+        around = frozenset({f"tool={tool}"}) if tool else frozenset[str]()
+        told = {"action": "refuse", "context": context, "situation": "refunds", "features": around}
+        story.tell("decision", quality=0.0, **told)
+        story.tell("outcome", subject=story.tell("decision", **told), quality=0.0, **told)
+        assert story.known.pattern(f"e{3 * number}") is not None
+    story.tell("decision", action="refuse", context="vacation of dora", situation="vacations", quality=0.0)
+    found = {(one.name, one.occurrence_count, one.contexts) for one in story.known.patterns()}
+    assert found == {
+        ("refuse-failed", 4, ("bert wants his money back", "refund for anna")),
+        ("refuse-failed-2", 2, ("x",)),
+        ("refuse-failed-3", 1, ("vacation of dora",)),
+    }, "other circumstances and other situations are other failures"
+    check = story.known.pattern("refuse-failed").prevention_checks[0]  # type: ignore[union-attr]
+    assert check.verify.startswith("Find out why “refuse” failed 4 times")
+
+
+def test_what_an_earlier_version_kept_of_a_failure_is_kept_under_its_new_id() -> None:
+    story = Story()
+    around = {"action": "helm upgrade", "context": "release"}
+    error = "helm upgrade timed out after 4m; exit code 1"
+    failed = [story.tell("decision", quality=0.0, error=error, **around) for _ in range(2)]
+    about = {"subject": "pattern-of-long-ago", "memory": failed[-1]}
+    story.tell("solution", solution="raise the timeout", helped=1.0, **about)
+    story.tell("check", name="verify-helm", stage="staging", command=("true",), **about)
+    story.tell("ran", subject="check-of-long-ago", memory=failed[0], quality=1.0)
+    for _ in range(3):
+        story.tell("checked", verdict="block", checks=("check-of-long-ago",), **around)
+        story.tell("decision", quality=1.0, action="helm rollback", context="release")
+    (pattern,) = story.known.patterns()
+    assert [(one.text, one.tried) for one in pattern.known_solutions] == [("raise the timeout", 1)]
+    (check,) = pattern.prevention_checks
+    assert (check.name, check.stage, check.command) == ("verify-helm", "staging", ("true",))
+    assert (check.fired, check.runs, check.passed) == (3, 1, 1)
+    assert check.effect is not None
+    assert check.effect.heeded is not None
+    assert check.effect.heeded.opportunities == 3
+
+
+def test_what_spoke_up_about_something_else_is_counted_for_no_other_check() -> None:
+    story = Story()
+    for _ in range(2):
+        story.tell("decision", quality=0.0, error="disk full", action="pg_dump", context="nightly")
+    story.tell("checked", verdict="warn", checks=("check-of-long-ago",), action="vacuum", context="nightly")
+    story.tell("checked", verdict="allow", action="pg_dump", context="nightly")
+    assert [check.fired for check in story.known.prevention_checks()] == [0]
+
+
+def test_a_failure_is_found_by_the_name_that_an_earlier_version_gave_it() -> None:
+    story = Story()
+    story.tell("failure", error="disk quota exceeded", action="pg_dump", context="nightly")
+    story.tell("failure", error="helm upgrade timed out; exit code 1", action="helm upgrade", context="release")
+    names = {"pg-dump-disk-quota-exceeded": "disk-quota-exceeded", "helm-upgrade-exit": "helm-upgrade-timeout"}
+    for former, name in names.items():
+        assert story.known.pattern(former) is None
+        assert [one.name for one in story.known.formerly(former)] == [name]
+    assert story.known.formerly("something-else") == []
+
+
 def test_errors_of_different_kinds_are_never_one_pattern() -> None:
     story = Story()
     story.tell("failure", error="TimeoutError: cannot open the connection to the primary database server")

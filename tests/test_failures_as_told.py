@@ -100,3 +100,28 @@ def test_a_host_and_its_port_are_no_part_of_a_failure(alice: AgentHandle) -> Non
     hosts = ("redis:6379", "10.0.0.7:6379", "cache-a.eu-west-1.internal:6380", "redis:6390")
     found = {alice.learn_from_failure(f"could not connect to {host}: connection refused").pattern_id for host in hosts}
     assert len(found) == 1
+
+
+def test_failures_without_an_error_are_counted_by_situation_not_by_wording(alice: AgentHandle) -> None:
+    for number, name in enumerate("abcdefgh"):
+        alice.record_decision(
+            context=f"customer {name}{number} asks for a refund of the shoes", action="refuse", outcome="failure"
+        )
+    (pattern,) = alice.learning.failures()
+    assert (pattern.name, pattern.occurrence_count, pattern.recurring) == ("refuse-failed", 8, True)
+    assert len(pattern.prevention_checks) == 1
+
+
+def test_a_failure_without_an_error_does_not_take_the_name_of_what_works(alice: AgentHandle) -> None:
+    for outcome in ("success",) * 5 + ("failure",):
+        alice.record_decision(context="nightly job", action="cache warm", outcome=outcome)
+    assert [each.name for each in alice.learning.failures()] == ["cache-warm-failed"]
+    assert [each.name for each in alice.learning.synthesis().patterns] == ["cache-warm"]
+
+
+def test_output_that_ends_with_an_exit_code_keeps_the_line_that_speaks_of_trouble(alice: AgentHandle) -> None:
+    ends = ("ERROR: checksum of left-pad does not match", "ERROR: the registry answers nothing", "out of luck")
+    outputs = [f"Downloading packages\nResolving dependencies\n{end}\nexit code 1" for end in ends]
+    found = [alice.learn_from_failure(output, action="install") for output in outputs]
+    assert len({each.pattern_id for each in found}) == 3
+    assert not any("Downloading" in each.error_signature for each in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import permutations
 from random import Random
 
 import pytest
@@ -265,3 +266,34 @@ def test_ten_thousand_groups_stay_fast() -> None:
     for line in lines:
         tree.add(line)
     assert (time.thread_time() - start) / len(lines) < 0.001
+
+
+def test_a_detail_in_brackets_that_may_be_missing_is_no_part_of_the_event() -> None:
+    lines = [
+        "replica 7 lost its leader node-a.acme.net:9092",
+        "replica 8 lost its leader node-b.acme.net:9093 [epoch 12]",
+        "replica 9 lost its leader node-c.acme.net:9094 [epoch 4711]",
+        "replica 9 is behind its leader node-c.acme.net:9094",
+    ]
+    for order in permutations(lines):
+        groups = dict(zip(order, group_lines(order), strict=True))
+        assert len({groups[line] for line in lines[:3]}) == 1
+        assert len(set(groups.values())) == 2
+        tree = TemplateTree()
+        told = {line: tree.add(line) for line in order}
+        assert len({tree.current(told[line]) for line in lines[:3]}) == 1
+        assert TemplateTree.load(tree.dump()).dump() == tree.dump()
+
+
+def test_brackets_that_say_what_happened_tell_events_apart() -> None:
+    lines = ["the disk sda failed (temperature 90)", "the disk sda failed (sector 17)", "the disk sda failed"]
+    assert len(set(group_lines(lines))) == 3
+    words = ["the disk sda failed (read only)", "the disk sda failed"]
+    assert len(set(group_lines(words))) == 2
+
+
+def test_two_brackets_alike_are_removed_once() -> None:
+    words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+    lines = [f"the job of {word} was stopped [7] was [8]" for word in words]
+    lines += [f"the job of {word} was stopped [7] [8]" for word in words]
+    assert len(set(group_lines(lines))) <= 2

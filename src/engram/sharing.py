@@ -21,7 +21,8 @@ from engram.learn.beta import Beta
 from engram.learn.experience import Experience
 from engram.learn.learning import Learning
 from engram.learn.naming import Named, meant, words
-from engram.model import Clean, Hit, KnowledgeContent, Memory, MemoryType, Origin
+from engram.learn.successes import slug
+from engram.model import Clean, FailurePattern, Hit, KnowledgeContent, Memory, MemoryType, Origin
 from engram.model.grant import Grant, GrantUse, Right, Source, Subject
 from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
 from engram.words import digest, normal_form
@@ -67,6 +68,10 @@ class Lender:
         provenance = memory.provenance.model_copy(update={"origin": self.origin})
         changes = {"agent": self.name, "provenance": provenance, "trust": min(memory.trust, trust)}
         return memory.model_copy(update=changes)
+
+
+def _was_known(failure: FailurePattern, by: datetime | None) -> bool:
+    return by is None or failure.first_seen <= by
 
 
 class Sharing:
@@ -164,13 +169,16 @@ class Sharing:
         """The memories that a grant covers, and all those it was shared on under; `None` for everything."""
         owner, found = Scope(chain[0].owner), None
         for grant in chain:
-            ids = self.about(owner, grant.subject)
+            ids = self.about(owner, grant.subject, by=grant.decided_at or grant.made_at)
             found = ids if found is None else found if ids is None else found & ids
         return found
 
-    def about(self, owner: Scope, subject: Subject, *, named: bool = False) -> frozenset[str] | None:
+    def about(
+        self, owner: Scope, subject: Subject, *, named: bool = False, by: datetime | None = None
+    ) -> frozenset[str] | None:
         """The memories of an agent that a subject names; `None` for all of them.
 
+        Patterns are those that had the name at the time `by`, so that nothing else comes under a grant by getting it.
         With `named`, a decision or failure is also of a domain that its context has as a word, such as auth in
         `api-auth-timeout`. A grant never covers that much: its owner agreed to what says itself what it is about.
         """
@@ -185,30 +193,46 @@ class Sharing:
             if named:
                 ids |= self._of_contexts(owner, [frozenset(words(domain)) for domain in subject.domains])
         for name in subject.patterns:
-            ids |= self.pattern(owner, name) or frozenset()
+            ids |= self.pattern(owner, name, by) or frozenset()
         return frozenset(ids)
 
-    def pattern(self, owner: Scope, name: str) -> frozenset[str] | None:
-        """The episodes behind a learned pattern; `None` if there is none of this name."""
-        found = self.known_pattern(owner, name)
-        return None if found is None else found[1]
+    def pattern(self, owner: Scope, name: str, by: datetime | None = None) -> frozenset[str] | None:
+        """The episodes behind a learned pattern; `None` if there is none of this name, or was none at the time `by`.
 
-    def known_pattern(self, owner: Scope, name: str) -> tuple[str, frozenset[str]] | None:
-        """The id of a learned pattern, and the episodes behind it; `None` if there is none of this name."""
-        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
-        if (failure := learning.failure(name)) is not None:
+        A grant that names a failure as an earlier version did means what that name can have meant.
+        """
+        found = self.known_pattern(owner, name, by)
+        if found is not None:
+            return found[1]
+        formerly = [each for each in self._learning_of(owner).formerly(name) if _was_known(each, by)]
+        return frozenset(id for failure in formerly for id in failure.episodes) if formerly else None
+
+    def known_pattern(self, owner: Scope, name: str, by: datetime | None = None) -> tuple[str, frozenset[str]] | None:
+        """The id of a learned pattern, and the episodes behind it; `None` if there is none of this name.
+
+        A failure takes its name from an approach that had it, and had not at the time `by` if it came later.
+        """
+        learning = self._learning_of(owner)
+        failure = learning.failure(name)
+        if failure is not None and _was_known(failure, by):
             return failure.pattern_id, frozenset(failure.episodes)
-        for success in learning.synthesis().patterns:
-            if name in {success.pattern_id, success.name}:
-                return success.pattern_id, frozenset((*success.episodes, *success.contrast.failures))
-        return None
+        successes = learning.synthesis(quiet=True).patterns
+        found = [each for each in successes if name in {each.pattern_id, each.name}]
+        if not found and failure is not None:
+            found = [each for each in successes if slug(each.successful_approach) == name]
+        if len(found) != 1:
+            return None
+        return found[0].pattern_id, frozenset((*found[0].episodes, *found[0].contrast.failures))
+
+    def _learning_of(self, owner: Scope) -> Learning:
+        return Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
 
     def meant_pattern(self, owner: Scope, word: str) -> str:
         """The name of the one learned pattern that a word means, by its name or by what it is about.
 
         Raises `NotFound` if there is none, and `InvalidInput` with their names if there are several.
         """
-        learning = Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
+        learning = self._learning_of(owner)
         if learning.failure(word) is not None:
             return word
         every = [

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from engram.learn.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
 from engram.words import digest
 
-FORM = 6
+FORM = 8
 """Changes when what is folded changes; a snapshot of another form is not used."""
 PAGE = 2000
 WORTH_KEEPING = 2000
@@ -117,7 +118,7 @@ class Learned:
             met = happened.number(event, "quality") == 1.0
             self.ran[happened.text(event, "about")] = event.at.isoformat() if met else ""
         if (seen := happened.happening(event, self.agent)) is not None:
-            self.recognizer.fold(seen)
+            self.recognizer.fold(replace(seen, situation=self.situations.of(seen.context) or ""))
 
     def met(self, checks: Iterable[str], since: datetime) -> bool:
         """Whether what each of these checks verifies was found to be so since then."""

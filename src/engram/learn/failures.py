@@ -70,6 +70,10 @@ class Happening:
     status: Literal["", "active", "loosened", "retired"] = ""
     verdict: Literal["", "allow", "warn", "block"] = ""
     checks: tuple[str, ...] = ()
+    memory: str = ""
+    """An occurrence of the failure that `subject` names, in case an earlier version knew that by another id."""
+    situation: str = ""
+    """The situation of the context, if it has one."""
 
 
 @dataclass(slots=True)
@@ -169,6 +173,11 @@ class PatternRecognizer:
         found = self._resolve(name)
         return self.view(found) if found is not None and found.times else None
 
+    def formerly(self, name: str) -> list[FailurePattern]:
+        """The patterns that earlier versions can have known by a name, which is not the name of any now."""
+        seen = [pattern for pattern in self.shelf.patterns.values() if pattern.times]
+        return [self.view(pattern) for pattern in seen if name in pattern.former_names]
+
     def find(self, error: str, action: str = "") -> FailurePattern | None:
         """The pattern of the same or a similar signature; learns nothing."""
         found = self.shelf.find(extract_error_signature(error), " ".join(actions.action(action).head))
@@ -241,13 +250,13 @@ class PatternRecognizer:
         taken = self._taken.get(event.subject or "")
         if taken is not None:
             quality = taken.quality if taken.quality is not None and taken.quality < GOOD else 0.0
-            self._settle(taken, quality, event.error)
+            self._settle(taken, quality, event)
             pattern = self.shelf.patterns[taken.pattern or ""]
             self._of_event[event.id] = pattern.id
         else:
             action, context = _forms(event)
             account = self._open(event, action, context) if action.key else None
-            pattern = self._recognise(event.error, event.action, event.context, action, context)
+            pattern = self._recognise(event, event.action, event.context, action, context)
             self._see(pattern, event.id, event, account)
             if account is not None:
                 self.ledger.book(account, Episode(event.id, micros(event.at), 0.0, action.exact, pattern.id))
@@ -259,7 +268,7 @@ class PatternRecognizer:
             self._suggested(pattern, event).verify = event.verify
 
     def _solution(self, event: Happening) -> None:
-        pattern = self._resolve(event.subject or "")
+        pattern = self._about(event)
         if pattern is None and event.error.strip():
             pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
             if pattern is None:
@@ -281,7 +290,7 @@ class PatternRecognizer:
         self._taken[event.id] = taken
         _forget_oldest(self._taken)
         if event.quality is not None or event.error.strip():
-            self._settle(taken, 0.0 if event.quality is None else event.quality, event.error)
+            self._settle(taken, 0.0 if event.quality is None else event.quality, event)
 
     def _outcome(self, event: Happening) -> None:
         taken, said = self._taken.get(event.subject or ""), self._said.get(event.subject or "")
@@ -293,10 +302,10 @@ class PatternRecognizer:
             self._taken[said.id] = taken
             _forget_oldest(self._taken)
         if taken is not None:
-            self._settle(taken, 0.0 if event.quality is None else event.quality, event.error)
+            self._settle(taken, 0.0 if event.quality is None else event.quality, event)
 
     def _check(self, event: Happening) -> None:
-        pattern = self._resolve(event.subject or "")
+        pattern = self._about(event)
         if pattern is None and event.error.strip():
             pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
         watch, named = self._watch(event.id), self._watch(event.name)
@@ -325,7 +334,7 @@ class PatternRecognizer:
         self._entitle(watch)
 
     def _checked(self, event: Happening) -> None:
-        fired = [watch for id in event.checks if (watch := self._watch(id)) is not None]
+        fired = self._spoke_up(event)
         for watch in fired:
             watch.fired += 1
             watch.last_fired = micros(event.at)
@@ -348,8 +357,27 @@ class PatternRecognizer:
             self._waiting[_place(event)] = [*waiting, event.id][-WAITING:]
             _forget_oldest(self._waiting)
 
+    def _spoke_up(self, event: Happening) -> list[Watch]:
+        """The checks of a verdict; where it names none that is known, those of what failed at this action here.
+
+        An earlier version knew a failure, and so its check, by another id.
+        """
+        named = [watch for id in event.checks if (watch := self._watch(id)) is not None]
+        if named or not event.checks:
+            return named
+        failed = [
+            one.pattern
+            for match in self.ledger.matches(*_forms(event))
+            for one in match.account.episodes
+            if one.pattern is not None
+        ]
+        checks = [id for pattern in dict.fromkeys(failed) for id in self.shelf.patterns[pattern].checks]
+        return [self.checks[id] for id in checks[: len(event.checks)]]
+
     def _ran(self, event: Happening) -> None:
         watch = self._watch(event.subject or "")
+        if watch is None and (pattern := self._resolve(event.memory)) is not None:
+            watch = next((self.checks[id] for id in pattern.checks), None)
         if watch is not None:
             met = event.quality is not None and event.quality >= GOOD
             watch.runs += 1
@@ -359,13 +387,16 @@ class PatternRecognizer:
     def _open(self, event: Happening | _Said, action: Action, context: Context) -> Account:
         return self.ledger.open(event.action, event.context, action, context)
 
-    def _recognise(self, error: str, text: str, place: str, action: Action, context: Context) -> Pattern:
-        if error.strip() or not action.key:
-            return self.shelf.take(extract_error_signature(error), action.head)
-        return self.shelf.take_action(text, place, digest("action", action.key, context.key), action.head)
+    def _recognise(self, event: Happening, text: str, place: str, action: Action, context: Context) -> Pattern:
+        """The pattern of an error; without one, of an action in a situation and its circumstances."""
+        if event.error.strip() or not action.key:
+            return self.shelf.take(extract_error_signature(event.error), action.head)
+        where = (event.situation, *sorted(context.features)) if event.situation else (context.key,)
+        return self.shelf.take_action(text, place, digest("action", action.key, *where), action.head)
 
-    def _settle(self, taken: _Taken, quality: float, error: str) -> None:
+    def _settle(self, taken: _Taken, quality: float, event: Happening) -> None:
         """Book what became of a decision; a later outcome replaces an earlier one, and what was learnt from it."""
+        error = event.error
         account = self.ledger.accounts[taken.account]
         action = account.action
         before, earlier = taken.quality, taken.pattern
@@ -378,7 +409,7 @@ class PatternRecognizer:
             elif not error.strip() and len(known) == 1:
                 pattern = self.shelf.patterns[known[0]]
             else:
-                pattern = self._recognise(error, account.action_text, account.context_text, action, account.context)
+                pattern = self._recognise(event, account.action_text, account.context_text, action, account.context)
         taken.quality, taken.pattern = quality, pattern.id if pattern else None
         if before is None:
             self.ledger.book(account, Episode(taken.id, taken.at, quality, taken.exact, taken.pattern))
@@ -478,10 +509,10 @@ class PatternRecognizer:
 
     def _entitle(self, watch: Watch) -> None:
         """Let a check be found by its name: the one that it was given, or one after what it is about."""
-        watch.title = watch.name or self._about(watch)
+        watch.title = watch.name or self._named_after(watch)
         self._titles[watch.title] = watch.id
 
-    def _about(self, watch: Watch) -> str:
+    def _named_after(self, watch: Watch) -> str:
         """A name that tells what a check is about, and that no other check has."""
         pattern = self.shelf.patterns.get(watch.pattern)
         if pattern is None:
@@ -531,6 +562,10 @@ class PatternRecognizer:
         """Whether the condition of a check was found to be met between a verdict and what was done then."""
         at = self.checks[check].verified
         return at is not None and since <= at <= until
+
+    def _about(self, event: Happening) -> Pattern | None:
+        """The pattern that an event is about."""
+        return self._resolve(event.subject or "") or self._resolve(event.memory)
 
     def _resolve(self, name: str) -> Pattern | None:
         id = name if name in self.shelf.patterns else self.shelf.names.get(name) or self._of_event.get(name)

@@ -169,6 +169,7 @@ def happening(event: Event, agent: str) -> Happening | None:
         at=event.at,
         agent=agent,
         subject=_subject(event),
+        memory=event.subject,
         error=text(event, "error"),
         action=text(event, "action"),
         context=text(event, "context"),

@@ -354,6 +354,11 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.recognizer.pattern(name)
 
+    def formerly(self, name: str) -> list[FailurePattern]:
+        """The failure patterns that earlier versions can have known by this name."""
+        with self._experience.of(self._scope) as learned:
+            return learned.recognizer.formerly(name)
+
     def unlearned(self, id: str, signature: str) -> FailurePattern:
         """What can be said of a failure in a store that keeps no events: that it was stored."""
         now = self._sources.now()

@@ -87,6 +87,12 @@ class Pattern:
         """The share of the occurrences that came with this action; little for what strikes everywhere."""
         return self.heads.get(head, 0) / max(1, sum(self.heads.values()))
 
+    @property
+    def former_names(self) -> set[str]:
+        """The names that it can have had in earlier versions."""
+        said = self.signature.removeprefix(f"{self.kind}: ") if self.kind else self.signature
+        return strategies.former_names(self.kind, said, self.heads)
+
     def ranked(self) -> list[Remembered]:
         """The solutions, the best first."""
         return sorted(self.solutions.values(), key=lambda one: (-one.rate, -one.tried, one.text))
@@ -152,7 +158,7 @@ class Shelf:
         if id is not None:
             return self.patterns[id]
         text = strategies.unexplained(action, context)[:LONGEST]
-        return self._new(key, strategies.pattern_name("", "failed", head), "", text, [])
+        return self._new(key, strategies.unexplained_name(head), "", text, [])
 
     def naming(self, words: tuple[str, ...]) -> list[Pattern]:
         """Patterns without a known action whose message names all these words, the newest first."""

@@ -407,13 +407,13 @@ def _command(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _exit(lines: Sequence[str]) -> ErrorSignature | None:
-    """A command that ended with an exit status: what it printed first, or what stands beside the status."""
+    """A command that ended with an exit status: what it printed of trouble, or what stands beside the status."""
     status = _exit_status(lines)
     if status in ("", "0"):
         return None
-    said = next((line for line in lines if line.strip() and not _EXIT.search(line)), "")
+    said = [line for line in lines if not _EXIT.search(line)]
     beside = (_beside_exit(line) for line in lines if _EXIT.search(line))
-    telling = _bare(said) if said else next((text for text in beside if text), "")
+    telling = _bare(_most_telling(said)) or next((text for text in beside if text), "")
     return _signature("shell", f"exit {status}", telling)
 
 
@@ -530,10 +530,13 @@ _TELLING = re.compile(
 
 
 def _log(lines: Sequence[str]) -> ErrorSignature:
-    """The first line that speaks of trouble, or the last one at all."""
+    return _signature("log", "", _bare(_most_telling(lines)))
+
+
+def _most_telling(lines: Iterable[str]) -> str:
+    """The first line that speaks of trouble, or the last one at all; empty if there is none."""
     said = [line.strip() for line in lines if line.strip()]
-    telling = next((line for line in said if _TELLING.search(line)), said[-1] if said else "")
-    return _signature("log", "", _bare(telling))
+    return next((line for line in said if _TELLING.search(line)), said[-1] if said else "")
 
 
 def _bare(line: str) -> str:

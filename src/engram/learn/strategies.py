@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engram.learn import actions
 from engram.model.failure import FailurePattern, PreventionCheck, Solution
@@ -45,6 +45,8 @@ _CAUSES = (
     ("conflict", "conflict"),
 )
 """Phrases that say in short what went wrong, and how they are written in a name; the first that occurs is taken."""
+_LATER_CAUSES = frozenset({"etimedout", "not authorized"})
+"""Those of them that earlier versions did not know."""
 _SAYS_NOTHING = frozenset("cannot could err errno error exit failed failure fatal status".split())
 """Words of an error that name nothing."""
 _VERBS = frozenset(
@@ -75,6 +77,31 @@ def pattern_name(kind: str, message: str, head: Sequence[str]) -> str:
         rest = "-".join([word for word in said if word not in done][:3])
         return _joined("-".join(done), cause or class_ or rest) or "failure"
     return _joined(class_, "-".join(said[: 3 if cause or class_ else 5]), cause) or "failure"
+
+
+def unexplained_name(head: Sequence[str]) -> str:
+    """Name an action that failed without an error, so that it does not read like an approach that works."""
+    return _joined(_slug(" ".join(head), 3), "failed")
+
+
+def former_names(kind: str, message: str, heads: Iterable[str]) -> set[str]:
+    """Give the names that earlier versions can have given a failure, after each action that it came with, or none.
+
+    They put the action first, and left out what was said beside an exit status.
+    """
+    messages = (message, "") if kind.startswith("exit ") else (message,)
+    return {_former_name(kind, one, _slug(head, 3)) for one in messages for head in ("", *heads)}
+
+
+def _former_name(kind: str, message: str, done: str) -> str:
+    lower = message.lower()
+    cause = next((name for phrase, name in _CAUSES if phrase in lower and phrase not in _LATER_CAUSES), "")
+    if not cause and kind:
+        cause = _slug(_HUMP.sub(" ", _SUFFIX.sub("", kind.rpartition(".")[2]) or kind), 3)
+    if not cause:
+        said = [word for word in _telling(message) if word not in done.split("-")]
+        cause = "-".join(said[: 3 if done else 5])
+    return _joined(done, cause) or "failure"
 
 
 def check_name(pattern: str, solution: str) -> str:
@@ -138,7 +165,7 @@ def what_to_verify(pattern: FailurePattern) -> str:
         opening = f"Before {before}, remember" if before else "Remember"
         return f"{opening} what {_helped(first)}: {_in_short(first.text)}{also}"
     times = _times(pattern.occurrence_count)
-    if before and pattern.error_signature in _unexplained(pattern.actions, pattern.contexts):
+    if before and _is_unexplained(pattern):
         return f"Find out why {before} failed {times} before it is tried again"
     opening = f"Before {before}, make sure" if before else "Make sure"
     return f"{opening} that this is fixed: {_in_short(pattern.error_signature)} (seen {times})"
@@ -169,9 +196,11 @@ def _before(texts: Sequence[str]) -> str:
     return " or ".join(f"“{_in_short(text)}”" for text in shown)
 
 
-def _unexplained(texts: Sequence[str], contexts: Sequence[str]) -> set[str]:
-    """The signatures of failures that came without an error."""
-    return {unexplained(text, context) for text in texts for context in ("", *contexts)}
+def _is_unexplained(pattern: FailurePattern) -> bool:
+    """Tell whether a failure came without an error."""
+    signature = pattern.error_signature
+    said = [unexplained(text, "") for text in pattern.actions]
+    return any(signature == one or signature.startswith(f"{one} in ") for one in said)
 
 
 def unexplained(action: str, context: str) -> str:

@@ -52,6 +52,8 @@ _DASH, _APART = re.compile(r"(?<=\S) [-–—] (?=\S)"), "–"
 _NAME = re.compile(r"[a-z][A-Z]|\w[._$@~-]\w")
 _ENCLOSED = {("(", ")"), ("[", "]"), ("{", "}"), ("'", "'"), ('"', '"')}
 _CLOSING = frozenset(")]")
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_EDGES = frozenset({*_BRACKETS, *_BRACKETS.values()})
 _JOINTS = frozenset(",:/-#.|+_;&@")
 _UNITS = frozenset(
     """kb mb gb tb kib mib gib b k m g t bytes byte bits bit ns us µs ms s h d msec msecs sec secs min mins
@@ -159,6 +161,20 @@ def _may_vary(shape: Tokens, place: int) -> bool:
     return not first or token.count(".") > 1 or shape[place + 1 : place + 2] == (_APART,)
 
 
+def _without_details(shape: Tokens, fewest: int) -> dict[Tokens, None]:
+    """Give the shape without each of its brackets that holds a value, if enough words are left to tell the event."""
+    found = dict[Tokens, None]()
+    for start, token in enumerate(shape):
+        if token not in _BRACKETS:
+            continue
+        end = next((place for place in range(start + 1, len(shape)) if shape[place] in _EDGES), start)
+        if shape[end] == _BRACKETS[token] and {MASKED, LEARNT} & set(shape[start:end]):
+            bare = (*shape[:start], *shape[end + 1 :])
+            if _constants(bare) >= fewest:
+                found[bare] = None
+    return found
+
+
 def _constants(shape: Tokens) -> int:
     return sum(map(_is_word, shape))
 
@@ -204,6 +220,8 @@ class TemplateTree:
         self._parents: list[int] = []
         self._shapes: dict[int, dict[Tokens, None]] = {}
         self._around: dict[bytes, dict[Tokens, None]] = {}
+        self._detailed: dict[Tokens, dict[Tokens, None]] = {}
+        """By what is left of them without it, the templates with a detail in brackets."""
         self._values: set[str] = set()
         self._words: Counter[str] = Counter()
         self._contexts_of: dict[str, dict[bytes, int]] = {}
@@ -309,6 +327,8 @@ class TemplateTree:
         for digest, place in _contexts(shape, self._limits.fewest):
             self._around.setdefault(digest, {})[shape] = None
             self._contexts_of.setdefault(shape[place], {})[digest] = place
+        for bare in _without_details(shape, self._limits.fewest):
+            self._detailed.setdefault(bare, {})[shape] = None
 
     def _remove(self, shape: Tokens) -> None:
         path = [self._root]
@@ -327,6 +347,17 @@ class TemplateTree:
             del around[shape]
             if not around:
                 del self._around[digest]
+        for bare in _without_details(shape, self._limits.fewest):
+            self._detailed[bare].pop(shape, None)
+            if not self._detailed[bare]:
+                del self._detailed[bare]
+
+    def _join_details(self, shape: Tokens) -> None:
+        """Join what is told now with a detail in brackets and now without; two kinds of details are no mere detail."""
+        for bare in (shape, *_without_details(shape, self._limits.fewest)):
+            detailed = self._detailed.get(bare, {})
+            if bare in self._templates and len(detailed) == 1:
+                self._join([self._templates[bare], *(self._templates[other] for other in detailed)])
 
     def _learn(self, shapes: list[Tokens]) -> None:
         """Find places around these templates that hold values, until there are no more."""
@@ -335,6 +366,7 @@ class TemplateTree:
             shape = waiting.pop()
             if shape not in self._templates:
                 continue
+            self._join_details(shape)
             for digest, place in _contexts(shape, self._limits.fewest):
                 alike = list(self._around[digest])
                 if len(alike) > 1 and self._are_values([other[place] for other in alike]):
