@@ -72,3 +72,17 @@ def test_what_is_loaded_finds_the_same(contexts: list[str], asked: str) -> None:
     assert loaded.dump() == known.dump()
     assert loaded.find(asked) == known.find(asked)
     assert loaded.add(asked) == known.add(asked)
+
+
+def test_a_place_in_which_anything_may_stand_is_learned_and_only_that_place() -> None:
+    known = Wordings()
+    numbers = [known.add(f"release of service {name}") for name in ("billing", "search", "checkout", "login")]
+    assert len({*numbers}) == 4
+    [others] = known.variants(3)
+    assert sorted([3, *others]) == numbers
+    into = known.join([3, *others])
+    loaded = Wordings.load(json.loads(json.dumps(known.dump())))
+    for each in (known, loaded):
+        assert each.find("release of service payments") == each.find("release of service search") == into
+        assert each.find("rollback of service payments") is None
+        assert each.find("rollback of service search") is None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ ENOUGH = 4
 """Decisions in a situation before what is done in it is compared with others."""
 ONE, OWN = 8.0, 3.0
 """The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
+VARIED, FILLERS = 2.0, 3
+"""The odds from which on the words in one place of a context tell nothing, and how many must have been met there."""
 APART, FEWEST = -2.0, 3
 """The odds from which on a wording leaves its situation, and the decisions it takes in it."""
 COMPARED, VISITED = 32, 256
@@ -128,6 +130,7 @@ class Situations:
         self._decisions += 1
         self._do(action, kind.id)
         self._leave(kind, key)
+        self._vary(self._kinds[self._of[key]], key)
         self._unite(self._kinds[self._of[key]])
 
     def _begin(self, key: str, context: str, event: Event) -> None:
@@ -328,6 +331,35 @@ class Situations:
         rest = kind.customs.without(own)
         return rest.decisions >= FEWEST and customs.odds_of_one(own, rest, self._usual(own, rest)) <= APART
 
+    def _vary(self, kind: _Kind, key: str) -> None:
+        """Make one of the contexts that differ in one place only, if the same is done whatever stands there."""
+        group = self._group.get(key, -1)
+        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._is_free(group):
+            return
+        for others in self._words.variants(group):
+            groups = [group, *(other for other in others if self._is_free(other))]
+            parts = [self._kinds[self._of_group[each]].groups[each] for each in groups]
+            if len(groups) >= FILLERS and customs.odds_of_all(parts, self._usual(*parts)) >= VARIED:
+                self._join(groups)
+                return
+
+    def _is_free(self, group: int) -> bool:
+        """Return whether a group of contexts with the same words may become one with another."""
+        kind = self._kinds.get(self._of_group.get(group, ""))
+        return kind is not None and group in kind.groups and not kind.pinned
+
+    def _join(self, groups: Sequence[int]) -> None:
+        """Make groups of contexts one, and their situations."""
+        ids = sorted({self._of_group[group] for group in groups})
+        for id in ids[1:]:
+            self._merge(id, ids[0])
+        kind, into = self._kinds[ids[0]], self._words.join(groups)
+        gone = {group for group in groups if group != into}
+        for group in sorted(gone):
+            kind.groups[into].merge(kind.groups.pop(group))
+            del self._of_group[group]
+        self._group |= {key: into for key in kind.wordings if self._group.get(key) in gone}
+
     def _unite(self, kind: _Kind) -> None:
         """Make a situation one with another, if the same is done in both, with the same success."""
         decisions = kind.customs.decisions
@@ -415,7 +447,7 @@ class Situations:
     def _own_words(self, key: str) -> None:
         """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
         kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
-        if group not in kind.groups or self._of_group[group] == kind.id:
+        if group not in kind.groups or self._of_group.get(group) == kind.id:
             return
         kind.groups[group] = kind.groups[group].without(kind.wordings[key])
         if not any(self._group.get(each) == group for each in kind.wordings if each != key):

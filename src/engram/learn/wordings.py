@@ -10,7 +10,7 @@ import math
 import re
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nsmallest
 from typing import Any
@@ -25,6 +25,8 @@ RAREST, VISITED, COMPARED = 6, 300, 10
 """Words that are looked up, entries that are looked at for them, and groups that are compared."""
 LONG = 3
 """Only words longer than this are taken for misspelt ones."""
+PLACE = 3
+"""Words that one place of a context holds at most."""
 LONGEST = 2000
 """Characters of a context that are looked at."""
 _IDENTIFIER = re.compile(r"\S*\d\S*|\w+(?:[-_./:]\w+)+")
@@ -65,6 +67,8 @@ class Wordings:
         self._times = Counter[str]()
         """In how many contexts a word is."""
         self._contexts = 0
+        self._places: dict[int, tuple[int, frozenset[str]]] = {}
+        """Of a group in which one place is known to vary: how many words stand there at most, and which were met."""
 
     def add(self, context: str) -> int | None:
         """Count a context; its group, which may be new. A context without words has none."""
@@ -86,6 +90,46 @@ class Wordings:
         said = words(context)
         return self._find(said) if said else None
 
+    def variants(self, number: int) -> list[list[int]]:
+        """List the groups that say the same as one but for the words in one place, together for each such place."""
+        own, found = _telling(self._usual(number)), dict[frozenset[str], list[int]]()
+        for each in self._nearest(own):
+            other = _telling(self._usual(each))
+            mine, theirs = own - other, other - own
+            alike = 2 * len(own & other) >= ALIKE * (len(own) + len(other))
+            if each != number and alike and 0 < len(mine) <= PLACE and 0 < len(theirs) <= PLACE:
+                found.setdefault(mine, []).append(each)
+        return list(found.values())
+
+    def join(self, numbers: Sequence[int]) -> int:
+        """Make groups one that say the same but for the words in one place, which may hold any others from now on."""
+        known = [_telling(self._usual(number)) for number in numbers]
+        frame = frozenset.intersection(*known)
+        into, *gone = sorted(numbers)
+        most = max(len(words - frame) for words in known)
+        met = frozenset().union(*known) - frame
+        for number in numbers:
+            before, words = self._places.pop(number, (0, frozenset()))
+            most, met = max(most, before), met | words
+        for number in gone:
+            self._pour(number, into)
+        self._places[into] = (most, met)
+        return into
+
+    def _pour(self, gone: int, into: int) -> None:
+        counts, more = (self._counted(number) for number in (into, gone))
+        for word, times in sorted(more.items()):
+            self._by_word[word].remove(gone)
+            if word not in counts:
+                insort(self._by_word[word], into)
+            counts[word] = counts.get(word, 0) + times
+        self._sizes[into] += self._sizes[gone]
+        self._counts[into], self._sizes[gone], self._counts[gone] = counts, 0, ()
+
+    def _counted(self, number: int) -> dict[str, int]:
+        counts = self._counts[number]
+        return dict.fromkeys(counts, 1) if isinstance(counts, tuple) else counts
+
     def _begin(self, said: Words) -> int:
         number = len(self._sizes)
         self._sizes.append(1)
@@ -95,9 +139,7 @@ class Wordings:
         return number
 
     def _count(self, number: int, said: Words) -> int:
-        counts = self._counts[number]
-        if isinstance(counts, tuple):
-            self._counts[number] = counts = dict.fromkeys(counts, 1)
+        self._counts[number] = counts = self._counted(number)
         for word in sorted(said):
             if word not in counts:
                 insort(self._by_word.setdefault(word, []), number)
@@ -106,6 +148,15 @@ class Wordings:
         return number
 
     def _find(self, said: Words) -> int | None:
+        nearest = self._nearest(said)
+        if not nearest:
+            return None
+        weights = {word: self._weight(word) for word in said}
+        best, number = max((self._likeness(weights, number), -number) for number in nearest)
+        return -number if best >= ALIKE else None
+
+    def _nearest(self, said: Words) -> list[int]:
+        """List the groups that share most words with a context, of those that have its rarest words."""
         shared, left = Counter[int](), VISITED
         for word in sorted(said, key=lambda word: (len(self._by_word.get(word, ())), word))[:RAREST]:
             groups = self._by_word.get(word, ())[-left:]
@@ -113,24 +164,37 @@ class Wordings:
             left -= len(groups)
             if left <= 0:
                 break
-        if not shared:
-            return None
-        weights = {word: self._weight(word) for word in said}
-        whole = math.fsum(weights.values())
-        nearest = nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
-        best, number = max((self._likeness(weights, whole, number), -number) for number in nearest)
-        return -number if best >= ALIKE else None
+        return nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
 
-    def _likeness(self, weights: Mapping[str, float], whole: float, number: int) -> float:
-        """Score how far a context has the words of a group, and few others (F1 of their weights)."""
+    def _usual(self, number: int) -> Collection[str]:
+        """Give the words that most contexts of a group have, without those in a place that varies."""
         counts, size = self._counts[number], self._sizes[number]
-        usual = counts if isinstance(counts, tuple) else [word for word, times in counts.items() if times * 2 > size]
+        if isinstance(counts, tuple):
+            return counts
+        met = self._places[number][1] if number in self._places else ()
+        return [word for word, times in counts.items() if times * 2 > size and word not in met]
+
+    def _likeness(self, weights: Mapping[str, float], number: int) -> float:
+        """Score how far a context has the words of a group, and few others (F1 of their weights)."""
+        counts, usual = self._counts[number], self._usual(number)
         if _are_others(weights, usual, counts):
             return 0.0
         common = math.fsum(weights[word] for word in usual if word in weights)
+        whole = math.fsum(weights.values()) - self._in_place(weights, number)
         if 2 * common < ALIKE * whole:
             return 0.0
         return 2 * common / (whole + math.fsum(map(self._weight, usual)))
+
+    def _in_place(self, weights: Mapping[str, float], number: int) -> float:
+        """Weigh the words of a context that stand in the place of a group that varies, which tell nothing."""
+        if number not in self._places:
+            return 0.0
+        most, met = self._places[number]
+        there = [word for word in weights if word in met]
+        new = sorted(word for word in weights if word not in self._counts[number] and word not in _FRAME)
+        if not there and len(new) <= most:
+            there = new
+        return math.fsum(weights[word] for word in there)
 
     def _weight(self, word: str) -> float:
         return math.log((self._contexts + 1) / (self._times[word] + 0.5)) + 0.1
@@ -144,6 +208,7 @@ class Wordings:
                 [size, [*counts] if isinstance(counts, tuple) else dict(sorted(counts.items()))]
                 for size, counts in zip(self._sizes, self._counts, strict=True)
             ],
+            "places": {str(number): [most, *sorted(met)] for number, (most, met) in sorted(self._places.items())},
         }
 
     @classmethod
@@ -156,7 +221,12 @@ class Wordings:
             found._counts.append(dict(counts) if isinstance(counts, dict) else tuple(counts))
             for word in counts:
                 found._by_word.setdefault(word, []).append(number)
+        found._places = {int(number): (most, frozenset(met)) for number, (most, *met) in state["places"].items()}
         return found
+
+
+def _telling(said: Iterable[str]) -> Words:
+    return frozenset(said) - _FRAME
 
 
 def _are_others(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
