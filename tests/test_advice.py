@@ -119,6 +119,33 @@ def test_every_part_says_the_same_of_an_action_that_stopped_working(brain: Engra
     assert not agent.learning.synthesis().patterns
 
 
+def test_an_abstention_says_what_stopped_working_even_where_something_else_is_rated_higher(brain: Engram) -> None:
+    agent = brain.agent("releases")
+    start = datetime.now(UTC) - timedelta(days=12)
+    for number in range(40):
+        for action, good in (("rolling update", number < 30), ("recreate the pods", number % 8 in {1, 4, 6})):
+            outcome = "success" if good else "failure"
+            at = start + timedelta(hours=6 * number)
+            agent.record_decision(context="release of service X", action=action, outcome=outcome, at=at)
+    suggestion = agent.suggest(context="release of service X")
+    assert suggestion.abstained
+    assert suggestion.actions[0].action == "recreate the pods"
+    assert "rolling update worked until" in suggestion.reason
+
+
+def test_what_works_instead_is_said_in_all_words_of_the_situation(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    backup, saved = "nightly backup of the ward database", "patient data are saved every evening"
+    for _ in range(5):
+        agent.record_decision(context=backup, action="full dump", outcome="failure")
+        agent.record_decision(context=backup, action="stream it", outcome="success")
+    agent.record_decision(context=saved, action="ask the vendor")
+    agent.situations.merge(backup, [saved])
+    verdict = agent.check("full dump", context=saved)
+    assert verdict.decision == "block"
+    assert [remedy.text for remedy in verdict.instead] == ["stream it"]
+
+
 def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:
     agent = brain.agent("alice")
     for good in [True] * 12 + [False] * 3:

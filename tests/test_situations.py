@@ -95,6 +95,12 @@ def test_contexts_that_a_person_set_apart_advise_nothing_to_each_other(brain: En
     assert told.situation == live
 
 
+def test_what_others_are_merged_into_keeps_its_name(brain: Engram) -> None:
+    agent = taught(brain)
+    agent.record_decision(context=BROKEN, action="send a new lamp")
+    assert agent.situations.merge(LATE, [BROKEN]).name == LATE
+
+
 def test_a_name_is_given_once(brain: Engram) -> None:
     agent = taught(brain)
     agent.situations.rename(LATE, "late parcels")

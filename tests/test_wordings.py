@@ -29,6 +29,12 @@ def test_numbers_names_and_typing_errors_make_no_other_group() -> None:
     assert known.find("order 99 is lte at the customer 5") == late
 
 
+def test_other_forms_of_a_word_are_the_same_word() -> None:
+    known = Wordings()
+    group = known.add("the payment gateway answers too late")
+    assert known.find("the payment gateways answered too late") == group
+
+
 def test_other_words_are_another_group_or_none() -> None:
     known = Wordings()
     first = known.add(LATE.format(1, "Kim"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -141,17 +141,23 @@ class Ledger:
         numbers = self._by_head.get(action.head, {}).get("", ())
         return any(one.quality < 0.5 for number in numbers[-CANDIDATES:] for one in self.accounts[number].episodes)
 
-    def others(self, action: Action, context: Context) -> list[Match]:
-        """The accounts of other actions in this or a similar context, nearest first."""
-        numbers = list(self._by_place.get(context.key, ())[-CANDIDATES:])
+    def others(self, action: Action, context: Context, near: Sequence[Match] = ()) -> list[Match]:
+        """The accounts of other actions in this or a similar context, nearest first.
+
+        The contexts of `near`, in which the action itself was taken, are as near as those say.
+        """
+        known = {context.key: 1.0}
+        for match in near:
+            known[match.account.context.key] = max(match.context, known.get(match.account.context.key, 0.0))
+        numbers = [number for key in known for number in self._by_place.get(key, ())[-CANDIDATES:]]
         if len(numbers) < 2:
             numbers += self._rarest(self._by_word, context, CANDIDATES)
         found = []
         for number in dict.fromkeys(numbers):
             account = self.accounts[number]
-            near = same_context(account.context, context)
-            if near >= CLOSE and account.action.key != action.key:
-                found.append(Match(account, 0.0, near))
+            near_by = max(same_context(account.context, context), known.get(account.context.key, 0.0))
+            if near_by >= CLOSE and account.action.key != action.key:
+                found.append(Match(account, 0.0, near_by))
         return sorted(found, key=lambda match: (-match.context, -match.account.number))
 
     def dump(self) -> list[Any]:

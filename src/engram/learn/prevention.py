@@ -137,7 +137,7 @@ def check(
         action=action,
         context=context,
         failures=_failures(known, failed, named),
-        instead=_instead(known, patterns, asked, place, time, settings) if decision != "allow" else (),
+        instead=_instead(known, patterns, asked, place, failed, time, settings) if decision != "allow" else (),
         confidence=min(max(sure, 0.0), 1.0),
         failure_rate=belief.rate.mean,
         reason=TRY if due and decision == "allow" else _reason(decision, failed, named, rules),
@@ -337,6 +337,7 @@ def _instead(
     patterns: Sequence[Pattern],
     asked: Action,
     place: Context,
+    failed: Sequence[Match],
     now: int,
     settings: Settings,
 ) -> tuple[Remedy, ...]:
@@ -346,7 +347,7 @@ def _instead(
         for one in pattern.ranked()[:SHOWN]:
             if one.rate > GOOD:
                 found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
-    for match in known.ledger.others(asked, place)[:COMPARED]:
+    for match in known.ledger.others(asked, place, failed[:SHOWN])[:COMPARED]:
         good = _working(match.account, match.context, now, settings)
         if good is not None:
             found.setdefault(("action", match.account.action.key), good)

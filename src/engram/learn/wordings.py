@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from engram.words import STOP_WORDS
+from engram.words import STOP_WORDS, index_terms
 
 ALIKE = 0.55
 """The F1 score of the words of two contexts, by their weights, from which on they are of one group."""
@@ -40,12 +40,18 @@ Words = frozenset[str]
 
 @lru_cache(maxsize=4096)
 def words(context: str) -> Words:
-    """Give the words of a context, without values: what holds a digit, identifiers, and names within a sentence."""
+    """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence."""
     text = context[:LONGEST]
     found = _WORD.findall(_IDENTIFIER.sub(" ", text))
     in_lower_case = any(word.islower() for word in found)
     kept = [word for place, word in enumerate(found) if not (place and in_lower_case and word.istitle())]
-    return frozenset(word.lower() for word in kept or _WORD.findall(text))
+    return frozenset(_stem(word.lower()) for word in kept or _WORD.findall(text))
+
+
+def _stem(word: str) -> str:
+    """Give what the forms of a word share: "answers" is "answered"."""
+    stems = index_terms(word)
+    return word if word in _FRAME or len(stems) != 1 else stems[0]
 
 
 def is_contrast(one: str, other: str) -> bool:
