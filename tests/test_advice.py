@@ -146,6 +146,21 @@ def test_what_works_instead_is_said_in_all_words_of_the_situation(brain: Engram)
     assert [remedy.text for remedy in verdict.instead] == ["stream it"]
 
 
+def test_where_numbers_tell_situations_apart_a_new_number_gets_no_advice(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    for _ in range(8):
+        agent.record_decision(context="the gateway answers 429", action="back off", outcome="success")
+        agent.record_decision(context="the gateway answers 500", action="open a ticket", outcome="success")
+    assert agent.suggest("the gateway answers 429").recommended == "back off"
+    assert agent.suggest("the gateway answers 500").recommended == "open a ticket"
+    assert agent.suggest("the gateway answers 503").abstained
+    agent.record_decision(context="the gateway answers 503", action="wait", outcome="success")
+    assert agent.suggest("the gateway answers 503").recommended in {None, "wait"}
+    for attempt in range(8):
+        agent.record_decision(context=f"build {attempt} is red", action="bisect", outcome="success")
+    assert agent.suggest("build 77 is red").recommended == "bisect"
+
+
 def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:
     agent = brain.agent("alice")
     for good in [True] * 12 + [False] * 3:

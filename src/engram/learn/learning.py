@@ -232,9 +232,12 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
             alike = [one for one in episodes if one.context not in contrasts]
-            own = situations.like(context) or situations.nearest([] if usual is None else _neighbours(alike, usual))
+            rivals = situations.rivals(context)
+            own = situations.like(context)
+            if own is None and usual is not None and not rivals:
+                own = situations.nearest(_neighbours(alike, usual))
             of = {one.id: situations.of(one.context) for one in episodes}
-            apart = situations.apart(own, {id for id in of.values() if id}) if own else set()
+            apart = rivals - {own} | (situations.apart(own, {id for id in of.values() if id}) if own else set())
             apart |= {id for one in episodes if one.context in contrasts and (id := of[one.id]) and id != own}
             same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
             missing = [id for id in situations.recent(own) if id not in same] if own else []
@@ -414,7 +417,7 @@ class Learning:
             if not prevention.failed_elsewhere(learned.recognizer, action):
                 return None
             situations = learned.situations
-            if (id := situations.like(context)) is not None:
+            if (id := situations.like(context)) is not None or situations.rivals(context):
                 return id
         return self._nearest_situation(context)
 

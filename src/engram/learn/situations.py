@@ -38,6 +38,8 @@ NAMED = 50
 """Wordings by which an event names a situation, so that it is found when others are forgotten."""
 ENOUGH = 4
 """Decisions in a situation before what is done in it is compared with others."""
+MOSTLY = 4
+"""How many times as many contexts as others with its words a situation has, to be that of new numbers in them."""
 ONE, OWN = 8.0, 3.0
 """The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
 VARIED, FILLERS = 2.0, 3
@@ -135,7 +137,8 @@ class Situations:
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
-        id, group = self._current(happened.text(event, "situation")), self._words.add(context)
+        id, rivals = self._current(happened.text(event, "situation")), self.rivals(context)
+        group = self._words.split(context) if rivals else self._words.add(context)
         if id is None and group is not None:
             id = self._current(self._of_group.get(group, ""))
         id = id or self._free(key)
@@ -164,8 +167,23 @@ class Situations:
         """Give the id of the situation of a context, or of the contexts that use the same words."""
         if (id := self.of(context)) is not None:
             return id
-        group = self._words.find(context)
-        return None if group is None else self._current(self._of_group.get(group, ""))
+        found = self._by_words(context)
+        return found[0] if len(found) == 1 else None
+
+    def rivals(self, context: str) -> set[str]:
+        """Give the situations that only numbers tell apart, if a context with these words may be of any."""
+        found = self._by_words(context)
+        return set(found) if len(found) > 1 else set()
+
+    def _by_words(self, context: str) -> list[str]:
+        """List the situations whose words a context has; one alone if most contexts with these words are of it."""
+        sizes = Counter[str]()
+        for group in self._words.twins(context):
+            if (id := self._current(self._of_group.get(group, ""))) is not None:
+                sizes[id] += self._words.size(group)
+        ranked = sizes.most_common()
+        most = ranked[0][1] if ranked else 0
+        return [id for id, _ in ranked[: 1 if most >= MOSTLY * (sizes.total() - most) else None]]
 
     def names(self) -> dict[str, str]:
         """Give the names of all situations, by id."""

@@ -96,6 +96,19 @@ class Wordings:
         said = words(context)
         return self._find(said) if said else None
 
+    def twins(self, context: str) -> list[int]:
+        """List the groups that have the words of a context equally, the group of the context first."""
+        said = words(context)
+        if not said:
+            return []
+        scored = self._scored(said)
+        best = max(scored, default=(0.0, 0))
+        return [-number for score, number in sorted(scored, reverse=True) if score == best[0] >= ALIKE]
+
+    def size(self, number: int) -> int:
+        """Count the contexts of a group."""
+        return self._sizes[number]
+
     def variants(self, number: int) -> list[list[int]]:
         """List the groups that say the same as one but for the words in one place, together for each such place."""
         own, found = _telling(self._usual(number)), dict[frozenset[str], list[int]]()
@@ -154,12 +167,13 @@ class Wordings:
         return number
 
     def _find(self, said: Words) -> int | None:
-        nearest = self._nearest(said)
-        if not nearest:
-            return None
-        weights = {word: self._weight(word) for word in said}
-        best, number = max((self._likeness(weights, number), -number) for number in nearest)
+        best, number = max(self._scored(said), default=(0.0, 0))
         return -number if best >= ALIKE else None
+
+    def _scored(self, said: Words) -> list[tuple[float, int]]:
+        """Score the nearest groups, each with its number below zero, so that the first of equals is the greatest."""
+        weights = {word: self._weight(word) for word in said}
+        return [(self._likeness(weights, number), -number) for number in self._nearest(said)]
 
     def _nearest(self, said: Words) -> list[int]:
         """List the groups that share most words with a context, of those that have its rarest words."""
