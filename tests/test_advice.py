@@ -161,6 +161,24 @@ def test_where_numbers_tell_situations_apart_a_new_number_gets_no_advice(brain: 
     assert agent.suggest("build 77 is red").recommended == "bisect"
 
 
+def test_a_check_knows_what_fails_in_other_words_of_a_situation_among_much_that_works_elsewhere(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    words = ["a service is down", "nobody reaches the shop", "the pager went off at night"]
+    for number in range(4):
+        for context in words[:2]:
+            outcome = "success" if number == 3 else "failure"
+            agent.record_decision(context=context, action="restart the service", outcome=outcome)
+    for number in range(80):
+        context = f"{chr(97 + number % 26) * 5} {chr(97 + number // 26) * 6} is old"
+        agent.record_decision(context=context, action="restart the service", outcome="success")
+    agent.record_decision(context=words[2], action="look at the dashboard", outcome="success")
+    agent.situations.merge(words[0], words[1:])
+    verdict = agent.check("restart the service", context=words[2])
+    assert verdict.decision != "allow"
+    assert verdict.reason == "it failed 6 of 8 times in this situation"
+    assert agent.check("restart the service", context="aaaaa aaaaaa is old").decision == "allow"
+
+
 def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:
     agent = brain.agent("alice")
     for good in [True] * 12 + [False] * 3:

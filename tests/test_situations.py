@@ -18,7 +18,8 @@ from engram.cli import main
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learn import happened
-from engram.learn.situations import Neighbour, Situations, wording
+from engram.learn.situations import Neighbour, Situations
+from engram.learn.wordings import wording
 from engram.ports import Event, Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

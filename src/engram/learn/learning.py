@@ -16,13 +16,14 @@ from engram.arguments import share
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import commands, happened, prevention, reuse, scores
+from engram.learn.accounts import Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
 from engram.learn.belief import SAME, Changed, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
-from engram.learn.situations import Neighbour
+from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
 from engram.learn.wordings import is_contrast
@@ -402,7 +403,7 @@ class Learning:
                 now=now,
                 features=around.features(),
                 environment=around.environment,
-                alike=None if situation is None else lambda known: situations.of(known) == situation,
+                alike=_alike(situations, situation),
             )
             if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
                 reason = f"{verdict.reason}; but what its check verifies was found to be so"
@@ -604,6 +605,11 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+def _alike(situations: Situations, id: str | None) -> Alike | None:
+    """Tell a check what is of a situation."""
+    return None if id is None else Alike(lambda known: situations.of(known) == id, situations.latest(id))
 
 
 def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:

@@ -9,7 +9,6 @@ gives the same situations. Situations are known by their wordings, so that they 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +20,10 @@ from pydantic import JsonValue
 
 from engram.learn import customs, happened
 from engram.learn.customs import Customs
-from engram.learn.wordings import Wordings
+from engram.learn.wordings import Wordings, wording
 from engram.model.situation import Situation
 from engram.ports import Event
-from engram.words import digest, normal_form
+from engram.words import normal_form
 
 TEXTS, SHOWN = 100, 12
 """Wordings of a situation whose text is kept, the first ones, and of which it is shown, the commonest."""
@@ -48,7 +47,6 @@ APART, FEWEST = -2.0, 3
 """The odds from which on a wording leaves its situation, and the decisions it takes in it."""
 COMPARED, VISITED = 32, 256
 """Situations that one is compared with, at most, and that are looked at for them by each action, the newest."""
-_VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 
 class Neighbour(NamedTuple):
@@ -76,11 +74,6 @@ class _Kind:
 
     def times(self, key: str) -> int:
         return self.wordings[key].decisions
-
-
-def wording(context: str) -> str:
-    """Give the key of a context's wording: its text without ids and long numbers."""
-    return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 class Situations:
@@ -192,6 +185,10 @@ class Situations:
     def recent(self, id: str) -> list[str]:
         """List the newest decisions of a situation."""
         return [subject for _, subject in self._kinds[id].recent[-RECENT:]]
+
+    def latest(self, id: str) -> list[str]:
+        """List the wordings of the newest decisions of a situation, the newest first."""
+        return list(dict.fromkeys(key for key, _ in reversed(self._kinds[id].recent)))
 
     def wordings(self, id: str) -> set[str]:
         """List the keys of all wordings of a situation."""

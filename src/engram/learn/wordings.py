@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from engram.words import STOP_WORDS, index_terms
+from engram.words import STOP_WORDS, digest, index_terms, normal_form
 
 ALIKE = 0.55
 """The F1 score of the words of two contexts, by their weights, from which on they are of one group."""
@@ -35,7 +35,14 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _FRAME = STOP_WORDS - frozenset("above after against before below down no not off out over under up without".split())
 """Words that tell no two contexts apart."""
 
+_VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
+
 Words = frozenset[str]
+
+
+def wording(context: str) -> str:
+    """Give the key of a context's wording: its text without ids and long numbers."""
+    return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 @lru_cache(maxsize=4096)
