@@ -40,6 +40,7 @@ _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 Words = frozenset[str]
 
 
+@lru_cache(maxsize=8192)
 def wording(context: str) -> str:
     """Give the key of a context's wording: its text without ids and long numbers."""
     return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
