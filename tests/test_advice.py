@@ -119,6 +119,66 @@ def test_every_part_says_the_same_of_an_action_that_stopped_working(brain: Engra
     assert not agent.learning.synthesis().patterns
 
 
+def test_an_abstention_says_what_stopped_working_even_where_something_else_is_rated_higher(brain: Engram) -> None:
+    agent = brain.agent("releases")
+    start = datetime.now(UTC) - timedelta(days=12)
+    for number in range(40):
+        for action, good in (("rolling update", number < 30), ("recreate the pods", number % 8 in {1, 4, 6})):
+            outcome = "success" if good else "failure"
+            at = start + timedelta(hours=6 * number)
+            agent.record_decision(context="release of service X", action=action, outcome=outcome, at=at)
+    suggestion = agent.suggest(context="release of service X")
+    assert suggestion.abstained
+    assert suggestion.actions[0].action == "recreate the pods"
+    assert "rolling update worked until" in suggestion.reason
+
+
+def test_what_works_instead_is_said_in_all_words_of_the_situation(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    backup, saved = "nightly backup of the ward database", "patient data are saved every evening"
+    for _ in range(5):
+        agent.record_decision(context=backup, action="full dump", outcome="failure")
+        agent.record_decision(context=backup, action="stream it", outcome="success")
+    agent.record_decision(context=saved, action="ask the vendor")
+    agent.situations.merge(backup, [saved])
+    verdict = agent.check("full dump", context=saved)
+    assert verdict.decision == "block"
+    assert [remedy.text for remedy in verdict.instead] == ["stream it"]
+
+
+def test_where_numbers_tell_situations_apart_a_new_number_gets_no_advice(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    for _ in range(8):
+        agent.record_decision(context="the gateway answers 429", action="back off", outcome="success")
+        agent.record_decision(context="the gateway answers 500", action="open a ticket", outcome="success")
+    assert agent.suggest("the gateway answers 429").recommended == "back off"
+    assert agent.suggest("the gateway answers 500").recommended == "open a ticket"
+    assert agent.suggest("the gateway answers 503").abstained
+    agent.record_decision(context="the gateway answers 503", action="wait", outcome="success")
+    assert agent.suggest("the gateway answers 503").recommended in {None, "wait"}
+    for attempt in range(8):
+        agent.record_decision(context=f"build {attempt} is red", action="bisect", outcome="success")
+    assert agent.suggest("build 77 is red").recommended == "bisect"
+
+
+def test_a_check_knows_what_fails_in_other_words_of_a_situation_among_much_that_works_elsewhere(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    words = ["a service is down", "nobody reaches the shop", "the pager went off at night"]
+    for number in range(4):
+        for context in words[:2]:
+            outcome = "success" if number == 3 else "failure"
+            agent.record_decision(context=context, action="restart the service", outcome=outcome)
+    for number in range(80):
+        context = f"{chr(97 + number % 26) * 5} {chr(97 + number // 26) * 6} is old"
+        agent.record_decision(context=context, action="restart the service", outcome="success")
+    agent.record_decision(context=words[2], action="look at the dashboard", outcome="success")
+    agent.situations.merge(words[0], words[1:])
+    verdict = agent.check("restart the service", context=words[2])
+    assert verdict.decision != "allow"
+    assert verdict.reason == "it failed 6 of 8 times in this situation"
+    assert agent.check("restart the service", context="aaaaa aaaaaa is old").decision == "allow"
+
+
 def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:
     agent = brain.agent("alice")
     for good in [True] * 12 + [False] * 3:

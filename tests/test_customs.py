@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learn.customs import Customs, all_of, odds_of_one, odds_of_own
+from engram.learn.customs import Customs, all_of, odds_of_all, odds_of_one, odds_of_own
 
 USUAL = {"backoff": 0.1, "retry": 0.1, "roll back": 0.1, "hotfix": 0.1}
 
@@ -55,3 +55,9 @@ def test_parts_and_the_whole_go_together(decisions: list[tuple[str, float]], cut
     assert whole.decisions == len(decisions)
     assert whole.without(parts[0]).dump() == parts[1].dump()
     assert Customs.load(whole.dump()).dump() == whole.dump()  # type: ignore[arg-type]
+
+
+def test_the_odds_of_two_are_those_of_all_of_two() -> None:
+    one, other = customs(retry=(3, 2), restart=(1, 1)), customs(retry=(4, 4), wait=(2, 0))
+    usual = {"retry": 0.5, "restart": 0.2, "wait": 0.3}
+    assert abs(odds_of_all([one, other], usual) - odds_of_one(one, other, usual)) < 1e-9

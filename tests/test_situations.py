@@ -18,7 +18,8 @@ from engram.cli import main
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learn import happened
-from engram.learn.situations import Neighbour, Situations, wording
+from engram.learn.situations import Neighbour, Situations
+from engram.learn.wordings import wording
 from engram.ports import Event, Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -95,6 +96,12 @@ def test_contexts_that_a_person_set_apart_advise_nothing_to_each_other(brain: En
     assert told.situation == live
 
 
+def test_what_others_are_merged_into_keeps_its_name(brain: Engram) -> None:
+    agent = taught(brain)
+    agent.record_decision(context=BROKEN, action="send a new lamp")
+    assert agent.situations.merge(LATE, [BROKEN]).name == LATE
+
+
 def test_a_name_is_given_once(brain: Engram) -> None:
     agent = taught(brain)
     agent.situations.rename(LATE, "late parcels")
@@ -141,6 +148,25 @@ def test_a_wording_in_which_other_things_are_done_leaves() -> None:
     known = folded([("deploy to Berlin", "at once"), ("deploy to Rome", "slowly")] * 8)
     assert known.of("deploy to Berlin") != known.of("deploy to Rome")
     assert {one.decisions for one in known.listed()} == {8}
+
+
+def test_contexts_that_differ_by_a_name_are_one_situation_if_the_same_is_done_whatever_it_is(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    for name in "billing search checkout login orders mail".split():
+        agent.record_decision(context=f"release of service {name}", action="rolling update", outcome="success")
+        agent.record_decision(context=f"{name} is slow", action=f"profile {name}", outcome="success")
+    found = agent.suggest("release of service payments")
+    assert found.recommended == "rolling update"
+    assert agent.suggest("rollback of service billing").abstained
+    assert agent.suggest("payments is slow").abstained
+    assert len([name for name in names(agent) if name.startswith("release")]) == 1
+
+
+def test_a_name_for_which_something_else_is_done_stays_a_situation_of_its_own() -> None:
+    verbs = {"start": "systemctl start", "stop": "systemctl stop", "restart": "systemctl restart"}
+    found = folded([(f"{verb} the server", action) for verb, action in verbs.items() for _ in range(4)])
+    assert len({found.of(f"{verb} the server") for verb in verbs}) == 3
+    assert found.like("pause the server") is None
 
 
 def test_what_a_person_arranged_stays_when_decisions_are_forgotten(brain: Engram) -> None:

@@ -29,6 +29,12 @@ def test_numbers_names_and_typing_errors_make_no_other_group() -> None:
     assert known.find("order 99 is lte at the customer 5") == late
 
 
+def test_other_forms_of_a_word_are_the_same_word() -> None:
+    known = Wordings()
+    group = known.add("the payment gateway answers too late")
+    assert known.find("the payment gateways answered too late") == group
+
+
 def test_other_words_are_another_group_or_none() -> None:
     known = Wordings()
     first = known.add(LATE.format(1, "Kim"))
@@ -72,3 +78,17 @@ def test_what_is_loaded_finds_the_same(contexts: list[str], asked: str) -> None:
     assert loaded.dump() == known.dump()
     assert loaded.find(asked) == known.find(asked)
     assert loaded.add(asked) == known.add(asked)
+
+
+def test_a_place_in_which_anything_may_stand_is_learned_and_only_that_place() -> None:
+    known = Wordings()
+    numbers = [known.add(f"release of service {name}") for name in ("billing", "search", "checkout", "login")]
+    assert len({*numbers}) == 4
+    [others] = known.variants(3)
+    assert sorted([3, *others]) == numbers
+    into = known.join([3, *others])
+    loaded = Wordings.load(json.loads(json.dumps(known.dump())))
+    for each in (known, loaded):
+        assert each.find("release of service payments") == each.find("release of service search") == into
+        assert each.find("rollback of service payments") is None
+        assert each.find("rollback of service search") is None

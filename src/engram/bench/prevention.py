@@ -29,7 +29,7 @@ from engram.bench import Tell, unheard
 from engram.bench.making import word
 from engram.bench.metrics import Estimate, bootstrap
 from engram.learn import actions as forms
-from engram.learn.accounts import Ledger
+from engram.learn.accounts import Alike, Ledger
 from engram.learn.actions import Action, Context
 from engram.learn.failures import Happening, PatternRecognizer
 from engram.learn.prevention import SETTINGS, Settings, check
@@ -411,7 +411,7 @@ class Speed:
 class _Scan(Ledger):
     """Compares with every account."""
 
-    def _candidates(self, action: Action, context: Context) -> Iterator[int]:
+    def _candidates(self, action: Action, context: Context, situation: Alike | None) -> Iterator[int]:
         return iter(range(len(self.accounts)))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from engram.learn import actions
 from engram.learn.actions import Action, Context, same_action, same_context
+from engram.learn.wordings import wording
 
 KEPT = 32
 """Episodes an account keeps, the newest; older ones are outweighed anyway."""
@@ -21,10 +22,17 @@ REFUSED = 8
 """Accounts that learn of a refusal, and of the try that ends them."""
 SAME_SITUATION = 0.9
 """How near a context is that is of the same situation in other words."""
-Alike = Callable[[str], bool]
-"""Tells of a known context whether it is of the situation asked about."""
+LATEST = 32
+"""Contexts of the situation asked about, the newest, of which accounts are looked up."""
 CLOSE = 0.62
 """From this similarity on, an account says something about what is asked."""
+
+
+class Alike(NamedTuple):
+    """The situation asked about: whether a known context is of it, and its newest wordings."""
+
+    is_alike: Callable[[str], bool]
+    wordings: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -78,6 +86,10 @@ class Ledger:
         self._by_head: dict[tuple[str, ...], dict[str, list[int]]] = {}
         self._by_place: dict[str, list[int]] = {}
         self._by_word: dict[str, list[int]] = {}
+        self._by_wording: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        """By wording of the context and what the action does."""
+        self._failed: set[tuple[str, ...]] = set()
+        """What the actions do that ever failed."""
 
     def open(self, action_text: str, context_text: str, action: Action, context: Context) -> Account:
         """The account of an action in a context, a new one if there is none."""
@@ -93,6 +105,7 @@ class Ledger:
         """Add an episode; beyond `KEPT` the earliest is dropped."""
         account.tried += 1
         if episode.quality < 0.5:
+            self._failed.add(account.action.does)
             for match in self.matches(account.action, account.context)[:REFUSED]:
                 match.account.refused = 0.0
         account.went_well += episode.quality
@@ -108,18 +121,20 @@ class Ledger:
     def correct(self, account: Account, id: str, quality: float, pattern: str | None, before: float) -> None:
         """Replace the outcome of an episode, which was `before`."""
         account.went_well += quality - before
+        if quality < 0.5:
+            self._failed.add(account.action.does)
         for episode in account.episodes:
             if episode.id == id:
                 episode.quality, episode.pattern = quality, pattern
 
-    def matches(self, action: Action, context: Context, alike_context: Alike | None = None) -> list[Match]:
+    def matches(self, action: Action, context: Context, situation: Alike | None = None) -> list[Match]:
         """The accounts that say something about an action in a context, nearest first.
 
         A sibling, such as `npm ci` for `npm install`, says something only while the action was not tried itself. A
-        context that `alike_context` calls one of the same situation is near, whatever its words.
+        context of the same situation is near, whatever its words.
         """
         found, alike = list[Match](), dict[str, float]()
-        for number in self._candidates(action, context):
+        for number in dict.fromkeys(self._candidates(action, context, situation)):
             account = self.accounts[number]
             likeness = alike.get(account.action.key)
             if likeness is None:
@@ -127,7 +142,7 @@ class Ledger:
             if likeness < CLOSE:
                 continue
             near = same_context(account.context, context)
-            if near < SAME_SITUATION and alike_context is not None and alike_context(account.context_text):
+            if near < SAME_SITUATION and situation is not None and situation.is_alike(account.context_text):
                 near = SAME_SITUATION
             match = Match(account, likeness, near)
             if match.similarity >= CLOSE:
@@ -138,20 +153,25 @@ class Ledger:
 
     def failed_elsewhere(self, action: Action) -> bool:
         """Tell whether such an action failed in any context."""
-        numbers = self._by_head.get(action.head, {}).get("", ())
-        return any(one.quality < 0.5 for number in numbers[-CANDIDATES:] for one in self.accounts[number].episodes)
+        return action.does in self._failed
 
-    def others(self, action: Action, context: Context) -> list[Match]:
-        """The accounts of other actions in this or a similar context, nearest first."""
-        numbers = list(self._by_place.get(context.key, ())[-CANDIDATES:])
+    def others(self, action: Action, context: Context, near: Sequence[Match] = ()) -> list[Match]:
+        """The accounts of other actions in this or a similar context, nearest first.
+
+        The contexts of `near`, in which the action itself was taken, are as near as those say.
+        """
+        known = {context.key: 1.0}
+        for match in near:
+            known[match.account.context.key] = max(match.context, known.get(match.account.context.key, 0.0))
+        numbers = [number for key in known for number in self._by_place.get(key, ())[-CANDIDATES:]]
         if len(numbers) < 2:
             numbers += self._rarest(self._by_word, context, CANDIDATES)
         found = []
         for number in dict.fromkeys(numbers):
             account = self.accounts[number]
-            near = same_context(account.context, context)
-            if near >= CLOSE and account.action.key != action.key:
-                found.append(Match(account, 0.0, near))
+            near_by = max(same_context(account.context, context), known.get(account.context.key, 0.0))
+            if near_by >= CLOSE and account.action.key != action.key:
+                found.append(Match(account, 0.0, near_by))
         return sorted(found, key=lambda match: (-match.context, -match.account.number))
 
     def dump(self) -> list[Any]:
@@ -188,11 +208,14 @@ class Ledger:
         self._by_place.setdefault(account.context.key, []).append(account.number)
         heads = self._by_head.setdefault(account.action.does, {})
         heads.setdefault("", []).append(account.number)
+        self._by_wording.setdefault((wording(account.context_text), account.action.does), []).append(account.number)
+        if any(episode.quality < 0.5 for episode in account.episodes):
+            self._failed.add(account.action.does)
         for word in (*account.context.words, *account.context.features):
             heads.setdefault(word, []).append(account.number)
             self._by_word.setdefault(word, []).append(account.number)
 
-    def _candidates(self, action: Action, context: Context) -> Iterator[int]:
+    def _candidates(self, action: Action, context: Context, situation: Alike | None) -> Iterator[int]:
         exact = self._by_key.get((action.key, context.key))
         if exact is not None:
             yield exact
@@ -203,6 +226,8 @@ class Ledger:
                 few = len(all) <= CANDIDATES
                 numbers = all if few else self._rarest(heads, context, CANDIDATES) or all[-CANDIDATES:]
                 yield from (number for number in numbers if number != exact)
+                for key in situation.wordings[:LATEST] if situation is not None and not few else ():
+                    yield from self._by_wording.get((key, tuple(does or ())), ())[-REFUSED:]
 
     def _rarest(self, index: dict[str, list[int]], context: Context, limit: int) -> list[int]:
         """The accounts that share most words with a context, the rarest words first, the newest accounts first."""

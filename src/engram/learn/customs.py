@@ -6,7 +6,7 @@ everywhere is taken into account, so that what is done in all contexts alike joi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, lgamma, log
 from typing import NamedTuple
 
@@ -104,6 +104,14 @@ def odds_of_one(one: Customs, other: Customs, usual: Mapping[str, float]) -> flo
     odds = _mixture(both, usual) - _mixture(one, usual) - _mixture(other, usual)
     shared = one.records.keys() & other.records.keys()
     return odds + fsum(_rate(both, action) - _rate(one, action) - _rate(other, action) for action in shared)
+
+
+def odds_of_all(parts: Sequence[Customs], usual: Mapping[str, float]) -> float:
+    """Give the logarithm of the odds that all have one habit and one rate for each action, against each its own."""
+    whole = all_of(parts)
+    odds = _mixture(whole, usual) - fsum(_mixture(part, usual) for part in parts)
+    rates = (_rate(part, action) for part in parts for action in part.records)
+    return odds + fsum(_rate(whole, action) for action in whole.records) - fsum(rates)
 
 
 def odds_of_own(customs: Customs, usual: Mapping[str, float]) -> float:

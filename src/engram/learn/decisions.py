@@ -282,7 +282,7 @@ def _judge(ranked: Sequence[Account], settings: Settings) -> tuple[str | None, f
     best = tried[0]
     if best.belief.mean <= GOOD:
         where = "this context or similar ones" if similar else "this context"
-        changed = f"; {best.action} {best.changed.told()}" if best.changed else ""
+        changed = _told_change(best) or _told_fall(tried)
         return f"nothing tried in {where} has worked more often than it failed{changed}", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
@@ -297,15 +297,22 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     """Say why the first of these is recommended, and which other one would do as well."""
     best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
-    changed = f"; it {best.changed.told()}" if best.changed else ""
-    fallen = next((one for one in others if one.changed and one.changed.after < one.changed.before), None)
-    if fallen is not None and fallen.changed is not None:
-        changed += f"; {fallen.action} {fallen.changed.told()}"
+    changed = (f"; it {best.changed.told()}" if best.changed else "") + _told_fall(others)
     equal = next((one for one in others if best.belief.mean - one.belief.mean < EITHER), None)
     if equal is not None and confidence < SURE:
         more = "; this one was tried more often" if best.weight > equal.weight else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
     return f"it worked best {where}, with {confidence:.0%} confidence{changed}{_untried(best, others)}"
+
+
+def _told_change(account: Account) -> str:
+    return f"; {account.action} {account.changed.told()}" if account.changed else ""
+
+
+def _told_fall(accounts: Iterable[Account]) -> str:
+    """Say which action works less often than it did, the first of those."""
+    fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
+    return next((_told_change(one) for one in fallen), "")
 
 
 def _untried(best: Account, others: Sequence[Account]) -> str:

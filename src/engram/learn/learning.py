@@ -16,13 +16,14 @@ from engram.arguments import share
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import commands, happened, prevention, reuse, scores
+from engram.learn.accounts import Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
 from engram.learn.belief import SAME, Changed, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience
 from engram.learn.happened import Circumstances
-from engram.learn.situations import Neighbour
+from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
 from engram.learn.wordings import is_contrast
@@ -232,9 +233,12 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
             alike = [one for one in episodes if one.context not in contrasts]
-            own = situations.like(context) or situations.nearest([] if usual is None else _neighbours(alike, usual))
+            rivals = situations.rivals(context)
+            own = situations.like(context)
+            if own is None and usual is not None and not rivals:
+                own = situations.nearest(_neighbours(alike, usual))
             of = {one.id: situations.of(one.context) for one in episodes}
-            apart = situations.apart(own, {id for id in of.values() if id}) if own else set()
+            apart = rivals - {own} | (situations.apart(own, {id for id in of.values() if id}) if own else set())
             apart |= {id for one in episodes if one.context in contrasts and (id := of[one.id]) and id != own}
             same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
             missing = [id for id in situations.recent(own) if id not in same] if own else []
@@ -404,7 +408,7 @@ class Learning:
                 now=now,
                 features=around.features(),
                 environment=around.environment,
-                alike=None if situation is None else lambda known: situations.of(known) == situation,
+                alike=_alike(situations, situation),
             )
             if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
                 reason = f"{verdict.reason}; but what its check verifies was found to be so"
@@ -419,7 +423,7 @@ class Learning:
             if not prevention.failed_elsewhere(learned.recognizer, action):
                 return None
             situations = learned.situations
-            if (id := situations.like(context)) is not None:
+            if (id := situations.like(context)) is not None or situations.rivals(context):
                 return id
         return self._nearest_situation(context)
 
@@ -606,6 +610,11 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+def _alike(situations: Situations, id: str | None) -> Alike | None:
+    """Tell a check what is of a situation."""
+    return None if id is None else Alike(lambda known: situations.of(known) == id, situations.latest(id))
 
 
 def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:

@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 from engram.ids import from_micros, micros
 from engram.learn import actions
-from engram.learn.accounts import Account, Alike, Match
+from engram.learn.accounts import SAME_SITUATION, Account, Alike, Match
 from engram.learn.actions import Action, Context, same_action, same_context
+from engram.learn.belief import after
 from engram.learn.beta import Beta
+from engram.learn.change import Trial, last_change
 from engram.learn.failures import GOOD, PatternRecognizer, Watch
 from engram.learn.patterns import Pattern
 from engram.learn.strategies import generate_prevention_strategies
@@ -34,6 +36,8 @@ EPISODES = 5
 NAMED = 0.6
 """How much a failure whose message names the action is taken to be about it."""
 TRY = "it was refused often since it last failed; a try will tell whether it still does"
+LOOKED_AT = 64
+"""Outcomes in a situation that are looked at, the newest."""
 COMPARED = 48
 """Accounts of other actions that are looked at for what works instead."""
 
@@ -67,6 +71,8 @@ class Settings:
     """The probability that it fails more often than not, from which on it is blocked."""
     repeated: int = 2
     """The failures a block needs."""
+    surely: float = 0.9
+    """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
     near: float = 0.8
     """The similarity a block needs, if the action was never tried in this very context."""
 
@@ -110,7 +116,7 @@ def check(
 ) -> Verdict:
     """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
 
-    What is not known is allowed, with empty lists. `alike` tells of a known context whether it is of this situation.
+    What is not known is allowed, with empty lists. `alike` is the situation of the context.
     """
     asked, place = actions.action(action), actions.context(context, features, environment)
     matches = known.ledger.matches(asked, place, alike) if asked.key else []
@@ -126,7 +132,10 @@ def check(
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
-    decision = _restrained(_decide(belief, sure, settings), status, pieces, failed, settings)
+    decided = _decide(belief, sure, settings)
+    if decided == "allow" and _mostly_fails(matches, time, settings):
+        decided = "warn"
+    decision = _restrained(decided, status, pieces, failed, settings)
     due = decision != "allow" and _due(failed, settings)
     decision = "allow" if due else decision
     spoke = _speaking(known, patterns, rules, decision)
@@ -137,10 +146,10 @@ def check(
         action=action,
         context=context,
         failures=_failures(known, failed, named),
-        instead=_instead(known, patterns, asked, place, time, settings) if decision != "allow" else (),
+        instead=_instead(known, patterns, asked, place, failed, time, settings) if decision != "allow" else (),
         confidence=min(max(sure, 0.0), 1.0),
         failure_rate=belief.rate.mean,
-        reason=TRY if due and decision == "allow" else _reason(decision, failed, named, rules),
+        reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules),
         checks=tuple(spoke) if decision != "allow" else (),
     )
 
@@ -246,6 +255,18 @@ def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
     return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
 
 
+def _mostly_fails(matches: Sequence[Match], now: int, settings: Settings) -> bool:
+    """Whether it fails more often than not in this situation, since its rate last changed, as other advice has it."""
+    near = (match.account for match in matches if match.action == 1 and match.context >= SAME_SITUATION)
+    known = sorted((one.at, one.id, one.quality) for account in near for one in account.episodes)
+    trials = [Trial(from_micros(at), quality, 1.0) for at, _, quality in known[-LOOKED_AT:]]
+    change = last_change(trials)
+    since = known[-LOOKED_AT:][0 if change is None else change.place :]
+    half_life = settings.half_life / timedelta(microseconds=1)
+    aged = ((quality, 0.5 ** (max(0, now - at) / half_life)) for at, _, quality in since)
+    return after(aged).below(GOOD) >= settings.surely
+
+
 def _due(failed: Sequence[Match], settings: Settings) -> bool:
     """Whether the nearest of what failed was refused so often since that only another try can tell."""
     if not failed or not settings.refusals:
@@ -337,6 +358,7 @@ def _instead(
     patterns: Sequence[Pattern],
     asked: Action,
     place: Context,
+    failed: Sequence[Match],
     now: int,
     settings: Settings,
 ) -> tuple[Remedy, ...]:
@@ -346,7 +368,7 @@ def _instead(
         for one in pattern.ranked()[:SHOWN]:
             if one.rate > GOOD:
                 found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
-    for match in known.ledger.others(asked, place)[:COMPARED]:
+    for match in known.ledger.others(asked, place, failed[:SHOWN])[:COMPARED]:
         good = _working(match.account, match.context, now, settings)
         if good is not None:
             found.setdefault(("action", match.account.action.key), good)
@@ -376,15 +398,26 @@ def _working(account: Account, near: float, now: int, settings: Settings) -> Rem
     )
 
 
-def _reason(decision: Decision, failed: Sequence[Match], named: Sequence[Pattern], rules: Sequence[Watch]) -> str:
+def _reason(
+    decision: Decision,
+    matches: Sequence[Match],
+    failed: Sequence[Match],
+    named: Sequence[Pattern],
+    rules: Sequence[Watch],
+) -> str:
     if decision == "allow":
         return "it failed before, but what is known does not speak against it now"
     if failed:
-        account = failed[0].account
-        times = sum(1 for one in account.episodes if one.quality < GOOD)
-        where = "in this context" if failed[0].context == 1 else "in a similar context"
-        what = "it" if failed[0].action == 1 else "a similar action"
-        return f"{what} failed {times} of {len(account.episodes)} times {where}"
+        first = failed[0]
+        where = "in this context" if first.context == 1 else "in a similar context"
+        told = [first]
+        if first.context == SAME_SITUATION:
+            where = "in this situation"
+            told = [one for one in matches if one.action == first.action and one.context == SAME_SITUATION]
+        known = [one for match in told for one in match.account.episodes]
+        times = sum(1 for one in known if one.quality < GOOD)
+        what = "it" if first.action == 1 else "a similar action"
+        return f"{what} failed {times} of {len(known)} times {where}"
     if named:
         return f"a failure that names it was seen {len(named[0].times)} times"
     return f"a check asks to verify first: {rules[0].verify or rules[0].name or rules[0].action}"

@@ -61,13 +61,16 @@ class SituationEditor:
         return self._arrange(id, {"name": said, "pinned": True})
 
     def merge(self, which: str, others: Sequence[str]) -> Situation:
-        """Merge situations into the first, which keeps its given name. Raises `NotFound` and `InvalidInput`."""
+        """Merge situations into the first, which keeps its name. Raises `NotFound` and `InvalidInput`."""
         id = self._find(which)
         gone = list(dict.fromkeys(self._find(other) for other in others))
         if not gone or id in gone:
             raise InvalidInput("name at least one other situation to merge into the first")
+        with self._experience.of(self._scope) as learned:
+            name = learned.situations.name(id)
         for other in gone:
-            self._arrange(id, {"twin": other, "twin_wordings": [*self._named_by(other)], "pinned": True})
+            twin: dict[str, JsonValue] = {"twin": other, "twin_wordings": [*self._named_by(other)]}
+            self._arrange(id, {**twin, "name": name, "pinned": True})
         return self.get(id)
 
     def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:

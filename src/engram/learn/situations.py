@@ -9,10 +9,9 @@ gives the same situations. Situations are known by their wordings, so that they 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -21,10 +20,10 @@ from pydantic import JsonValue
 
 from engram.learn import customs, happened
 from engram.learn.customs import Customs
-from engram.learn.wordings import Wordings
+from engram.learn.wordings import Wordings, wording
 from engram.model.situation import Situation
 from engram.ports import Event
-from engram.words import digest, normal_form
+from engram.words import normal_form
 
 TEXTS, SHOWN = 100, 12
 """Wordings of a situation whose text is kept, the first ones, and of which it is shown, the commonest."""
@@ -38,13 +37,16 @@ NAMED = 50
 """Wordings by which an event names a situation, so that it is found when others are forgotten."""
 ENOUGH = 4
 """Decisions in a situation before what is done in it is compared with others."""
+MOSTLY = 4
+"""How many times as many contexts as others with its words a situation has, to be that of new numbers in them."""
 ONE, OWN = 8.0, 3.0
 """The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
+VARIED, FILLERS = 2.0, 3
+"""The odds from which on the words in one place of a context tell nothing, and how many must have been met there."""
 APART, FEWEST = -2.0, 3
 """The odds from which on a wording leaves its situation, and the decisions it takes in it."""
 COMPARED, VISITED = 32, 256
 """Situations that one is compared with, at most, and that are looked at for them by each action, the newest."""
-_VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 
 class Neighbour(NamedTuple):
@@ -72,11 +74,6 @@ class _Kind:
 
     def times(self, key: str) -> int:
         return self.wordings[key].decisions
-
-
-def wording(context: str) -> str:
-    """Give the key of a context's wording: its text without ids and long numbers."""
-    return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 class Situations:
@@ -128,11 +125,13 @@ class Situations:
         self._decisions += 1
         self._do(action, kind.id)
         self._leave(kind, key)
+        self._vary(self._kinds[self._of[key]], key)
         self._unite(self._kinds[self._of[key]])
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
-        id, group = self._current(happened.text(event, "situation")), self._words.add(context)
+        id, rivals = self._current(happened.text(event, "situation")), self.rivals(context)
+        group = self._words.split(context) if rivals else self._words.add(context)
         if id is None and group is not None:
             id = self._current(self._of_group.get(group, ""))
         id = id or self._free(key)
@@ -161,8 +160,23 @@ class Situations:
         """Give the id of the situation of a context, or of the contexts that use the same words."""
         if (id := self.of(context)) is not None:
             return id
-        group = self._words.find(context)
-        return None if group is None else self._current(self._of_group.get(group, ""))
+        found = self._by_words(context)
+        return found[0] if len(found) == 1 else None
+
+    def rivals(self, context: str) -> set[str]:
+        """Give the situations that only numbers tell apart, if a context with these words may be of any."""
+        found = self._by_words(context)
+        return set(found) if len(found) > 1 else set()
+
+    def _by_words(self, context: str) -> list[str]:
+        """List the situations whose words a context has; one alone if most contexts with these words are of it."""
+        sizes = Counter[str]()
+        for group in self._words.twins(context):
+            if (id := self._current(self._of_group.get(group, ""))) is not None:
+                sizes[id] += self._words.size(group)
+        ranked = sizes.most_common()
+        most = ranked[0][1] if ranked else 0
+        return [id for id, _ in ranked[: 1 if most >= MOSTLY * (sizes.total() - most) else None]]
 
     def names(self) -> dict[str, str]:
         """Give the names of all situations, by id."""
@@ -171,6 +185,10 @@ class Situations:
     def recent(self, id: str) -> list[str]:
         """List the newest decisions of a situation."""
         return [subject for _, subject in self._kinds[id].recent[-RECENT:]]
+
+    def latest(self, id: str) -> list[str]:
+        """List the wordings of the newest decisions of a situation, the newest first."""
+        return list(dict.fromkeys(key for key, _ in reversed(self._kinds[id].recent)))
 
     def wordings(self, id: str) -> set[str]:
         """List the keys of all wordings of a situation."""
@@ -328,6 +346,35 @@ class Situations:
         rest = kind.customs.without(own)
         return rest.decisions >= FEWEST and customs.odds_of_one(own, rest, self._usual(own, rest)) <= APART
 
+    def _vary(self, kind: _Kind, key: str) -> None:
+        """Make one of the contexts that differ in one place only, if the same is done whatever stands there."""
+        group = self._group.get(key, -1)
+        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._is_free(group):
+            return
+        for others in self._words.variants(group):
+            groups = [group, *(other for other in others if self._is_free(other))]
+            parts = [self._kinds[self._of_group[each]].groups[each] for each in groups]
+            if len(groups) >= FILLERS and customs.odds_of_all(parts, self._usual(*parts)) >= VARIED:
+                self._join(groups)
+                return
+
+    def _is_free(self, group: int) -> bool:
+        """Return whether a group of contexts with the same words may become one with another."""
+        kind = self._kinds.get(self._of_group.get(group, ""))
+        return kind is not None and group in kind.groups and not kind.pinned
+
+    def _join(self, groups: Sequence[int]) -> None:
+        """Make groups of contexts one, and their situations."""
+        ids = sorted({self._of_group[group] for group in groups})
+        for id in ids[1:]:
+            self._merge(id, ids[0])
+        kind, into = self._kinds[ids[0]], self._words.join(groups)
+        gone = {group for group in groups if group != into}
+        for group in sorted(gone):
+            kind.groups[into].merge(kind.groups.pop(group))
+            del self._of_group[group]
+        self._group |= {key: into for key in kind.wordings if self._group.get(key) in gone}
+
     def _unite(self, kind: _Kind) -> None:
         """Make a situation one with another, if the same is done in both, with the same success."""
         decisions = kind.customs.decisions
@@ -415,7 +462,7 @@ class Situations:
     def _own_words(self, key: str) -> None:
         """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
         kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
-        if group not in kind.groups or self._of_group[group] == kind.id:
+        if group not in kind.groups or self._of_group.get(group) == kind.id:
             return
         kind.groups[group] = kind.groups[group].without(kind.wordings[key])
         if not any(self._group.get(each) == group for each in kind.wordings if each != key):

@@ -10,14 +10,14 @@ import math
 import re
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nsmallest
 from typing import Any
 
 from pydantic import JsonValue
 
-from engram.words import STOP_WORDS
+from engram.words import STOP_WORDS, digest, index_terms, normal_form
 
 ALIKE = 0.55
 """The F1 score of the words of two contexts, by their weights, from which on they are of one group."""
@@ -25,6 +25,8 @@ RAREST, VISITED, COMPARED = 6, 300, 10
 """Words that are looked up, entries that are looked at for them, and groups that are compared."""
 LONG = 3
 """Only words longer than this are taken for misspelt ones."""
+PLACE = 3
+"""Words that one place of a context holds at most."""
 LONGEST = 2000
 """Characters of a context that are looked at."""
 _IDENTIFIER = re.compile(r"\S*\d\S*|\w+(?:[-_./:]\w+)+")
@@ -33,17 +35,31 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _FRAME = STOP_WORDS - frozenset("above after against before below down no not off out over under up without".split())
 """Words that tell no two contexts apart."""
 
+_VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
+
 Words = frozenset[str]
+
+
+@lru_cache(maxsize=8192)
+def wording(context: str) -> str:
+    """Give the key of a context's wording: its text without ids and long numbers."""
+    return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 @lru_cache(maxsize=4096)
 def words(context: str) -> Words:
-    """Give the words of a context, without values: what holds a digit, identifiers, and names within a sentence."""
+    """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence."""
     text = context[:LONGEST]
     found = _WORD.findall(_IDENTIFIER.sub(" ", text))
     in_lower_case = any(word.islower() for word in found)
     kept = [word for place, word in enumerate(found) if not (place and in_lower_case and word.istitle())]
-    return frozenset(word.lower() for word in kept or _WORD.findall(text))
+    return frozenset(_stem(word.lower()) for word in kept or _WORD.findall(text))
+
+
+def _stem(word: str) -> str:
+    """Give what the forms of a word share: "answers" is "answered"."""
+    stems = index_terms(word)
+    return word if word in _FRAME or len(stems) != 1 else stems[0]
 
 
 def is_contrast(one: str, other: str) -> bool:
@@ -65,6 +81,8 @@ class Wordings:
         self._times = Counter[str]()
         """In how many contexts a word is."""
         self._contexts = 0
+        self._places: dict[int, tuple[int, frozenset[str]]] = {}
+        """Of a group in which one place is known to vary: how many words stand there at most, and which were met."""
 
     def add(self, context: str) -> int | None:
         """Count a context; its group, which may be new. A context without words has none."""
@@ -86,6 +104,59 @@ class Wordings:
         said = words(context)
         return self._find(said) if said else None
 
+    def twins(self, context: str) -> list[int]:
+        """List the groups that have the words of a context equally, the group of the context first."""
+        said = words(context)
+        if not said:
+            return []
+        scored = self._scored(said)
+        best = max(scored, default=(0.0, 0))
+        return [-number for score, number in sorted(scored, reverse=True) if score == best[0] >= ALIKE]
+
+    def size(self, number: int) -> int:
+        """Count the contexts of a group."""
+        return self._sizes[number]
+
+    def variants(self, number: int) -> list[list[int]]:
+        """List the groups that say the same as one but for the words in one place, together for each such place."""
+        own, found = _telling(self._usual(number)), dict[frozenset[str], list[int]]()
+        for each in self._nearest(own):
+            other = _telling(self._usual(each))
+            mine, theirs = own - other, other - own
+            alike = 2 * len(own & other) >= ALIKE * (len(own) + len(other))
+            if each != number and alike and 0 < len(mine) <= PLACE and 0 < len(theirs) <= PLACE:
+                found.setdefault(mine, []).append(each)
+        return list(found.values())
+
+    def join(self, numbers: Sequence[int]) -> int:
+        """Make groups one that say the same but for the words in one place, which may hold any others from now on."""
+        known = [_telling(self._usual(number)) for number in numbers]
+        frame = frozenset.intersection(*known)
+        into, *gone = sorted(numbers)
+        most = max(len(words - frame) for words in known)
+        met = frozenset().union(*known) - frame
+        for number in numbers:
+            before, words = self._places.pop(number, (0, frozenset()))
+            most, met = max(most, before), met | words
+        for number in gone:
+            self._pour(number, into)
+        self._places[into] = (most, met)
+        return into
+
+    def _pour(self, gone: int, into: int) -> None:
+        counts, more = (self._counted(number) for number in (into, gone))
+        for word, times in sorted(more.items()):
+            self._by_word[word].remove(gone)
+            if word not in counts:
+                insort(self._by_word[word], into)
+            counts[word] = counts.get(word, 0) + times
+        self._sizes[into] += self._sizes[gone]
+        self._counts[into], self._sizes[gone], self._counts[gone] = counts, 0, ()
+
+    def _counted(self, number: int) -> dict[str, int]:
+        counts = self._counts[number]
+        return dict.fromkeys(counts, 1) if isinstance(counts, tuple) else counts
+
     def _begin(self, said: Words) -> int:
         number = len(self._sizes)
         self._sizes.append(1)
@@ -95,9 +166,7 @@ class Wordings:
         return number
 
     def _count(self, number: int, said: Words) -> int:
-        counts = self._counts[number]
-        if isinstance(counts, tuple):
-            self._counts[number] = counts = dict.fromkeys(counts, 1)
+        self._counts[number] = counts = self._counted(number)
         for word in sorted(said):
             if word not in counts:
                 insort(self._by_word.setdefault(word, []), number)
@@ -106,6 +175,16 @@ class Wordings:
         return number
 
     def _find(self, said: Words) -> int | None:
+        best, number = max(self._scored(said), default=(0.0, 0))
+        return -number if best >= ALIKE else None
+
+    def _scored(self, said: Words) -> list[tuple[float, int]]:
+        """Score the nearest groups, each with its number below zero, so that the first of equals is the greatest."""
+        weights = {word: self._weight(word) for word in said}
+        return [(self._likeness(weights, number), -number) for number in self._nearest(said)]
+
+    def _nearest(self, said: Words) -> list[int]:
+        """List the groups that share most words with a context, of those that have its rarest words."""
         shared, left = Counter[int](), VISITED
         for word in sorted(said, key=lambda word: (len(self._by_word.get(word, ())), word))[:RAREST]:
             groups = self._by_word.get(word, ())[-left:]
@@ -113,24 +192,37 @@ class Wordings:
             left -= len(groups)
             if left <= 0:
                 break
-        if not shared:
-            return None
-        weights = {word: self._weight(word) for word in said}
-        whole = math.fsum(weights.values())
-        nearest = nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
-        best, number = max((self._likeness(weights, whole, number), -number) for number in nearest)
-        return -number if best >= ALIKE else None
+        return nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
 
-    def _likeness(self, weights: Mapping[str, float], whole: float, number: int) -> float:
-        """Score how far a context has the words of a group, and few others (F1 of their weights)."""
+    def _usual(self, number: int) -> Collection[str]:
+        """Give the words that most contexts of a group have, without those in a place that varies."""
         counts, size = self._counts[number], self._sizes[number]
-        usual = counts if isinstance(counts, tuple) else [word for word, times in counts.items() if times * 2 > size]
+        if isinstance(counts, tuple):
+            return counts
+        met = self._places[number][1] if number in self._places else ()
+        return [word for word, times in counts.items() if times * 2 > size and word not in met]
+
+    def _likeness(self, weights: Mapping[str, float], number: int) -> float:
+        """Score how far a context has the words of a group, and few others (F1 of their weights)."""
+        counts, usual = self._counts[number], self._usual(number)
         if _are_others(weights, usual, counts):
             return 0.0
         common = math.fsum(weights[word] for word in usual if word in weights)
+        whole = math.fsum(weights.values()) - self._in_place(weights, number)
         if 2 * common < ALIKE * whole:
             return 0.0
         return 2 * common / (whole + math.fsum(map(self._weight, usual)))
+
+    def _in_place(self, weights: Mapping[str, float], number: int) -> float:
+        """Weigh the words of a context that stand in the place of a group that varies, which tell nothing."""
+        if number not in self._places:
+            return 0.0
+        most, met = self._places[number]
+        there = [word for word in weights if word in met]
+        new = sorted(word for word in weights if word not in self._counts[number] and word not in _FRAME)
+        if not there and len(new) <= most:
+            there = new
+        return math.fsum(weights[word] for word in there)
 
     def _weight(self, word: str) -> float:
         return math.log((self._contexts + 1) / (self._times[word] + 0.5)) + 0.1
@@ -144,6 +236,7 @@ class Wordings:
                 [size, [*counts] if isinstance(counts, tuple) else dict(sorted(counts.items()))]
                 for size, counts in zip(self._sizes, self._counts, strict=True)
             ],
+            "places": {str(number): [most, *sorted(met)] for number, (most, met) in sorted(self._places.items())},
         }
 
     @classmethod
@@ -156,7 +249,12 @@ class Wordings:
             found._counts.append(dict(counts) if isinstance(counts, dict) else tuple(counts))
             for word in counts:
                 found._by_word.setdefault(word, []).append(number)
+        found._places = {int(number): (most, frozenset(met)) for number, (most, *met) in state["places"].items()}
         return found
+
+
+def _telling(said: Iterable[str]) -> Words:
+    return frozenset(said) - _FRAME
 
 
 def _are_others(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
