@@ -202,3 +202,17 @@ def test_where_all_evidence_is_about_one_mediocre_action_it_says_what_another_wo
     for _ in range(5):
         agent.record_decision(context="a slow query", action="rewrite it", outcome="failure")
     assert "unknown action" not in agent.suggest("a slow query").reason
+
+
+def test_a_template_recommends_where_a_suggestion_does(brain: Engram) -> None:
+    agent = brain.agent("dba")
+    for number in range(12):
+        for step in ("lock the table", "take a backup"):
+            agent.record_decision(context=f"migration {number} of the orders table", action=step, outcome="success")
+    told = agent.suggest("migration 40 of the orders table")
+    (template,) = agent.learning.synthesis().templates
+    branch = template.decide(set())
+    assert told.recommended in {"lock the table", "take a backup"}
+    assert branch.recommended in {"lock the table", "take a backup"}
+    assert "either this or" in told.reason
+    assert "either this or" in branch.reason

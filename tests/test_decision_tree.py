@@ -175,12 +175,19 @@ def test_with_many_actions_a_lucky_one_does_not_replace_the_usual_one() -> None:
     assert kept >= 0.85 * asked
 
 
-def test_below_the_threshold_the_branch_abstains_and_says_why() -> None:
-    close = [episode(n, ("retry", "wait")[n % 2], 1.0) for n in range(12)]
+def test_two_actions_that_are_equally_good_are_no_reason_to_abstain() -> None:
+    equal = [episode(n, ("retry", "wait")[n % 2], 1.0) for n in range(12)]
+    branch = tree(equal).decide(set())
+    assert branch.recommended == "retry"
+    assert branch.reason == "either this or wait: both worked about as well here"
+
+
+def test_a_branch_that_could_cost_much_abstains_and_says_why() -> None:
+    close = [episode(n, ("retry", "wait")[n % 2], 1.0) for n in range(2)]
     branch = tree(close).decide(set())
     assert branch.recommended is None
-    assert "too close to call" in branch.reason
-    better = [*close, *(episode(99 + n, "wait", 0.0) for n in range(2))]
+    assert "too close to call between retry and wait" in branch.reason
+    better = [episode(n, ("retry", "wait")[n % 2], float(n % 2 == 0 or n > 8)) for n in range(12)]
     assert tree(better, threshold=0.75).decide(set()).recommended == "retry"
     assert tree(better, threshold=0.999).decide(set()).recommended is None
     assert "only 1 attempt" in tree([episode(0, "retry", 1.0)]).decide(set()).reason

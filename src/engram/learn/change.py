@@ -15,7 +15,7 @@ LEAST_ODDS = 20.0
 """How much likelier a change must make the outcomes than one steady rate, all possible moments considered."""
 LEAST_AFTER = 2.0
 """Outcomes since a change, by weight, before it is believed."""
-CHANGES, MANY = 0.5, 8
+CHANGES, MANY = 0.4, 8
 """How likely a rate is to have changed within many outcomes; within so many it is half as likely."""
 ELSEWHERE = 0.8
 """How likely it is that the rate changed here when it is known to have changed where the action is taken at all."""

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engram.learn.belief import GOOD, Episode, after
+from engram.learn.belief import DEFAULT, GOOD, Episode, after
 from engram.learn.beta import Beta
 from engram.learn.groups import WORD, described, distinct
 from engram.model.decision import ActionRecord
@@ -245,7 +245,7 @@ def _branch(
     best = _chosen(accounts, usual, threshold)
     rivals = [account for account in accounts if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
-    reason = _doubt(best, rivals, len(inside), confidence, threshold)
+    reason = _doubt(best, rivals, len(inside), threshold)
     record = best.record()
     return DecisionBranch(
         conditions=conditions,
@@ -255,7 +255,7 @@ def _branch(
         attempts=record.attempts,
         confidence=min(1.0, max(0.0, confidence)),
         abstained=reason is not None,
-        reason=reason or f"it worked best here, with {confidence:.0%} confidence",
+        reason=reason or _praise(rivals, confidence, threshold),
         actions=tuple(account.record() for account in [best, *rivals][:SHOWN]),
     )
 
@@ -268,17 +268,25 @@ def _chosen(best_first: Sequence[_Account], usual: str | None, threshold: float)
     return first if known is first or first.belief.beats(known.belief) >= clearly else known
 
 
-def _doubt(
-    best: _Account, rivals: Sequence[_Account], attempts: int, confidence: float, threshold: float
-) -> str | None:
-    """Why not to recommend the best."""
+def _doubt(best: _Account, rivals: Sequence[_Account], attempts: int, threshold: float) -> str | None:
+    """Say why not to recommend the best: by what that could cost, as suggestions do, less where one wants to be surer.
+
+    At the usual threshold it is what may be lost by following a suggestion.
+    """
     if attempts < _ENOUGH:
         return "too little evidence: only 1 attempt"
     if best.belief.mean <= GOOD:
         return "nothing tried here has worked more often than it failed"
-    if confidence < threshold:
+    loss = max((best.belief.loss(rival.belief) for rival in rivals), default=best.belief.loss_against(GOOD))
+    if loss > DEFAULT.acceptable_loss * (1 - threshold) / (1 - CONFIDENCE):
         return f"too close to call between {best.action} and {rivals[0].action if rivals else 'chance'}"
     return None
+
+
+def _praise(rivals: Sequence[_Account], confidence: float, threshold: float) -> str:
+    if rivals and confidence < threshold:
+        return f"either this or {rivals[0].action}: both worked about as well here"
+    return f"it worked best here, with {confidence:.0%} confidence"
 
 
 @lru_cache(maxsize=100_000)

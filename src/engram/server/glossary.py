@@ -28,7 +28,7 @@ FIELDS: Mapping[str, str] = {
     "code": "A word for the reason, for programs.",
     "conditions": "What has to hold for this branch; all of it.",
     "confidence": "How sure it is.",
-    "confidence_threshold": "Below so much confidence a branch recommends nothing.",
+    "confidence_threshold": "How sure a branch must be to recommend: the higher, the less following it may cost.",
     "content": "The typed fields of its kind.",
     "context": "The situation.",
     "context_signature": "The situations it is about, in words.",
