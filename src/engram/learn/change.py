@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -180,6 +181,12 @@ def _split(trials: Sequence[Trial]) -> int | None:
 
 def _odds(trials: Sequence[Trial]) -> NDArray[np.float64]:
     """Give the logarithm of the odds of a change behind each outcome but the last, against one steady rate."""
+    return _odds_of(tuple(trials))
+
+
+@lru_cache(maxsize=64)
+def _odds_of(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
+    """Work the odds out; several questions about the same outcomes come one after the other."""
     if len(trials) < 3:
         return np.zeros(0)
     weight = np.array([trial.weight for trial in trials])

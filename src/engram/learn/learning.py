@@ -21,7 +21,7 @@ from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
 from engram.learn.belief import SAME, Changed, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
-from engram.learn.experience import Experience
+from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
 from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
@@ -398,34 +398,32 @@ class Learning:
 
     def verdict(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """Whether an action may go ahead; nothing is noted."""
-        now, situation = self._sources.now(), self._situation_at_stake(action, context)
         with self._experience.of(self._scope) as learned:
-            situations = learned.situations
-            verdict = prevention.check(
-                learned.recognizer,
-                action,
-                context,
-                now=now,
-                features=around.features(),
-                environment=around.environment,
-                alike=_alike(situations, situation),
-            )
-            if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
-                reason = f"{verdict.reason}; but what its check verifies was found to be so"
-                verdict = verdict.model_copy(update={"decision": "warn", "reason": reason})
-        return verdict
+            id, settled = _at_stake(learned, action, context)
+            if settled:
+                return self._judged(learned, action, context, around, id)
+        nearest = self._nearest_situation(context)  # a search for new words, while others may go on
+        with self._experience.of(self._scope) as learned:
+            return self._judged(learned, action, context, around, nearest)
 
-    def _situation_at_stake(self, action: Clean, context: Clean) -> str | None:
-        """Give the situation of a context, if the action failed somewhere; asking costs a search for a new wording."""
-        if not context.strip():
-            return None
-        with self._experience.of(self._scope) as learned:
-            if not prevention.failed_elsewhere(learned.recognizer, action):
-                return None
-            situations = learned.situations
-            if (id := situations.like(context)) is not None or situations.rivals(context):
-                return id
-        return self._nearest_situation(context)
+    def _judged(
+        self, learned: Learned, action: Clean, context: Clean, around: Circumstances, situation: str | None
+    ) -> Verdict:
+        """Check an action against what is known, in a situation."""
+        now = self._sources.now()
+        verdict = prevention.check(
+            learned.recognizer,
+            action,
+            context,
+            now=now,
+            features=around.features(),
+            environment=around.environment,
+            alike=_alike(learned.situations, situation),
+        )
+        if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
+            reason = f"{verdict.reason}; but what its check verifies was found to be so"
+            verdict = verdict.model_copy(update={"decision": "warn", "reason": reason})
+        return verdict
 
     def note(self, verdict: Verdict, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """The verdict with an id, and noted for this agent."""
@@ -610,6 +608,14 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | None, bool]:
+    """Give the situation of a context, if the action failed somewhere, and whether no search could tell more."""
+    if not context.strip() or not prevention.failed_elsewhere(learned.recognizer, action):
+        return None, True
+    id = learned.situations.like(context)
+    return id, id is not None or bool(learned.situations.rivals(context))
 
 
 def _alike(situations: Situations, id: str | None) -> Alike | None:
