@@ -72,6 +72,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "outcome",
         "outcomes",
         "unlearned",
+        "formerly",
         "recognise",
         "check",
         "verdict",
