@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engram.engine import Engram
 from engram.learn.failures import Happening, PatternRecognizer
 from engram.learn.prevention import SETTINGS, check
 from engram.model import Verdict
@@ -332,3 +333,14 @@ def test_any_text_that_failed_gets_at_least_a_warning(action: str, context: str,
     verdict = story.check(action, context)
     assert verdict.decision == ("warn" if action.strip() else "allow")
     assert 0 <= verdict.confidence <= 1
+
+
+def test_failures_told_without_a_context_are_no_situation(brain: Engram) -> None:
+    alice = brain.agent("alice")
+    for _ in range(3):
+        alice.learn_from_failure("npm ERR! network timeout", action="npm install")
+    assert alice.check("npm install").decision != "allow"
+    for _ in range(4):
+        alice.record_decision(context="Bash in a folder", action="npm install", outcome="success")
+    assert alice.check("npm install").decision == "allow"
+    assert alice.check("npm install", context="Bash in a folder").decision == "allow"

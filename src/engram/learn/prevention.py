@@ -257,7 +257,9 @@ def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
 
 def _mostly_fails(matches: Sequence[Match], now: int, settings: Settings) -> bool:
     """Whether it fails more often than not in this situation, since its rate last changed, as other advice has it."""
-    near = (match.account for match in matches if match.action == 1 and match.context >= SAME_SITUATION)
+    near = (
+        one.account for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text
+    )
     known = sorted((one.at, one.id, one.quality) for account in near for one in account.episodes)
     trials = [Trial(from_micros(at), quality, 1.0) for at, _, quality in known[-LOOKED_AT:]]
     change = last_change(trials)
