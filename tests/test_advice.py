@@ -216,3 +216,15 @@ def test_a_template_recommends_where_a_suggestion_does(brain: Engram) -> None:
     assert branch.recommended in {"lock the table", "take a backup"}
     assert "either this or" in told.reason
     assert "either this or" in branch.reason
+
+
+def test_what_was_never_tried_counts_where_the_caller_names_it(brain: Engram) -> None:
+    agent = brain.agent("tester")
+    named = ["retry", "wait"]
+    assert agent.suggest("a test hangs", actions=named).reason == "none of these has been tried in this context yet"
+    for number in range(6):
+        agent.record_decision(context="a test hangs", action="retry", outcome="failure" if number % 3 else "success")
+    assert agent.suggest("a test hangs", actions=named).abstained
+    for _ in range(20):
+        agent.record_decision(context="a test passes slowly", action="retry", outcome="success")
+    assert agent.suggest("a test passes slowly", actions=named).recommended == "retry"

@@ -118,7 +118,7 @@ def weigh(
             actions=records,
             evidence=evidence,
         )
-    reason, confidence = _judge(ranked, settings)
+    reason, confidence = _judge(ranked, settings, named=actions is not None)
     if reason is not None:
         return Suggestion(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
@@ -269,10 +269,13 @@ def _is_candidate(account: Account, known: Sequence[Account], settings: Settings
     return account.attempts() > 0 or not works
 
 
-def _judge(ranked: Sequence[Account], settings: Settings) -> tuple[str | None, float]:
-    """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those."""
+def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tuple[str | None, float]:
+    """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those.
+
+    With `named`, the caller can take every one of them, so what was never tried may be better, too.
+    """
     if not any(account.weight > 0 for account in ranked):
-        return "nothing has been tried in this context yet", 0.0
+        return f"{'none of these' if named else 'nothing'} has been tried in this context yet", 0.0
     tried = [account for account in ranked if _is_candidate(account, ranked, settings)]
     attempts = sum(account.attempts() for account in tried)
     similar = any(account.near for account in tried)
@@ -286,10 +289,13 @@ def _judge(ranked: Sequence[Account], settings: Settings) -> tuple[str | None, f
         return f"nothing tried in {where} has worked more often than it failed{changed}", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
-    loss = max((best.belief.loss(rival.belief) for rival in rivals), default=best.belief.loss_against(GOOD))
+    if named:
+        rivals = [account for account in ranked if account is not best]
+    loss, rival = max(((best.belief.loss(one.belief), one.action) for one in rivals), default=(0.0, ""))
+    if not rivals:
+        loss, rival = best.belief.loss_against(GOOD), "chance"
     if loss > settings.acceptable_loss:
-        rival = f"{best.action} and {rivals[0].action}" if rivals else f"{best.action} and chance"
-        return f"too close to call between {rival}", confidence
+        return f"too close to call between {best.action} and {rival}", confidence
     return None, confidence
 
 
