@@ -36,7 +36,6 @@ SEEDS = 10
 SITUATIONS, ACTIONS, OVERLAP = 24, 6, 0.9
 LESSONS, TASKS = 600, 160
 GOOD, HALF, BAD = 0.95, 0.5, 0.08
-"""What is hoped of an action of which less than half an episode is known."""
 
 
 @dataclass(frozen=True, slots=True)
