@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from textwrap import shorten
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -56,6 +57,9 @@ CONSIDERED = 0.01
 
 LEAST = 0.02
 """Less weight than this is none, so that evidence stays a list that somebody can read."""
+
+QUOTED = 80
+"""Characters of a context that is named in a reason."""
 
 _DAY = 86_400.0
 
@@ -257,10 +261,13 @@ class Account:
         return len(self.here) + sum(episode.same_situation is True for episode in self.near)
 
     def where(self) -> str:
-        """Say where its nearest episodes are."""
+        """Say where its nearest episodes are; of similar contexts, name the agent's own that is nearest."""
         if self.here:
             return "here"
-        return "in this situation" if self.attempts() else "in similar contexts"
+        if self.attempts():
+            return "in this situation"
+        nearest = next((one.context for one in self.near if one.trust >= 1), None)
+        return "in similar contexts" + (f' such as "{shorten(nearest, QUOTED, placeholder="…")}"' if nearest else "")
 
     def record(self) -> ActionRecord:
         """Give it as it is told to callers."""
