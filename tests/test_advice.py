@@ -166,7 +166,7 @@ def test_a_check_knows_what_fails_in_other_words_of_a_situation_among_much_that_
     words = ["a service is down", "nobody reaches the shop", "the pager went off at night"]
     for number in range(4):
         for context in words[:2]:
-            outcome = "success" if number == 3 else "failure"
+            outcome = "success" if number == 1 else "failure"
             agent.record_decision(context=context, action="restart the service", outcome=outcome)
     for number in range(80):
         context = f"{chr(97 + number % 26) * 5} {chr(97 + number // 26) * 6} is old"

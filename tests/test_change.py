@@ -64,11 +64,11 @@ def test_doubt_is_largest_just_after_a_rate_seems_to_break() -> None:
     assert doubt(since(broken, last_change(broken))) < 0.01
 
 
-def test_what_changed_elsewhere_makes_a_change_likelier_here() -> None:
-    known = trials(*[1.0] * 6, 0.0, 0.0)
-    alone = still_counting(known, None)
-    told = still_counting(known, None, elsewhere=known[6].at)
-    assert told[0] < alone[0]
+def test_that_one_environment_is_used_more_often_than_before_is_no_change() -> None:
+    used = ["staging"] * 20 + ["production"] * 20
+    known = [one._replace(circumstances=used[n]) for n, one in enumerate(trials(*[1.0] * 20, *[0.0] * 20))]
+    assert last_change(known) is None
+    assert last_change([one._replace(circumstances="") for one in known]) is not None
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=60))

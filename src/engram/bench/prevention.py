@@ -32,7 +32,7 @@ from engram.learn import actions as forms
 from engram.learn.accounts import Alike, Ledger
 from engram.learn.actions import Action, Context
 from engram.learn.failures import Happening, PatternRecognizer
-from engram.learn.prevention import SETTINGS, Settings, check
+from engram.learn.prevention import SETTINGS, Settings, check, is_try
 from engram.model.failure import Verdict
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -300,8 +300,9 @@ def _ask(
         text, words = simulation.spoken(day.context, action, day.step), day.words
         verdict = _judge(simulation, known, day, action, arm, settings)
         id = f"v{day.step}.{len(open)}"
-        said = Happening("checked", id, day.at, "agent", action=text, context=words)
-        known.fold(replace(said, verdict=verdict.decision, checks=verdict.checks))
+        if verdict.decision != "allow" or is_try(verdict):
+            said = Happening("checked", id, day.at, "agent", action=text, context=words)
+            known.fold(replace(said, verdict=verdict.decision, checks=verdict.checks))
         good = not day.fails[action]
         tally.asked += 1
         tally.asked_good += good

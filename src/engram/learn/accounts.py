@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from engram.learn import actions
-from engram.learn.actions import Action, Context, same_action, same_context
+from engram.learn.actions import Action, Context, same_action, same_context, same_features
 from engram.learn.wordings import wording
 
 KEPT = 32
@@ -29,9 +29,12 @@ CLOSE = 0.62
 
 
 class Alike(NamedTuple):
-    """The situation asked about: whether a known context is of it, and its newest wordings."""
+    """The situation asked about: its newest wordings, and how other contexts and their wordings stand to it."""
 
     is_alike: Callable[[str], bool]
+    """Tells whether a known context is of the situation."""
+    is_apart: Callable[[str], bool]
+    """Tells whether a wording is surely of another situation, though only its numbers may be others."""
     wordings: Sequence[str]
 
 
@@ -44,13 +47,16 @@ class Episode:
     quality: float
     exact: str
     pattern: str | None = None
+    wording: str = ""
+    """That of its context, which numbers may tell from others of the same account."""
 
 
 @dataclass(slots=True)
 class Account:
     """All that is known of one action in one context, values aside; the texts are those of the first time.
 
-    `refused` is how often the action was warned off or blocked since it was last taken.
+    `refused` is how often the action was warned off or blocked since it last failed or was let through to be tried, and
+    `waited` how often it was before that try.
     """
 
     number: int
@@ -62,14 +68,16 @@ class Account:
     tried: int = 0
     went_well: float = 0.0
     refused: float = 0.0
+    waited: float = 0.0
 
 
 class Match(NamedTuple):
-    """An account that says something about what is asked, and how near both parts are."""
+    """An account that says something about what is asked, how near both parts are, and the episodes that count."""
 
     account: Account
     action: float
     context: float
+    episodes: Sequence[Episode]
 
     @property
     def similarity(self) -> float:
@@ -104,10 +112,13 @@ class Ledger:
     def book(self, account: Account, episode: Episode) -> None:
         """Add an episode; beyond `KEPT` the earliest is dropped."""
         account.tried += 1
-        if episode.quality < 0.5:
+        failed = episode.quality < 0.5
+        if failed:
             self._failed.add(account.action.does)
+        if failed or account.waited:
             for match in self.matches(account.action, account.context)[:REFUSED]:
-                match.account.refused = 0.0
+                match.account.refused = 0.0 if failed else max(match.account.refused, match.account.waited)
+                match.account.waited = 0.0
         account.went_well += episode.quality
         account.episodes.append(episode)
         if len(account.episodes) > KEPT:
@@ -117,6 +128,12 @@ class Ledger:
         """Note that an action was warned off or blocked, with everything that is known of it."""
         for match in self.matches(action, context)[:REFUSED]:
             match.account.refused += match.similarity
+
+    def let_through(self, action: Action, context: Context) -> None:
+        """Note that an action was let through to be tried: until it succeeds, the next try takes as many refusals again."""
+        for match in self.matches(action, context)[:REFUSED]:
+            match.account.waited = max(match.account.waited, match.account.refused)
+            match.account.refused = 0.0
 
     def correct(self, account: Account, id: str, quality: float, pattern: str | None, before: float) -> None:
         """Replace the outcome of an episode, which was `before`."""
@@ -141,11 +158,13 @@ class Ledger:
                 likeness = alike[account.action.key] = same_action(account.action, action)
             if likeness < CLOSE:
                 continue
-            near = same_context(account.context, context)
-            if near < SAME_SITUATION and situation is not None and situation.is_alike(account.context_text):
-                near = SAME_SITUATION
-            match = Match(account, likeness, near)
-            if match.similarity >= CLOSE:
+            near, episodes = same_context(account.context, context), account.episodes
+            if situation is not None:
+                episodes = [one for one in episodes if not (one.wording and situation.is_apart(one.wording))]
+                if near < SAME_SITUATION and situation.is_alike(account.context_text):
+                    near = SAME_SITUATION * same_features(account.context, context)
+            match = Match(account, likeness, near, episodes)
+            if match.similarity >= CLOSE and (episodes or not account.episodes):
                 found.append(match)
         if any(match.account.action.does == action.does for match in found):
             found = [match for match in found if match.account.action.does == action.does]
@@ -171,7 +190,7 @@ class Ledger:
             account = self.accounts[number]
             near_by = max(same_context(account.context, context), known.get(account.context.key, 0.0))
             if near_by >= CLOSE and account.action.key != action.key:
-                found.append(Match(account, 0.0, near_by))
+                found.append(Match(account, 0.0, near_by, account.episodes))
         return sorted(found, key=lambda match: (-match.context, -match.account.number))
 
     def dump(self) -> list[Any]:
@@ -185,6 +204,7 @@ class Ledger:
                 "tried": account.tried,
                 "went_well": account.went_well,
                 "refused": account.refused,
+                "waited": account.waited,
             }
             for account in self.accounts
         ]
@@ -198,7 +218,8 @@ class Ledger:
             context = actions.place(actions.context(one["context"]).words, frozenset(one["features"]))
             account = Account(len(ledger.accounts), one["action"], one["context"], action, context)
             account.episodes = [Episode(*values) for values in one["episodes"]]
-            account.tried, account.went_well, account.refused = one["tried"], one["went_well"], one["refused"]
+            account.tried, account.went_well = one["tried"], one["went_well"]
+            account.refused, account.waited = one["refused"], one["waited"]
             ledger._enter(account)
         return ledger
 

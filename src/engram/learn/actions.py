@@ -97,14 +97,20 @@ def same_context(known: Context, asked: Context) -> float:
     """How much a known context is the one asked about, 0 to 1; a known failure without context may concern any."""
     if known.key == asked.key:
         return 1.0
-    differing = 1.0
-    if known.features and asked.features:
-        names = {mark.partition("=")[0]: mark for mark in known.features}
-        differing = 0.6 ** sum(1 for mark in asked.features if names.get(mark.partition("=")[0], mark) != mark)
+    differing = same_features(known, asked)
     if not known.words or not asked.words:
         return 0.7 * differing
     shared = len(known.words & asked.words) - len(known.numbers & asked.numbers) / 2
     return shared / (known.weight + asked.weight - shared) * differing
+
+
+def same_features(known: Context, asked: Context) -> float:
+    """How far the features of two contexts, such as their environments, do not contradict each other, 0 to 1."""
+    if not known.features or not asked.features:
+        return 1.0
+    names = {mark.partition("=")[0]: mark for mark in known.features}
+    differing: float = 0.6 ** sum(1 for mark in asked.features if names.get(mark.partition("=")[0], mark) != mark)
+    return differing
 
 
 def sibling(asked: Action) -> tuple[str, ...] | None:

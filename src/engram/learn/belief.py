@@ -40,6 +40,9 @@ FAR = 8.0
 ELSEWHERE = 0.2
 """What an episode in other circumstances counts, as that of a neighbour."""
 
+BEYOND = 3.0
+"""What all that an action did in other situations is worth, in episodes, as the beginning of its rate in this one."""
+
 UNSEEN = 2.0
 """What it is worth that a word is usual, in contexts, when it was never seen with an action."""
 
@@ -85,6 +88,10 @@ class Episode:
     trust: float = 1.0
     """How much the agent's word counts; 1.0 is one's own, and only these are expected in the tallies."""
 
+    def circumstances(self) -> str:
+        """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+        return " ".join(sorted(one for one in self.features if "=" in one and not one.startswith("tag=")))
+
 
 class Tally(NamedTuple):
     """The decayed sums over a wider group of episodes."""
@@ -97,11 +104,6 @@ Groups = Mapping[str, Mapping[str, Tally]]
 """Group name to action to tally: `EVERYTHING`, and features such as `tool=npm`. Listed episodes are included."""
 
 NO_GROUPS: Groups = MappingProxyType({})
-
-Changed = Mapping[str, datetime]
-"""By action, in normal form: when its rate in all contexts together changed. The tallies hold what was since then."""
-
-UNCHANGED: Changed = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +203,14 @@ def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | 
     Neighbours move all actions together (a harder context) and each of its own. How far they move one is learned from
     them: if they are no further from the wider rates than chance would have it, the context does not matter.
     However many there are, what sets this context apart from them stays uncertain. `level` is the rate expected of an
-    action of which nothing is known; without it, that of all actions together.
+    action of which nothing is known, and the wider group is of other situations, which tell little; without it, that of
+    all actions together.
     """
     half = settings.prior / 2
     rest, rest_good = evidence.rest, evidence.rest_good
     pooled = (rest_good.sum() + half) / (rest.sum() + settings.prior) if level is None else level
-    wide = (rest_good + settings.prior * pooled) / (rest + settings.prior)
+    worth = np.ones(len(rest)) if level is None else np.minimum(1, BEYOND / np.maximum(rest, BEYOND))
+    wide = (worth * rest_good + settings.prior * pooled) / (worth * rest + settings.prior)
     off = evidence.near_good - evidence.near * wide
     harder = off.sum() / (evidence.near.sum() + settings.wider)
     usual = pooled * (1 - pooled)
@@ -324,6 +328,27 @@ def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, setti
     return Beta(settings.prior * expected + good, settings.prior * (1 - expected) + max(bad, 0.0))
 
 
+class Outcome(NamedTuple):
+    """How an action went in a situation, when, and whether that was in the very context asked about."""
+
+    at: datetime
+    quality: float
+    here: bool
+
+
+def in_situation(outcomes: Sequence[Outcome], now: datetime, settings: Settings = DEFAULT) -> Beta:
+    """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time."""
+    trials = [Trial(one.at, one.quality, 1.0) for one in outcomes]
+    change = last_change(trials)
+    counting = still_counting(trials, change)
+    worth = [
+        _left(one.at, now, settings) * (1.0 if one.here else POOLED) * left
+        for one, left in zip(outcomes, counting, strict=True)
+    ]
+    known = after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
+    return _belief(known.mean, known.a + known.b, since(trials, change))
+
+
 def expected(
     episodes: Iterable[Episode], everywhere: Mapping[str, Tally], settings: Settings = DEFAULT
 ) -> dict[str, float]:
@@ -357,13 +382,12 @@ def accounts(
     also: Sequence[str] = (),
     *,
     usual: float | None = None,
-    changed: Changed = UNCHANGED,
 ) -> list[Account]:
     """Account for all actions that are to be listed, in no special order.
 
     All actions take part in the estimate, because they tell about the context; narrowing comes after it.
     """
-    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, changed)
+    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual)
     beliefs = believe(_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
     seen, counts = known.summed(known.weight), known.weight > 0
     nearest = np.zeros(len(known.actions))
@@ -418,7 +442,6 @@ def _known(
     named: Sequence[str],
     settings: Settings,
     usual: float | None = None,
-    changed: Changed = UNCHANGED,
 ) -> _Known:
     """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
@@ -447,12 +470,11 @@ def _known(
         actions.setdefault(normal_form(action), action)
     places = {name: place for place, name in enumerate(actions)}
     which = np.array([places[name] for name in taken], dtype=np.intp)
-    worth = trust * np.where(same, np.maximum(likeness, SHOWS), likeness)
-    changes, possible, left = _after_changes(known, taken, weight, worth, here | same, changed)
-    tallied = np.array(
-        [one.at >= changed.get(name, one.at) for one, name in zip(known, taken, strict=True)], dtype=bool
-    )
-    return _Known(known, here, same, left, likeness, np.where(tallied, weight, 0.0), changes, possible, which, actions)
+    other = np.array([_contradict(features, one.features) for one in known], dtype=bool)
+    own = (here | same) & ~other
+    worth = trust * np.where(same & ~other, np.maximum(likeness, SHOWS), likeness)
+    changes, possible, left = _after_changes(known, taken, weight, worth, own)
+    return _Known(known, here, same, left, likeness, weight, changes, possible, which, actions)
 
 
 def _after_changes(
@@ -461,11 +483,11 @@ def _after_changes(
     weight: Numbers,
     worth: Numbers,
     own: NDArray[np.bool_],
-    changed: Changed,
 ) -> tuple[dict[str, Change], dict[str, list[Since]], Numbers]:
     """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
 
-    Where the action was taken in this situation, only what happened there tells of a change.
+    Where the action was taken in this situation, and in circumstances that may be those asked about, only what happened
+    there tells of a change.
     """
     left, changes, possible = weight.copy(), dict[str, Change](), dict[str, list[Since]]()
     places = defaultdict[str, list[int]](list)
@@ -478,8 +500,8 @@ def _after_changes(
         trials = [_trial(episodes[place], float(worth[place])) for place in series]
         if (change := last_change(trials)) is not None:
             changes[name] = change
-        left[series] *= still_counting(trials, change, changed.get(name))
-        possible[name] = since(trials, change, changed.get(name))
+        left[series] *= still_counting(trials, change)
+        possible[name] = since(trials, change)
     return changes, possible, left
 
 
@@ -497,7 +519,7 @@ def since_change(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
         believed = agents if len(agents) == 1 else {own}
         change = last_change(
             [
-                Trial(one.at, one.quality, one.trust, "" if one.agent in believed else one.agent)
+                Trial(one.at, one.quality, one.trust, "" if one.agent in believed else one.agent, one.circumstances())
                 for one in mine
                 if one.trust > 0
             ]
@@ -507,7 +529,8 @@ def since_change(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
 
 
 def _trial(episode: Episode, weight: float) -> Trial:
-    return Trial(episode.at, episode.quality, weight, "" if episode.trust >= 1 else episode.agent)
+    source = "" if episode.trust >= 1 else episode.agent
+    return Trial(episode.at, episode.quality, weight, source, episode.circumstances())
 
 
 def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Evidence:

@@ -18,8 +18,6 @@ LEAST_AFTER = 2.0
 """Outcomes since a change, by weight, before it is believed."""
 CHANGES, MANY = 0.4, 8
 """How likely a rate is to have changed within many outcomes; within so many it is half as likely."""
-ELSEWHERE = 0.8
-"""How likely it is that the rate changed here when it is known to have changed where the action is taken at all."""
 BEFORE = 0.02
 """What an outcome counts that is from before a change that is certain."""
 LONGEST = 400
@@ -27,12 +25,17 @@ LONGEST = 400
 
 
 class Trial(NamedTuple):
-    """One outcome: when it was, how good, how much it counts, and whose word it is; the agent's own has no source."""
+    """One outcome: when it was, how good, how much it counts, whose word it is, and in which circumstances it was.
+
+    The agent's own word has no source. Each kind of circumstances (an environment, a tool) has a rate of its own: that
+    it is used more often than before is no change.
+    """
 
     at: datetime
     quality: float
     weight: float
     source: str = ""
+    circumstances: str = ""
 
 
 class Since(NamedTuple):
@@ -82,22 +85,21 @@ def last_change(trials: Sequence[Trial]) -> Change | None:
     return found
 
 
-def still_counting(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> list[float]:
+def still_counting(trials: Sequence[Trial], change: Change | None) -> list[float]:
     """Give for each outcome, in order of time, the probability that the rate has not changed since.
 
-    `change` is the last one that is certain; `elsewhere` is when the rate changed in all contexts together. What one
-    other source alone reports takes nothing from the rest.
+    `change` is the last one that is certain. What one other source alone reports takes nothing from the rest.
     """
     start = 0 if change is None else change.place
-    counting = [BEFORE] * start + _unchanged(trials[start:], elsewhere)
+    counting = [BEFORE] * start + _unchanged(trials[start:])
     for other in {trial.source for trial in trials[start:]} - {""}:
         own = [place for place in range(start, len(trials)) if trials[place].source != other]
-        for place, left in zip(own, _unchanged([trials[place] for place in own], elsewhere), strict=True):
+        for place, left in zip(own, _unchanged([trials[place] for place in own]), strict=True):
             counting[place] = max(counting[place], left)
     return counting
 
 
-def since(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | None = None) -> list[Since]:
+def since(trials: Sequence[Trial], change: Change | None) -> list[Since]:
     """Give the outcomes from which the rate may be told, by when it may have changed: first, as if it never had.
 
     `change` is the last one that is certain, as for `still_counting`.
@@ -105,7 +107,7 @@ def since(trials: Sequence[Trial], change: Change | None, elsewhere: datetime | 
     looked_at = trials[0 if change is None else change.place :][-LONGEST:]
     if not looked_at:
         return []
-    likely = _likely(looked_at, elsewhere)[:-1]
+    likely = _likely(looked_at)[:-1]
     likely[0] = 1.0
     weight = np.array([trial.weight for trial in looked_at])
     good = np.cumsum((weight * [trial.quality for trial in looked_at])[::-1])[::-1]
@@ -123,35 +125,21 @@ def doubt(possible: Sequence[Since]) -> float:
     return float(share @ (rates - share @ rates) ** 2)
 
 
-def _likely(trials: Sequence[Trial], elsewhere: datetime | None) -> NDArray[np.float64]:
+def _likely(trials: Sequence[Trial]) -> NDArray[np.float64]:
     """Give, by the number of outcomes before it, the odds of a change there against none at all."""
     odds = _odds(trials)
     likely = np.zeros(len(trials) + 1)
     if len(odds):
         before = CHANGES * len(odds) / (len(odds) + MANY)
         likely[1 : len(odds) + 1] = np.exp(np.minimum(odds, 100.0)) * before / (1 - before) / len(odds)
-    place = 0 if elsewhere is None else sum(trial.at < elsewhere for trial in trials)
-    if place:
-        likely[place] += ELSEWHERE / (1 - ELSEWHERE) * math.exp(min(_odds_at(trials, place), 100.0))
     return likely
 
 
-def _unchanged(trials: Sequence[Trial], elsewhere: datetime | None) -> list[float]:
+def _unchanged(trials: Sequence[Trial]) -> list[float]:
     first = max(0, len(trials) - LONGEST)
-    likely = _likely(trials[first:], elsewhere)
+    likely = _likely(trials[first:])
     found = (1 + np.cumsum(likely)[:-1]) / (1 + likely.sum())
     return [float(found[0]) if len(found) else 1.0] * first + [float(left) for left in found]
-
-
-def _odds_at(trials: Sequence[Trial], place: int) -> float:
-    """Give the logarithm of the odds of a change before the outcome at this place against one steady rate."""
-    (good, bad), (well, badly) = _sums(trials[:place]), _sums(trials[place:])
-    return _evidence(good, bad) + _evidence(well, badly) - _evidence(good + well, bad + badly)
-
-
-def _sums(trials: Sequence[Trial]) -> tuple[float, float]:
-    good = sum(trial.weight * trial.quality for trial in trials)
-    return good, sum(trial.weight for trial in trials) - good
 
 
 def _last(trials: Sequence[Trial]) -> Change | None:
@@ -189,7 +177,18 @@ def _odds_of(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
     """Work the odds out; several questions about the same outcomes come one after the other."""
     if len(trials) < 3:
         return np.zeros(0)
-    weight = np.array([trial.weight for trial in trials])
+    kinds = {trial.circumstances for trial in trials}
+    odds = sum((_odds_in(trials, kind) for kind in sorted(kinds)), np.zeros(len(trials) - 1))
+    weights = np.cumsum([trial.weight for trial in trials])
+    for place in range(len(trials) - 1):
+        if weights[-1] - weights[place] < LEAST_AFTER or trials[place].at >= trials[place + 1].at:
+            odds[place] = -math.inf
+    return odds
+
+
+def _odds_in(trials: Sequence[Trial], circumstances: str) -> NDArray[np.float64]:
+    """Give the odds behind each outcome but the last as far as those in some circumstances tell."""
+    weight = np.array([trial.weight if trial.circumstances == circumstances else 0.0 for trial in trials])
     good = np.cumsum(weight * [trial.quality for trial in trials])
     everything = np.cumsum(weight)
     bad = everything - good
@@ -199,8 +198,6 @@ def _odds_of(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
             _evidence(float(good[place]), float(bad[place]))
             + _evidence(float(good[-1] - good[place]), float(bad[-1] - bad[place]))
             - one
-            if everything[-1] - everything[place] >= LEAST_AFTER and trials[place].at < trials[place + 1].at
-            else -math.inf
             for place in range(len(trials) - 1)
         ]
     )

@@ -18,10 +18,8 @@ from engram.learn.belief import (
     EVERYTHING,
     GOOD,
     NO_GROUPS,
-    UNCHANGED,
     Account,
     Beliefs,
-    Changed,
     Episode,
     Groups,
     Settings,
@@ -80,7 +78,6 @@ def weigh(
     actions: Sequence[str] | None = None,
     explore: Random | None = None,
     usual: float | None = None,
-    changed: Changed = UNCHANGED,
     settings: Settings = DEFAULT,
 ) -> Suggestion:
     """Recommend an action for a context, from what was done in it, in similar ones, and at all.
@@ -92,10 +89,10 @@ def weigh(
     episodes = list(episodes)
     if usual is not None and actions is None and _is_free(episodes, groups, usual, settings):
         usual = None
-    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual, changed=changed)
+    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual)
     if explore is not None and (actions is not None or not found):
         # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
-        found = accounts(context, episodes, now, groups, features, actions, settings, changed=changed)
+        found = accounts(context, episodes, now, groups, features, actions, settings)
     ranked = sorted(
         found,
         key=lambda one: (
@@ -144,11 +141,10 @@ def predict(
     groups: Groups = NO_GROUPS,
     features: frozenset[str] = frozenset(),
     usual: float | None = None,
-    changed: Changed = UNCHANGED,
     settings: Settings = DEFAULT,
 ) -> Prediction:
     """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
-    found = accounts(context, episodes, now, groups, features, None, settings, (action,), usual=usual, changed=changed)
+    found = accounts(context, episodes, now, groups, features, None, settings, (action,), usual=usual)
     account = next(one for one in found if normal_form(one.action) == normal_form(action))
     record = account.record()
     return Prediction(
@@ -184,7 +180,6 @@ class DecisionEvaluator:
         actions: Sequence[str] | None = None,
         explore: Random | None = None,
         usual: float | None = None,
-        changed: Changed = UNCHANGED,
     ) -> Suggestion:
         """Recommend an action for a context; see `weigh`."""
         return weigh(
@@ -196,7 +191,6 @@ class DecisionEvaluator:
             actions=actions,
             explore=explore,
             usual=usual,
-            changed=changed,
             settings=self.settings,
         )
 
@@ -210,7 +204,6 @@ class DecisionEvaluator:
         groups: Groups = NO_GROUPS,
         features: frozenset[str] = frozenset(),
         usual: float | None = None,
-        changed: Changed = UNCHANGED,
     ) -> Prediction:
         """Give the probability that an action will succeed; see `predict`."""
         return predict(
@@ -221,7 +214,6 @@ class DecisionEvaluator:
             groups=groups,
             features=features,
             usual=usual,
-            changed=changed,
             settings=self.settings,
         )
 

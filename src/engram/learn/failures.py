@@ -17,6 +17,7 @@ from engram.learn.actions import Action, Context
 from engram.learn.effect import Counts, effect, next_status
 from engram.learn.patterns import EPISODES, Pattern, Remembered, Shelf
 from engram.learn.signatures import extract_error_signature
+from engram.learn.wordings import wording
 from engram.model.failure import CheckStatus, FailurePattern, PreventionCheck
 from engram.words import digest, normal_form
 
@@ -118,6 +119,7 @@ class _Taken:
     pattern: str | None = None
     answers: dict[str, bool] = field(default_factory=dict)
     counted: dict[str, str] = field(default_factory=dict)
+    wording: str = ""
 
 
 @dataclass(slots=True)
@@ -259,7 +261,8 @@ class PatternRecognizer:
             pattern = self._recognise(event, event.action, event.context, action, context)
             self._see(pattern, event.id, event, account)
             if account is not None:
-                self.ledger.book(account, Episode(event.id, micros(event.at), 0.0, action.exact, pattern.id))
+                where = wording(event.context)
+                self.ledger.book(account, Episode(event.id, micros(event.at), 0.0, action.exact, pattern.id, where))
                 self._count(account, 0.0, {}, self._join(pattern, account))
         if event.solution.strip():
             self._solve(pattern, event)
@@ -286,7 +289,7 @@ class PatternRecognizer:
             return
         account = self._open(event, action, context)
         taken = _Taken(event.id, micros(event.at), event.agent, account.number, action.exact, event.environment)
-        taken.answers = self._answer(event, action)
+        taken.wording, taken.answers = wording(event.context), self._answer(event, action)
         self._taken[event.id] = taken
         _forget_oldest(self._taken)
         if event.quality is not None or event.error.strip():
@@ -298,6 +301,7 @@ class PatternRecognizer:
             action, context = _forms(said)
             account = self._open(said, action, context)
             taken = _Taken(said.id, micros(event.at), said.agent, account.number, action.exact, said.environment)
+            taken.wording = wording(said.context)
             taken.answers = {check: not self._verified(check, said.at, taken.at) for check in said.checks}
             self._taken[said.id] = taken
             _forget_oldest(self._taken)
@@ -340,6 +344,8 @@ class PatternRecognizer:
             watch.last_fired = micros(event.at)
         if event.verdict in ("warn", "block"):
             self.ledger.refuse(*_forms(event))
+        elif event.verdict == "allow":
+            self.ledger.let_through(*_forms(event))
         said = _Said(
             event.id,
             micros(event.at),
@@ -368,7 +374,7 @@ class PatternRecognizer:
         failed = [
             one.pattern
             for match in self.ledger.matches(*_forms(event))
-            for one in match.account.episodes
+            for one in match.episodes
             if one.pattern is not None
         ]
         checks = [id for pattern in dict.fromkeys(failed) for id in self.shelf.patterns[pattern].checks]
@@ -412,7 +418,7 @@ class PatternRecognizer:
                 pattern = self._recognise(event, account.action_text, account.context_text, action, account.context)
         taken.quality, taken.pattern = quality, pattern.id if pattern else None
         if before is None:
-            self.ledger.book(account, Episode(taken.id, taken.at, quality, taken.exact, taken.pattern))
+            self.ledger.book(account, Episode(taken.id, taken.at, quality, taken.exact, taken.pattern, taken.wording))
         else:
             self.ledger.correct(account, taken.id, quality, taken.pattern, before)
         joined: list[str] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from random import Random
 
 from pydantic import JsonValue
@@ -19,7 +20,7 @@ from engram.learn import commands, happened, prevention, reuse, scores
 from engram.learn.accounts import Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.belief import SAME, Changed, Episode, Tally
+from engram.learn.belief import SAME, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
@@ -140,17 +141,15 @@ class Learning:
     ) -> Suggestion:
         """What to do in a context, from what this agent and the others did in such contexts."""
         now, episodes = self._sources.now(), self._pooled(context, others, near)
-        changed = self._changed(episodes)
         suggestion = self._evaluator.weigh(
             context,
             episodes,
             now=now,
-            groups=self._groups(around, now, changed),
+            groups=self._groups(around, now),
             features=around.features(),
             actions=actions,
             explore=explore,
             usual=self._usual(context) if episodes else None,
-            changed=changed,
         )
         named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
         suggestion = suggestion.model_copy(update=named)
@@ -178,11 +177,10 @@ class Learning:
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
         now, episodes = self._sources.now(), self._pooled(context, others, near)
-        changed = self._changed(episodes)
-        groups, features = self._groups(around, now, changed), around.features()
+        groups, features = self._groups(around, now), around.features()
         usual = self._usual(context) if episodes else None
         return self._evaluator.predict(
-            context, action, episodes, now=now, groups=groups, features=features, usual=usual, changed=changed
+            context, action, episodes, now=now, groups=groups, features=features, usual=usual
         )
 
     def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
@@ -275,16 +273,10 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.situations.nearest(_neighbours(near, usual))
 
-    def _changed(self, episodes: Iterable[Episode]) -> dict[str, datetime]:
-        """Give for the actions of episodes when their rate in all contexts together changed."""
-        names = {normal_form(episode.action) for episode in episodes}
-        with self._experience.of(self._scope) as learned:
-            return learned.rates.changes(names)
-
-    def _groups(self, around: Circumstances, now: datetime, changed: Changed) -> dict[str, dict[str, Tally]]:
+    def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)
         with self._experience.of(self._scope) as learned:
-            return learned.rates.tallies(around.features(), now, half_life, changed)
+            return learned.rates.tallies(around.features(), now, half_life)
 
     def outcome(self, id: str, quality: float, told: Told, *, correct: bool) -> bool:
         """Tell what became of a decision; `False` if just that was known. Raises `NotFound` and `Conflict`."""
@@ -394,6 +386,8 @@ class Learning:
     def check(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """Whether an action may go ahead; what speaks up is noted, to see later whether it helped."""
         verdict = self.verdict(action, context, around)
+        if prevention.is_try(verdict):
+            self.note(verdict, action, context, around)
         return verdict if verdict.decision == "allow" else self.note(verdict, action, context, around)
 
     def verdict(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
@@ -620,7 +614,15 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
 
 def _alike(situations: Situations, id: str | None) -> Alike | None:
     """Tell a check what is of a situation."""
-    return None if id is None else Alike(lambda known: situations.of(known) == id, situations.latest(id))
+    if id is None:
+        return None
+
+    @cache
+    def is_apart(wording: str) -> bool:
+        other = situations.having(wording)
+        return other is not None and bool(situations.apart(id, [other]))
+
+    return Alike(lambda known: situations.of(known) == id, is_apart, situations.latest(id))
 
 
 def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:

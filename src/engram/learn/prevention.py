@@ -19,16 +19,15 @@ from engram.ids import from_micros, micros
 from engram.learn import actions
 from engram.learn.accounts import SAME_SITUATION, Account, Alike, Match
 from engram.learn.actions import Action, Context, same_action, same_context
-from engram.learn.belief import after
+from engram.learn.belief import Outcome, in_situation
 from engram.learn.beta import Beta
-from engram.learn.change import Trial, last_change
 from engram.learn.failures import GOOD, PatternRecognizer, Watch
 from engram.learn.patterns import Pattern
 from engram.learn.strategies import generate_prevention_strategies
 from engram.model.failure import CheckStatus, Decision, KnownFailure, Remedy, Verdict
 from engram.words import index_terms
 
-__all__ = ["SETTINGS", "Settings", "check", "failed_elsewhere", "generate_prevention_strategies"]
+__all__ = ["SETTINGS", "Settings", "check", "failed_elsewhere", "generate_prevention_strategies", "is_try"]
 
 VERY_SAME, SAME, SIMILAR = 0, 1, 2
 SHOWN = 5
@@ -122,19 +121,18 @@ def check(
     matches = known.ledger.matches(asked, place, alike) if asked.key else []
     named = _named(known, asked, place)
     rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
-    failed = [match for match in matches if any(one.quality < GOOD for one in match.account.episodes)]
+    failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
     if not failed and not named and not rules:
         reason = "it worked before" if matches else "nothing is known about it"
         return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
     time = micros(now)
     pieces = _pieces(known, matches, named, asked, time, settings)
     belief = _weigh(pieces, failed, settings)
+    here = _in_situation(matches, now)
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
-    decided = _decide(belief, sure, settings)
-    if decided == "allow" and _mostly_fails(matches, time, settings):
-        decided = "warn"
+    decided = _agreed(_decide(belief, sure, settings), here, belief.failures, settings)
     decision = _restrained(decided, status, pieces, failed, settings)
     due = decision != "allow" and _due(failed, settings)
     decision = "allow" if due else decision
@@ -147,11 +145,16 @@ def check(
         context=context,
         failures=_failures(known, failed, named),
         instead=_instead(known, patterns, asked, place, failed, time, settings) if decision != "allow" else (),
-        confidence=min(max(sure, 0.0), 1.0),
-        failure_rate=belief.rate.mean,
+        confidence=min(max(sure if here is None else here.below(GOOD), 0.0), 1.0),
+        failure_rate=belief.rate.mean if here is None else 1 - here.mean,
         reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules),
         checks=tuple(spoke) if decision != "allow" else (),
     )
+
+
+def is_try(verdict: Verdict) -> bool:
+    """Tell whether an action is let through only to learn whether it still fails."""
+    return verdict.decision == "allow" and verdict.reason == TRY
 
 
 def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
@@ -188,7 +191,7 @@ def _pieces(
     head = " ".join(asked.head)
     for match in matches:
         same = match.similarity == 1
-        for one in match.account.episodes:
+        for one in match.episodes:
             ring = SIMILAR if not same else VERY_SAME if one.exact == asked.exact else SAME
             weight = settings.other_values if ring == SAME else match.similarity**2
             if one.pattern is not None:
@@ -255,28 +258,32 @@ def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
     return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
 
 
-def _mostly_fails(matches: Sequence[Match], now: int, settings: Settings) -> bool:
-    """Whether it fails more often than not in this situation, since its rate last changed, as other advice has it."""
-    near = (
-        one.account for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text
-    )
-    known = sorted((one.at, one.id, one.quality) for account in near for one in account.episodes)
-    trials = [Trial(from_micros(at), quality, 1.0) for at, _, quality in known[-LOOKED_AT:]]
-    change = last_change(trials)
-    since = known[-LOOKED_AT:][0 if change is None else change.place :]
-    half_life = settings.half_life / timedelta(microseconds=1)
-    aged = ((quality, 0.5 ** (max(0, now - at) / half_life)) for at, _, quality in since)
-    return after(aged).below(GOOD) >= settings.surely
+def _in_situation(matches: Sequence[Match], now: datetime) -> Beta | None:
+    """Give what other advice believes of the rate of success in this situation; `None` if it was not tried there."""
+    near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
+    known = sorted((one.at, one.id, one.quality, match.context == 1) for match in near for one in match.episodes)
+    if not known:
+        return None
+    return in_situation([Outcome(from_micros(at), quality, here) for at, _, quality, here in known[-LOOKED_AT:]], now)
+
+
+def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Settings) -> Decision:
+    """Say nothing that the belief about this situation contradicts."""
+    if belief is None:
+        return decision
+    if decision == "block" and belief.mean > GOOD:
+        return "warn"
+    mostly_fails = belief.mean < GOOD and belief.below(GOOD) >= settings.surely and failures >= settings.repeated
+    return "warn" if decision == "allow" and mostly_fails else decision
 
 
 def _due(failed: Sequence[Match], settings: Settings) -> bool:
     """Whether the nearest of what failed was refused so often since that only another try can tell."""
     if not failed or not settings.refusals:
         return False
-    account = failed[0].account
-    newest = sorted(account.episodes, key=lambda one: -one.at)
+    newest = sorted(failed[0].episodes, key=lambda one: -one.at)
     times = next((place for place, one in enumerate(newest) if one.quality >= GOOD), len(newest))
-    return account.refused >= settings.refusals * min(settings.patience, max(times, 1))
+    return failed[0].account.refused >= settings.refusals * min(settings.patience, max(times, 1))
 
 
 def _patterns(known: PatternRecognizer, pieces: Sequence[_Piece]) -> list[Pattern]:
@@ -339,7 +346,7 @@ def _failures(known: PatternRecognizer, failed: Sequence[Match], named: Sequence
 
 def _known_failure(known: PatternRecognizer, match: Match) -> KnownFailure:
     account = match.account
-    failed = sorted((one for one in account.episodes if one.quality < GOOD), key=lambda one: -one.at)
+    failed = sorted((one for one in match.episodes if one.quality < GOOD), key=lambda one: -one.at)
     pattern = next((known.shelf.patterns[one.pattern] for one in failed if one.pattern), None)
     return KnownFailure(
         pattern_id=pattern.id if pattern else "",
@@ -349,7 +356,7 @@ def _known_failure(known: PatternRecognizer, match: Match) -> KnownFailure:
         context=account.context_text,
         similarity=match.similarity,
         failures=len(failed),
-        successes=len(account.episodes) - len(failed),
+        successes=len(match.episodes) - len(failed),
         last_seen=from_micros(failed[0].at),
         episodes=tuple(one.id for one in failed[:EPISODES]),
     )
@@ -416,7 +423,7 @@ def _reason(
         if first.context == SAME_SITUATION:
             where = "in this situation"
             told = [one for one in matches if one.action == first.action and one.context == SAME_SITUATION]
-        known = [one for match in told for one in match.account.episodes]
+        known = [one for match in told for one in match.episodes]
         times = sum(1 for one in known if one.quality < GOOD)
         what = "it" if first.action == 1 else "a similar action"
         return f"{what} failed {times} of {len(known)} times {where}"

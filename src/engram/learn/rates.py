@@ -6,14 +6,12 @@ Counts are whole numbers (quality in millionths): the order of recording does no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 from pydantic import JsonValue
 
 from engram.learn.belief import EVERYTHING, Tally
-from engram.learn.change import Trial, last_change
 from engram.words import normal_form
 
 _MILLION = 1_000_000
@@ -28,13 +26,10 @@ class Rates:
 
     def __init__(self) -> None:
         self._groups: defaultdict[str, defaultdict[str, Days]] = defaultdict(lambda: defaultdict(dict))
-        self._changes: dict[str, datetime | None] = {}
-        """When the rate of an action last changed, as far as that was asked for since it was last taken."""
 
     def count(self, features: Iterable[str], action: str, at: datetime, quality: float, times: int = 1) -> None:
         """Count a decision in all its groups; with `times=-1`, take it back."""
         day, worth, key = day_of(at), round(quality * _MILLION), normal_form(action)
-        self._changes.pop(key, None)
         for group in (EVERYTHING, *features):
             days = self._groups[group][key]
             attempts, total = days.get(day, [0, 0])
@@ -42,34 +37,18 @@ class Rates:
             if days[day][0] == 0:
                 del days[day]
 
-    def changes(self, actions: Iterable[str]) -> dict[str, datetime]:
-        """Give for actions, in normal form, the day from which on their rate in all contexts together is another."""
-        found = {}
-        for action in actions:
-            if action not in self._changes:
-                days = sorted(self._groups[EVERYTHING][action].items())
-                change = last_change([Trial(_start(day), total / n / _MILLION, n) for day, (n, total) in days if n > 0])
-                self._changes[action] = None if change is None else change.at
-            if (at := self._changes[action]) is not None:
-                found[action] = at
-        return found
-
     def tallies(
         self,
         features: Iterable[str],
         now: datetime,
         half_life: timedelta,
-        since: Mapping[str, datetime] = MappingProxyType({}),
     ) -> dict[str, dict[str, Tally]]:
-        """Sum up each action in the groups of some features, older days counting less; some only `since` a day."""
+        """Sum up each action in the groups of some features, older days counting less."""
         today, life = day_of(now), half_life / timedelta(days=1)
-        first = {action: day_of(at) for action, at in since.items()}
         found = {}
         for group in (EVERYTHING, *sorted(features)):
             found[group] = {
-                action: _tally(days, today, life, first.get(action))
-                for action, days in self._groups.get(group, {}).items()
-                if days
+                action: _tally(days, today, life) for action, days in self._groups.get(group, {}).items() if days
             }
         return found
 
@@ -125,15 +104,9 @@ def day_of(at: datetime) -> int:
     return (at - _EPOCH).days
 
 
-def _start(day: int) -> datetime:
-    return _EPOCH + timedelta(days=day)
-
-
-def _tally(days: Days, today: int, half_life: float, first: int | None = None) -> Tally:
+def _tally(days: Days, today: int, half_life: float) -> Tally:
     attempts = quality = 0.0
     for day, (n, total) in sorted(days.items()):
-        if first is not None and day < first:
-            continue
         weight = 0.5 ** (max(0, today - day) / half_life)
         attempts += weight * n
         quality += weight * total / _MILLION

@@ -156,6 +156,10 @@ class Situations:
         """Give the id of the situation of a context, `None` for a wording that was never met."""
         return self._of.get(wording(context))
 
+    def having(self, wording: str) -> str | None:
+        """Give the id of the situation that has a wording."""
+        return self._of.get(wording)
+
     def like(self, context: str) -> str | None:
         """Give the id of the situation of a context, or of the contexts that use the same words."""
         if (id := self.of(context)) is not None:
