@@ -670,6 +670,7 @@ ADVICE = {
     "off-topic": "recommendations off topic",
     "false blocks": "good actions refused by a check",
     "missed blocks": "bad actions allowed by a check",
+    "missed blocks in known words": "the same, in words that were recorded",
 }
 """Figures of `engram bench advice`, in words."""
 

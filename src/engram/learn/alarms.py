@@ -95,8 +95,9 @@ def alarms(
         if (start := _changed(members, now - settings.recent, settings)) is not None
     ]
     found: dict[tuple[str, str], Alarm] = {}
-    for members, start, end in [*windows, *changes]:
-        alarm = _judged(members, start, end, len(windows) + len(changes), source, settings)
+    looked_at = len(windows) + len(changes)
+    for members, start, end, sure in [*((*each, False) for each in windows), *((*each, True) for each in changes)]:
+        alarm = _judged(members, start, end, looked_at, source, settings, sure=sure)
         if alarm is None:
             continue
         key = members[0].situation or normal_form(alarm.context), normal_form(alarm.action)
@@ -163,19 +164,27 @@ def _changed(members: Sequence[Episode], since: datetime, settings: Settings) ->
 
 
 def _judged(
-    members: Sequence[Episode], start: int, end: int, looked_at: int, source: Source, settings: Settings
+    members: Sequence[Episode],
+    start: int,
+    end: int,
+    looked_at: int,
+    source: Source,
+    settings: Settings,
+    *,
+    sure: bool,
 ) -> Alarm | None:
+    """Raise an alarm about outcomes that were improbable before, or of which it is `sure` that the rate changed."""
     before, burst = members[:start], members[start:end]
     good = sum(one.quality >= GOOD for one in before)
     belief = Beta(1 + good, 1 + len(before) - good)
     used_to_work = belief.mean >= GOOD
     against = [one for one in burst if (one.quality < GOOD) == used_to_work]
-    if len(against) < settings.least:
+    if not against or (len(against) < settings.least and not sure):
         return None
     rate = belief.quantile(settings.doubt if used_to_work else 1 - settings.doubt)
     contradiction = 1 - rate if used_to_work else rate
     probability = min(1.0, _at_least(len(against), len(burst), contradiction) * looked_at)
-    if probability >= settings.unlikely:
+    if probability >= settings.unlikely and not sure:
         return None
     told = Counter(source(one) for one in against)
     return Alarm(

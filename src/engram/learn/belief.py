@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from textwrap import shorten
@@ -208,9 +208,11 @@ def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | 
     """
     half = settings.prior / 2
     rest, rest_good = evidence.rest, evidence.rest_good
+    if level is not None:
+        worth = BEYOND / np.maximum(rest, BEYOND)
+        rest, rest_good = worth * rest, worth * rest_good
     pooled = (rest_good.sum() + half) / (rest.sum() + settings.prior) if level is None else level
-    worth = np.ones(len(rest)) if level is None else np.minimum(1, BEYOND / np.maximum(rest, BEYOND))
-    wide = (worth * rest_good + settings.prior * pooled) / (worth * rest + settings.prior)
+    wide = (rest_good + settings.prior * pooled) / (rest + settings.prior)
     off = evidence.near_good - evidence.near * wide
     harder = off.sum() / (evidence.near.sum() + settings.wider)
     usual = pooled * (1 - pooled)
@@ -336,8 +338,13 @@ class Outcome(NamedTuple):
     here: bool
 
 
-def in_situation(outcomes: Sequence[Outcome], now: datetime, settings: Settings = DEFAULT) -> Beta:
-    """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time."""
+def in_situation(
+    outcomes: Sequence[Outcome], now: datetime, settings: Settings = DEFAULT
+) -> tuple[Beta, Change | None]:
+    """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time.
+
+    The last change of the rate, if there is one, comes with it.
+    """
     trials = [Trial(one.at, one.quality, 1.0) for one in outcomes]
     change = last_change(trials)
     counting = still_counting(trials, change)
@@ -346,7 +353,7 @@ def in_situation(outcomes: Sequence[Outcome], now: datetime, settings: Settings 
         for one, left in zip(outcomes, counting, strict=True)
     ]
     known = after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
-    return _belief(known.mean, known.a + known.b, since(trials, change))
+    return _belief(known.mean, known.a + known.b, since(trials, change)), change
 
 
 def expected(
@@ -472,7 +479,7 @@ def _known(
     which = np.array([places[name] for name in taken], dtype=np.intp)
     other = np.array([_contradict(features, one.features) for one in known], dtype=bool)
     own = (here | same) & ~other
-    worth = trust * np.where(same & ~other, np.maximum(likeness, SHOWS), likeness)
+    worth = trust * np.where(same, np.maximum(likeness, SHOWS), likeness)
     changes, possible, left = _after_changes(known, taken, weight, worth, own)
     return _Known(known, here, same, left, likeness, weight, changes, possible, which, actions)
 
@@ -505,26 +512,30 @@ def _after_changes(
     return changes, possible, left
 
 
-def since_change(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
-    """Leave out the episodes of actions, in one situation, that are from before a change of their rate.
+def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
+    """Let episodes of one situation count as far as the rate of their action is not likely to have changed since.
 
-    `own` is the agent that asks; what only one other agent reports is no change.
+    What is from before a change that is certain is left out. Each kind of circumstances has a rate of its own. `own`
+    is the agent that asks; what only one other agent reports is no change.
     """
-    by_action = defaultdict[str, list[Episode]](list)
+    series = defaultdict[tuple[str, str], list[Episode]](list)
     for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
-        by_action[normal_form(episode.action)].append(episode)
+        series[normal_form(episode.action), episode.circumstances()].append(episode)
     found = list[Episode]()
-    for mine in by_action.values():
-        agents = {one.agent for one in mine}
+    for several in series.values():
+        agents = {one.agent for one in several}
         believed = agents if len(agents) == 1 else {own}
-        change = last_change(
-            [
-                Trial(one.at, one.quality, one.trust, "" if one.agent in believed else one.agent, one.circumstances())
-                for one in mine
-                if one.trust > 0
-            ]
-        )
-        found += [one for one in mine if change is None or one.at >= change.at]
+        known = [one for one in several if one.trust > 0]
+        trials = [
+            Trial(one.at, one.quality, one.trust, "" if one.agent in believed else one.agent, one.circumstances())
+            for one in known
+        ]
+        change = last_change(trials)
+        found += [
+            replace(one, trust=one.trust * left)
+            for place, (one, left) in enumerate(zip(known, still_counting(trials, change), strict=True))
+            if change is None or place >= change.place
+        ]
     return found
 
 
@@ -588,7 +599,8 @@ def _left(at: datetime, now: datetime, settings: Settings) -> float:
 
 def _is_here(episode: Episode, features: frozenset[str]) -> bool:
     """Whether it is the context asked about, and nothing known about the circumstances says otherwise."""
-    return episode.similarity >= SAME and not _contradict(features, episode.features)
+    is_same = episode.similarity >= SAME and episode.same_situation is not False
+    return is_same and not _contradict(features, episode.features)
 
 
 def _contradict(asked: frozenset[str], found: frozenset[str]) -> bool:

@@ -93,15 +93,7 @@ def weigh(
     if explore is not None and (actions is not None or not found):
         # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
         found = accounts(context, episodes, now, groups, features, actions, settings)
-    ranked = sorted(
-        found,
-        key=lambda one: (
-            not _is_candidate(one, found, settings),
-            -one.belief.mean,
-            -one.weight,
-            normal_form(one.action),
-        ),
-    )
+    ranked = _ranked(found, settings)
     records = tuple(account.record() for account in ranked)
     evidence = tuple(id for account in ranked for id in account.ids())
     if explore is not None and ranked:
@@ -261,6 +253,35 @@ def _is_candidate(account: Account, known: Sequence[Account], settings: Settings
     return account.attempts() > 0 or not works
 
 
+def _ranked(found: Sequence[Account], settings: Settings) -> list[Account]:
+    """List candidates first, the best before the others.
+
+    Of those that are equally good, what was taken in this very context comes first: words or numbers that nobody has
+    learned the meaning of may tell it from the rest of its situation.
+    """
+    ranked = sorted(
+        found,
+        key=lambda one: (
+            not _is_candidate(one, found, settings),
+            -one.belief.mean,
+            -one.weight,
+            normal_form(one.action),
+        ),
+    )
+    if not ranked or ranked[0].here:
+        return ranked
+    home = next((one for one in ranked if _is_known_here(one, settings) and _are_equal(ranked[0], one)), None)
+    return ranked if home is None else [home, *(one for one in ranked if one is not home)]
+
+
+def _is_known_here(account: Account, settings: Settings) -> bool:
+    return len(account.here) >= settings.enough_attempts and account.belief.mean > GOOD
+
+
+def _are_equal(best: Account, other: Account) -> bool:
+    return best.belief.mean - other.belief.mean < EITHER
+
+
 def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tuple[str | None, float]:
     """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those.
 
@@ -296,9 +317,11 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
     changed = (f"; it {best.changed.told()}" if best.changed else "") + _told_fall(others)
-    equal = next((one for one in others if best.belief.mean - one.belief.mean < EITHER), None)
+    equal = next((one for one in others if _are_equal(best, one)), None)
+    if equal is not None and confidence < SURE and best.here and not equal.here:
+        return f"it worked here; {equal.action} worked about as well {equal.where()}{changed}"
     if equal is not None and confidence < SURE:
-        more = "; this one was tried more often" if best.weight > equal.weight else ""
+        more = "; this one was tried more often" if best.attempts() > equal.attempts() else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
     return f"it worked best {where}, with {confidence:.0%} confidence{changed}{_untried(best, others)}"
 

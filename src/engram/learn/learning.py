@@ -27,7 +27,7 @@ from engram.learn.happened import Circumstances
 from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
-from engram.learn.wordings import is_contrast
+from engram.learn.wordings import is_contrast, words
 from engram.model import (
     Calibration,
     Clean,
@@ -227,7 +227,7 @@ class Learning:
         if not episodes:
             return episodes
         usual = self._usual(context)
-        contrasts = {one.context for one in episodes if is_contrast(context, one.context)}
+        contrasts = {one.context for one in episodes if is_contrast(context, one.context) or _is_unread(context, one)}
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
             alike = [one for one in episodes if one.context not in contrasts]
@@ -630,6 +630,11 @@ def _sameness(situation: str | None, own: str | None, apart: Collection[str]) ->
     if situation is not None and situation == own:
         return True
     return False if situation in apart else None
+
+
+def _is_unread(context: str, episode: Episode) -> bool:
+    """Tell whether only the embedder finds two contexts the same, which happens where it knows none of their words."""
+    return episode.similarity >= SAME and words(context).isdisjoint(words(episode.context))
 
 
 def _neighbours(near: Iterable[Episode], usual: float) -> list[Neighbour]:

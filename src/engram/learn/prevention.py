@@ -21,6 +21,7 @@ from engram.learn.accounts import SAME_SITUATION, Account, Alike, Match
 from engram.learn.actions import Action, Context, same_action, same_context
 from engram.learn.belief import Outcome, in_situation
 from engram.learn.beta import Beta
+from engram.learn.change import Change
 from engram.learn.failures import GOOD, PatternRecognizer, Watch
 from engram.learn.patterns import Pattern
 from engram.learn.strategies import generate_prevention_strategies
@@ -70,7 +71,7 @@ class Settings:
     """The probability that it fails more often than not, from which on it is blocked."""
     repeated: int = 2
     """The failures a block needs."""
-    surely: float = 0.9
+    surely: float = 0.75
     """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
     near: float = 0.8
     """The similarity a block needs, if the action was never tried in this very context."""
@@ -132,7 +133,7 @@ def check(
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
-    decided = _agreed(_decide(belief, sure, settings), here, belief.failures, settings)
+    decided = _agreed(_decide(belief, sure, settings), here and here.belief, belief.failures, settings)
     decision = _restrained(decided, status, pieces, failed, settings)
     due = decision != "allow" and _due(failed, settings)
     decision = "allow" if due else decision
@@ -143,11 +144,11 @@ def check(
         decision=decision,
         action=action,
         context=context,
-        failures=_failures(known, failed, named),
-        instead=_instead(known, patterns, asked, place, failed, time, settings) if decision != "allow" else (),
-        confidence=min(max(sure if here is None else here.below(GOOD), 0.0), 1.0),
-        failure_rate=belief.rate.mean if here is None else 1 - here.mean,
-        reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules),
+        failures=_failures(known, matches, named),
+        instead=_instead(known, patterns, asked, place, failed, alike, now) if decision != "allow" else (),
+        confidence=min(max(sure if here is None else here.belief.below(GOOD), 0.0), 1.0),
+        failure_rate=belief.rate.mean if here is None else 1 - here.belief.mean,
+        reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
         checks=tuple(spoke) if decision != "allow" else (),
     )
 
@@ -258,13 +259,26 @@ def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
     return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
 
 
-def _in_situation(matches: Sequence[Match], now: datetime) -> Beta | None:
-    """Give what other advice believes of the rate of success in this situation; `None` if it was not tried there."""
+class _Here(NamedTuple):
+    """What is known of an action in a situation: the belief that other advice has, its outcomes, the last change."""
+
+    belief: Beta
+    outcomes: Sequence[Outcome]
+    ids: Sequence[str]
+    """Of the outcomes."""
+    change: Change | None
+
+
+def _in_situation(matches: Sequence[Match], now: datetime) -> _Here | None:
+    """Give what is known of an action in this situation; `None` if it was not tried there."""
     near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
     known = sorted((one.at, one.id, one.quality, match.context == 1) for match in near for one in match.episodes)
     if not known:
         return None
-    return in_situation([Outcome(from_micros(at), quality, here) for at, _, quality, here in known[-LOOKED_AT:]], now)
+    known = known[-LOOKED_AT:]
+    outcomes = [Outcome(from_micros(at), quality, here) for at, _, quality, here in known]
+    belief, change = in_situation(outcomes, now)
+    return _Here(belief, outcomes, [id for _, id, _, _ in known], change)
 
 
 def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Settings) -> Decision:
@@ -323,8 +337,15 @@ def _speaking(
     return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
 
 
-def _failures(known: PatternRecognizer, failed: Sequence[Match], named: Sequence[Pattern]) -> tuple[KnownFailure, ...]:
-    found = [_known_failure(known, match) for match in failed[:SHOWN]]
+def _failures(known: PatternRecognizer, matches: Sequence[Match], named: Sequence[Pattern]) -> tuple[KnownFailure, ...]:
+    together = dict[tuple[str, float, float], list[Match]]()
+    for match in matches:
+        apart = match.account.context.key if match.context != SAME_SITUATION else ""
+        together.setdefault((apart, match.action, match.context), []).append(match)
+    failed = [
+        several for several in together.values() if any(one.quality < GOOD for each in several for one in each.episodes)
+    ]
+    found = [_known_failure(known, several) for several in failed[:SHOWN]]
     for pattern in named:
         newest = sorted(pattern.times.items(), key=lambda one: (-one[1], one[0]))
         found.append(
@@ -344,19 +365,21 @@ def _failures(known: PatternRecognizer, failed: Sequence[Match], named: Sequence
     return tuple(found[:SHOWN])
 
 
-def _known_failure(known: PatternRecognizer, match: Match) -> KnownFailure:
-    account = match.account
-    failed = sorted((one for one in match.episodes if one.quality < GOOD), key=lambda one: -one.at)
+def _known_failure(known: PatternRecognizer, matches: Sequence[Match]) -> KnownFailure:
+    """Give what failed in one context, or in one situation in several wordings."""
+    first = matches[0]
+    episodes = [one for match in matches for one in match.episodes]
+    failed = sorted((one for one in episodes if one.quality < GOOD), key=lambda one: -one.at)
     pattern = next((known.shelf.patterns[one.pattern] for one in failed if one.pattern), None)
     return KnownFailure(
         pattern_id=pattern.id if pattern else "",
         name=pattern.name if pattern else "",
         error_signature=pattern.signature if pattern else "",
-        action=account.action_text,
-        context=account.context_text,
-        similarity=match.similarity,
+        action=first.account.action_text,
+        context=first.account.context_text,
+        similarity=first.similarity,
         failures=len(failed),
-        successes=len(match.episodes) - len(failed),
+        successes=len(episodes) - len(failed),
         last_seen=from_micros(failed[0].at),
         episodes=tuple(one.id for one in failed[:EPISODES]),
     )
@@ -368,8 +391,8 @@ def _instead(
     asked: Action,
     place: Context,
     failed: Sequence[Match],
-    now: int,
-    settings: Settings,
+    alike: Alike | None,
+    now: datetime,
 ) -> tuple[Remedy, ...]:
     """Solutions that helped more often than not, and other actions that mostly succeed here; the best first."""
     found = dict[tuple[str, str], Remedy]()
@@ -377,10 +400,13 @@ def _instead(
         for one in pattern.ranked()[:SHOWN]:
             if one.rate > GOOD:
                 found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
-    for match in known.ledger.others(asked, place, failed[:SHOWN])[:COMPARED]:
-        good = _working(match.account, match.context, now, settings)
-        if good is not None:
-            found.setdefault(("action", match.account.action.key), good)
+    others = {match.account.action.key: match for match in reversed(known.ledger.others(asked, place, failed[:SHOWN]))}
+    for match in [*reversed(others.values())][:COMPARED]:
+        account = match.account
+        here = _in_situation(known.ledger.matches(account.action, place, alike), now)
+        near = here or _in_situation([match._replace(action=1.0, context=SAME_SITUATION)], now)
+        if near is not None and (good := _working(account, near)) is not None:
+            found["action", account.action.key] = good
     ranked = sorted(found.values(), key=lambda one: (-one.success_rate, -one.attempts, one.kind, one.text))
     return tuple(ranked[:SHOWN])
 
@@ -390,20 +416,18 @@ def _solution(text: str, rate: float, tried: int, episodes: Sequence[str]) -> Re
     return Remedy(kind="solution", text=text, success_rate=rate, attempts=tried, episodes=newest)
 
 
-def _working(account: Account, near: float, now: int, settings: Settings) -> Remedy | None:
-    """An action that is expected to succeed more often than not, from its own episodes."""
-    newest = sorted(account.episodes, key=lambda one: -one.at)
-    pieces = _aged([_Piece(VERY_SAME, one.at, near, one.quality, None) for one in newest], now, settings)
-    rate = (1 + sum(one.weight * one.quality for one in pieces)) / (2 + sum(one.weight for one in pieces))
-    good = tuple(one.id for one in newest if one.quality >= GOOD)
-    if rate <= GOOD or not good:
+def _working(account: Account, here: _Here) -> Remedy | None:
+    """Give an action that is believed to succeed more often than not."""
+    newest = reversed([*zip(here.ids, here.outcomes, strict=True)])
+    good = [id for id, one in newest if one.quality >= GOOD]
+    if here.belief.mean <= GOOD or not good:
         return None
     return Remedy(
         kind="action",
         text=account.action_text,
-        success_rate=min(rate, 1.0),
-        attempts=account.tried,
-        episodes=good[:EPISODES],
+        success_rate=here.belief.mean,
+        attempts=len(here.outcomes),
+        episodes=tuple(good[:EPISODES]),
     )
 
 
@@ -413,6 +437,7 @@ def _reason(
     failed: Sequence[Match],
     named: Sequence[Pattern],
     rules: Sequence[Watch],
+    here: _Here | None,
 ) -> str:
     if decision == "allow":
         return "it failed before, but what is known does not speak against it now"
@@ -423,10 +448,13 @@ def _reason(
         if first.context == SAME_SITUATION:
             where = "in this situation"
             told = [one for one in matches if one.action == first.action and one.context == SAME_SITUATION]
+        if here is not None and here.change is not None and here.change.after < GOOD:
+            return f"it {here.change.told()}"
         known = [one for match in told for one in match.episodes]
         times = sum(1 for one in known if one.quality < GOOD)
         what = "it" if first.action == 1 else "a similar action"
-        return f"{what} failed {times} of {len(known)} times {where}"
+        last = "the last " if any(one.account.tried > len(one.account.episodes) for one in told) else ""
+        return f"{what} failed {times} of {last}{len(known)} times {where}"
     if named:
         return f"a failure that names it was seen {len(named[0].times)} times"
     return f"a check asks to verify first: {rules[0].verify or rules[0].name or rules[0].action}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engram.learn.agreement import agreement, evidence_weight
-from engram.learn.belief import GOOD, Episode, Tally, after, expected, since_change
+from engram.learn.belief import GOOD, Episode, Tally, after, expected, still_true
 from engram.learn.factors import FALSE_DISCOVERIES
 from engram.learn.groups import Group, distinct, grouped
 from engram.learn.successes import patterns_of
@@ -107,7 +107,7 @@ def _weighted(group: Group, weights: Mapping[str, float]) -> Group:
 
 
 def _current(group: Group, own: str | None) -> Group:
-    return replace(group, episodes=tuple(distinct(since_change(group.episodes, own))))
+    return replace(group, episodes=tuple(distinct(still_true(group.episodes, own))))
 
 
 def _with_expected(groups: Sequence[Group]) -> list[Group]:

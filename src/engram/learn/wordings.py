@@ -35,6 +35,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _FRAME = STOP_WORDS - frozenset("above after against before below down no not off out over under up without".split())
 """Words that tell no two contexts apart."""
 
+_NEGATIONS = frozenset("no not nor never neither none cannot without".split())
+"""Words that turn what a context says into its opposite, as those that end in "n't" do."""
+
 _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
 Words = frozenset[str]
@@ -260,11 +263,17 @@ def _telling(said: Iterable[str]) -> Words:
 def _are_others(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
     """Tell whether a telling word stands in the place of another one: "start the server" is not "stop the server".
 
-    Where a group has shown that a place varies, its words are not usual there.
+    Where a group has shown that a place varies, its words are not usual there. A negation is a telling word.
     """
+    if _is_negated(said) != _is_negated(usual):
+        return True
     missing = [word for word in usual if word not in said and word not in _FRAME]
     other = [word for word in said if word not in known and word not in _FRAME]
     return any(not _misspelt(word, said) for word in missing) and any(not _misspelt(word, known) for word in other)
+
+
+def _is_negated(words: Iterable[str]) -> bool:
+    return any(word in _NEGATIONS or word.endswith("n't") for word in words)
 
 
 def _misspelt(word: str, words: Collection[str]) -> bool:

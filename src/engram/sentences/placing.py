@@ -30,6 +30,8 @@ from engram.ports import (
 )
 from engram.telemetry import span
 
+RARE = 0.99
+"""The quantile of the similarities of texts that have nothing in common by which scripts are compared."""
 REMEMBERED = 64
 """Contexts whose vectors are kept, the last ones: an agent asks about one context again and again."""
 
@@ -45,7 +47,7 @@ class Placing:
         self._chosen: Embedder | None = None
         self._choosing = threading.Lock()
         self._contexts: OrderedDict[Clean, Placed] = OrderedDict()
-        self._background: Vector | None = None
+        self._background: Matrix | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -105,26 +107,41 @@ class Placing:
         return placed
 
     def usual(self, context: Clean) -> float | None:
-        """Measure how similar a context is to everyday texts; `None` if it cannot be embedded."""
+        """Measure how similar a context is to everyday texts in its script; `None` if it cannot be embedded."""
         placed = self.similar(context)
         if placed is None:
             return None
         if self._background is None:
             self._background = self._everyday()
-        return float(placed.vector @ self._background)
+        means, lifts = self._background[:, :-1], self._background[:, -1]
+        likeness = means @ placed.vector
+        script = int(likeness.argmax())
+        return min(float(likeness[script] + lifts[script]), 1.0)
 
-    def _everyday(self) -> Vector:
-        """Read the mean vector of everyday texts from the settings, or compute and keep it."""
+    def _everyday(self) -> Matrix:
+        """Read what everyday texts are like from the settings, or compute and keep it.
+
+        There is a row for each script: the mean vector, and how much more alike than that texts are taken to be, so
+        that by chance they are no closer to each other than in the first script, which embedders know best.
+        """
         name = f"background:{background.VERSION}:{self.embedder.identity}"
         if isinstance(self._store, KeepsSettings) and (kept := self._store.setting(name)):
             return np.array(json.loads(kept), dtype=np.float32)
-        mean: Vector = self._vectors(background.TEXTS, "document").mean(axis=0)
+        rows, usual = list[Vector](), 0.0
+        for texts in background.TEXTS:
+            vectors = self._vectors(texts, "document")
+            likeness = (vectors @ vectors.T)[np.triu_indices(len(texts), 1)]
+            mean, high = float(likeness.mean()), float(np.quantile(likeness, RARE))
+            if not rows:
+                usual = (high - mean) / (1 - mean)
+            rows.append(np.append(vectors.mean(axis=0), max((high - usual) / (1 - usual) - mean, 0.0)))
+        found: Matrix = np.stack(rows).astype(np.float32)
         if isinstance(self._store, KeepsSettings):
             try:
-                self._store.set_setting(name, json.dumps([round(float(part), 6) for part in mean]))
+                self._store.set_setting(name, json.dumps([[round(float(part), 6) for part in row] for row in found]))
             except StoreError as error:  # whoever only reads need not be able to write
                 self._say(f"what everyday texts are like is not kept for the next process: {error}")
-        return mean
+        return found
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
         """What the embedder gives, if it is what an embedder must give."""

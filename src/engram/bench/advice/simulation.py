@@ -307,6 +307,8 @@ class _Arm:
                 self.out.count("false blocks", refused, situation.name)
             else:
                 self.out.count("missed blocks", not refused, situation.name)
+                if not question.fresh:
+                    self.out.count("missed blocks in known words", not refused, situation.name)
 
     def _predict(self, question: Question, day: int) -> None:
         """Ask for the rate of every action that was taken there, and look whether the interval holds it."""
