@@ -130,7 +130,7 @@ class Ledger:
             match.account.refused += match.similarity
 
     def let_through(self, action: Action, context: Context) -> None:
-        """Note that an action was let through to be tried: until it succeeds, the next try takes as many refusals again."""
+        """Note that an action was let through to be tried: until it succeeds, another try takes as many refusals."""
         for match in self.matches(action, context)[:REFUSED]:
             match.account.waited = max(match.account.waited, match.account.refused)
             match.account.refused = 0.0

@@ -37,6 +37,8 @@ class Settings:
     """A burst that began longer ago is history."""
     unlikely: float = 1e-4
     """How improbable a burst must be, all windows that were looked at considered."""
+    unlikely_change: float = 1e-2
+    """The same where the outcomes themselves show that the rate has changed."""
     doubt: float = 0.05
     """The rate before is taken at this quantile of what is believed, on the side that makes a burst likelier."""
 
@@ -173,18 +175,18 @@ def _judged(
     *,
     sure: bool,
 ) -> Alarm | None:
-    """Raise an alarm about outcomes that were improbable before, or of which it is `sure` that the rate changed."""
+    """Raise an alarm about outcomes that were improbable before, less so where it is `sure` that the rate changed."""
     before, burst = members[:start], members[start:end]
     good = sum(one.quality >= GOOD for one in before)
     belief = Beta(1 + good, 1 + len(before) - good)
     used_to_work = belief.mean >= GOOD
     against = [one for one in burst if (one.quality < GOOD) == used_to_work]
-    if not against or (len(against) < settings.least and not sure):
+    if len(against) < settings.least:
         return None
     rate = belief.quantile(settings.doubt if used_to_work else 1 - settings.doubt)
     contradiction = 1 - rate if used_to_work else rate
     probability = min(1.0, _at_least(len(against), len(burst), contradiction) * looked_at)
-    if probability >= settings.unlikely and not sure:
+    if probability >= (settings.unlikely_change if sure else settings.unlikely):
         return None
     told = Counter(source(one) for one in against)
     return Alarm(

@@ -71,7 +71,7 @@ class Settings:
     """The probability that it fails more often than not, from which on it is blocked."""
     repeated: int = 2
     """The failures a block needs."""
-    surely: float = 0.75
+    surely: float = 0.6
     """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
     near: float = 0.8
     """The similarity a block needs, if the action was never tried in this very context."""
@@ -129,7 +129,7 @@ def check(
     time = micros(now)
     pieces = _pieces(known, matches, named, asked, time, settings)
     belief = _weigh(pieces, failed, settings)
-    here = _in_situation(matches, now)
+    here = _in_situation(asked, matches, now)
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
@@ -269,10 +269,15 @@ class _Here(NamedTuple):
     change: Change | None
 
 
-def _in_situation(matches: Sequence[Match], now: datetime) -> _Here | None:
-    """Give what is known of an action in this situation; `None` if it was not tried there."""
+def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _Here | None:
+    """Give what is known of an action in this situation, with other values only if it was not tried with these.
+
+    `None` if it was not tried there.
+    """
     near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
-    known = sorted((one.at, one.id, one.quality, match.context == 1) for match in near for one in match.episodes)
+    episodes = [(one, match.context == 1) for match in near for one in match.episodes]
+    own = [(one, here) for one, here in episodes if one.exact == asked.exact] or episodes
+    known = sorted((one.at, one.id, one.quality, here) for one, here in own)
     if not known:
         return None
     known = known[-LOOKED_AT:]
@@ -403,8 +408,8 @@ def _instead(
     others = {match.account.action.key: match for match in reversed(known.ledger.others(asked, place, failed[:SHOWN]))}
     for match in [*reversed(others.values())][:COMPARED]:
         account = match.account
-        here = _in_situation(known.ledger.matches(account.action, place, alike), now)
-        near = here or _in_situation([match._replace(action=1.0, context=SAME_SITUATION)], now)
+        here = _in_situation(account.action, known.ledger.matches(account.action, place, alike), now)
+        near = here or _in_situation(account.action, [match._replace(action=1.0, context=SAME_SITUATION)], now)
         if near is not None and (good := _working(account, near)) is not None:
             found["action", account.action.key] = good
     ranked = sorted(found.values(), key=lambda one: (-one.success_rate, -one.attempts, one.kind, one.text))
