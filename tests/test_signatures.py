@@ -317,6 +317,19 @@ def test_the_shell(text: str, kind: str, message: str | None) -> None:
     assert message is None or found.message == message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ValueError: the table is empty (exit code 2)", "the table is empty"),
+        ("curl: (7) could not connect to the proxy; exit code 7", "could not connect to the proxy"),
+        ("rc=1: could not resolve the name", "could not resolve the name"),
+        ("Error: process exited with code 1", "process exited with code <num>"),
+    ],
+)
+def test_an_exit_status_beside_a_message_is_no_part_of_it(text: str, message: str) -> None:
+    assert of(text).message == message
+
+
 def test_a_log_line_loses_its_time_and_level() -> None:
     found = of("2024-05-01 10:00:00,123 ERROR [worker-3] connect to db.example.com timed out after 30s")
     assert (found.format, found.kind) == ("log", "")

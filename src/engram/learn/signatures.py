@@ -89,7 +89,7 @@ def _of_text(text: str) -> ErrorSignature:
 def _signature(
     format: str, kind: str, message: str, frames: Iterable[_Frame] = (), *, masked: bool = False
 ) -> ErrorSignature:
-    shown = message if masked else mask_message(message)
+    shown = message if masked else mask_message(_without_exit(message))
     return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames))
 
 
@@ -345,10 +345,12 @@ _LIKELY_HTTP = (*_SURELY_HTTP, re.compile(r"\bstatus[\"']?[ :=]{1,3}([45]\d\d)\b
 _FOR_URL = re.compile(r" for url: .*")
 _EXIT = re.compile(
     r"\b(?:exit(?:ed)?(?: with)?(?: (?:exit )?(?:code|status))?|returned non-zero exit status"
-    r"|return code)[ :=]{1,2}(\d{1,3})\b",
+    r"|return code|rc(?=[:=]))[ :=]{1,2}(\d{1,3})\b",
     re.I,
 )
 _EXIT_PHRASE = re.compile(rf"[(\[]?(?:\bwith )?{_EXIT.pattern}[)\]]?", re.I)
+_ADDED_EXIT = re.compile(rf"^{_EXIT.pattern}[ :;,-]+|[ :;,.(\[-]+(?:with )?{_EXIT.pattern}[)\]]?\.?$", re.I)
+"""An exit status before or behind a message."""
 _LETTERS = re.compile(r"[a-z]{2,}")
 _QUOTATION = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]")
 _SAYS_NOTHING = frozenset(
@@ -418,10 +420,21 @@ def _exit(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _beside_exit(line: str) -> str:
-    """The message of a line without its exit status; empty if the rest only says that a command failed."""
+    """Return the message of a line without its exit status; empty if the rest only says that a command failed."""
     rest = _bare(_EXIT_PHRASE.sub(" ", line, count=1)).strip(" :;,.-–—")
-    words = set(_LETTERS.findall(_QUOTATION.sub(" ", rest).lower()))
-    return rest if words - _SAYS_NOTHING else ""
+    return rest if _is_telling(rest) else ""
+
+
+def _without_exit(message: str) -> str:
+    """Take the exit status from the beginning or the end of a message, if the rest says what happened."""
+    rest = _ADDED_EXIT.sub("", message, count=1)
+    return rest if "\n" not in message and _is_telling(rest) else message
+
+
+def _is_telling(text: str) -> bool:
+    """Tell whether a text says more than that a command failed."""
+    words = set(_LETTERS.findall(_QUOTATION.sub(" ", text).lower()))
+    return bool(words - _SAYS_NOTHING)
 
 
 def _exit_status(lines: Sequence[str]) -> str:
