@@ -135,8 +135,6 @@ class Settings:
     """Where so many of the nearest decisions show the actions in the same mixture as all, each is a candidate."""
     enough_free: float = 400.0
     """The decisions it takes to tell that."""
-    on_topic: float = 0.33
-    """The closeness of the nearest context from which on a question is about something that the memory knows."""
     tried: float = 0.5
     """What an action that was never taken here must be worth in similar contexts, in episodes, to be recommended."""
     enough_attempts: float = 2.0

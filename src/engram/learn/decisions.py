@@ -7,7 +7,7 @@ names. What is believed of each is worked out by `engram.learn.belief`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from random import Random
 
@@ -36,6 +36,14 @@ EITHER, SURE = 0.1, 0.75
 
 FREE = 2.5
 """Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
+
+Typical = Callable[[], float]
+"""How close the contexts of a memory usually have their nearest other one at least."""
+
+
+def _none_is_typical() -> float:
+    """Take every context for one that was recorded before: nothing new is close enough."""
+    return 1.0
 
 
 def draw(beliefs: Beliefs, chance: Random) -> int:
@@ -78,6 +86,7 @@ def weigh(
     actions: Sequence[str] | None = None,
     explore: Random | None = None,
     usual: float | None = None,
+    typical: Typical = _none_is_typical,
     settings: Settings = DEFAULT,
 ) -> Suggestion:
     """Recommend an action for a context, from what was done in it, in similar ones, and at all.
@@ -85,9 +94,11 @@ def weigh(
     `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
     episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
     `usual` is how similar the context is to everyday texts; without it, that is told from the least similar episodes.
+    Where actions are chosen alike in all contexts, a context that is as near to another one as is `typical` of them
+    may have any of these.
     """
     episodes = list(episodes)
-    if usual is not None and actions is None and _is_free(episodes, groups, usual, settings):
+    if usual is not None and _is_free(episodes, groups, usual, typical, settings):
         usual = None
     found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual)
     if explore is not None and (actions is not None or not found):
@@ -133,9 +144,13 @@ def predict(
     groups: Groups = NO_GROUPS,
     features: frozenset[str] = frozenset(),
     usual: float | None = None,
+    typical: Typical = _none_is_typical,
     settings: Settings = DEFAULT,
 ) -> Prediction:
     """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
+    episodes = list(episodes)
+    if usual is not None and _is_free(episodes, groups, usual, typical, settings):
+        usual = None
     found = accounts(context, episodes, now, groups, features, None, settings, (action,), usual=usual)
     account = next(one for one in found if normal_form(one.action) == normal_form(action))
     record = account.record()
@@ -172,6 +187,7 @@ class DecisionEvaluator:
         actions: Sequence[str] | None = None,
         explore: Random | None = None,
         usual: float | None = None,
+        typical: Typical = _none_is_typical,
     ) -> Suggestion:
         """Recommend an action for a context; see `weigh`."""
         return weigh(
@@ -183,6 +199,7 @@ class DecisionEvaluator:
             actions=actions,
             explore=explore,
             usual=usual,
+            typical=typical,
             settings=self.settings,
         )
 
@@ -196,6 +213,7 @@ class DecisionEvaluator:
         groups: Groups = NO_GROUPS,
         features: frozenset[str] = frozenset(),
         usual: float | None = None,
+        typical: Typical = _none_is_typical,
     ) -> Prediction:
         """Give the probability that an action will succeed; see `predict`."""
         return predict(
@@ -206,20 +224,22 @@ class DecisionEvaluator:
             groups=groups,
             features=features,
             usual=usual,
+            typical=typical,
             settings=self.settings,
         )
 
 
-def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, settings: Settings) -> bool:
+def _is_free(
+    episodes: Sequence[Episode], groups: Groups, usual: float, typical: Typical, settings: Settings
+) -> bool:
     """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
 
-    The actions of the nearest decisions are compared with those of all decisions (G-test).
+    The actions of the nearest decisions are compared with those of all decisions (G-test). A context that is farther
+    from all others than they are from each other is about something else.
     """
     nearest = sorted(episodes, key=lambda one: (-one.similarity, one.id))[: settings.free]
     everything = {normal_form(action): tally.attempts for action, tally in groups.get(EVERYTHING, {}).items()}
     if len(nearest) < settings.free or sum(everything.values()) < settings.enough_free:
-        return False
-    if (nearest[0].similarity - usual) / max(1 - usual, 1e-9) < settings.on_topic:
         return False
     near = Counter(normal_form(one.action) for one in nearest)
     names = sorted(near.keys() | everything.keys())
@@ -234,7 +254,10 @@ def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, settings
     difference = 2 * sum(
         float(np.sum(part * np.log(np.maximum(part, 1e-12) / (share * part.sum())))) for part in (inside, outside)
     )
-    return bool((difference - degrees) / (2 * degrees) ** 0.5 < FREE)
+    if (difference - degrees) / (2 * degrees) ** 0.5 >= FREE:
+        return False
+    closest = (nearest[0].similarity - usual) / max(1 - usual, 1e-9)
+    return closest >= settings.related or closest >= typical()
 
 
 def _is_tried(account: Account, settings: Settings) -> bool:

@@ -58,6 +58,8 @@ class Learned:
         """Events that were learned from before they were stored."""
         self.unkept = 0
         """Events that no snapshot has yet."""
+        self.typical: tuple[int, float] | None = None
+        """How close contexts have their nearest other one, and how grown the memory was when that was told."""
 
     def fold(self, event: Event) -> None:
         """Learn from one event; they come in the order of recording, each once."""

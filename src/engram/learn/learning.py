@@ -5,6 +5,7 @@ Texts that come in here have passed the redactor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -63,6 +64,8 @@ MOST_EPISODES = 10_000
 NEIGHBOURS = 256
 COMPARED = 24
 """Neighbours among which the nearest decision is looked for."""
+SAMPLED, RARELY, GROWTH = 30, 10, 8
+"""Contexts that tell what closeness is typical, which one in so many lacks, and how often that is looked at again."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
@@ -150,6 +153,7 @@ class Learning:
             actions=actions,
             explore=explore,
             usual=self._usual(context) if episodes else None,
+            typical=self._typical,
         )
         named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
         suggestion = suggestion.model_copy(update=named)
@@ -180,7 +184,7 @@ class Learning:
         groups, features = self._groups(around, now), around.features()
         usual = self._usual(context) if episodes else None
         return self._evaluator.predict(
-            context, action, episodes, now=now, groups=groups, features=features, usual=usual
+            context, action, episodes, now=now, groups=groups, features=features, usual=usual, typical=self._typical
         )
 
     def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
@@ -264,14 +268,35 @@ class Learning:
 
     def _nearest_situation(self, context: Clean) -> str | None:
         """Give the situation of the nearest decision, if that is close enough."""
+        near = self._neighbours(context)
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.nearest(near)
+
+    def _neighbours(self, context: Clean) -> list[Neighbour]:
+        """List the nearest decisions in other contexts, the nearest first."""
         usual, placed = self._usual(context), self._near(context)
         if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
-            return None
+            return []
         found = self._store.search(self._scope, Query(near=placed, limit=COMPARED))
         events = self._store.events_of(self._scope, [match.id for match in found])
         near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
+        return _neighbours(near, usual)
+
+    def _typical(self) -> float:
+        """Give the closeness that most recorded contexts have to the nearest other one, told from some of them.
+
+        It is told again when there are some more decisions.
+        """
         with self._experience.of(self._scope) as learned:
-            return learned.situations.nearest(_neighbours(near, usual))
+            grown = round(GROWTH * math.log2(learned.situations.decisions + 1))
+            if learned.typical is not None and learned.typical[0] == grown:
+                return learned.typical[1]
+            sample = learned.situations.sample(SAMPLED)
+        nearest = [next((one.closeness for one in self._neighbours(Clean(text))), 1.0) for text in sample]
+        typical = sorted(nearest)[len(nearest) // RARELY] if nearest else 1.0
+        with self._experience.of(self._scope) as learned:
+            learned.typical = grown, typical
+        return typical
 
     def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)

@@ -86,7 +86,8 @@ class Situations:
         self._merged: dict[str, str] = {}
         self._done: Counter[str] = Counter()
         """How often each action was taken, anywhere."""
-        self._decisions = 0
+        self.decisions = 0
+        """Decisions in all situations."""
         self._doing: dict[str, list[str]] = {}
         """By action, the situations in which it was taken, by id: the oldest first."""
         self._words = Wordings()
@@ -122,7 +123,7 @@ class Situations:
         if len(kind.recent) > 2 * RECENT:
             del kind.recent[:-RECENT]
         self._done[action] += 1
-        self._decisions += 1
+        self.decisions += 1
         self._do(action, kind.id)
         self._leave(kind, key)
         self._vary(self._kinds[self._of[key]], key)
@@ -185,6 +186,11 @@ class Situations:
     def names(self) -> dict[str, str]:
         """Give the names of all situations, by id."""
         return {id: self.name(id) for id in self._kinds}
+
+    def sample(self, most: int) -> list[str]:
+        """List some contexts, spread over all situations."""
+        texts = [text for kind in self._kinds.values() for text in kind.texts.values()]
+        return texts[:: max(1, -(-len(texts) // most))]
 
     def recent(self, id: str) -> list[str]:
         """List the newest decisions of a situation."""
@@ -299,7 +305,7 @@ class Situations:
             found._of |= dict.fromkeys(wordings, id)
             for action, record in kind.customs.records.items():
                 found._done[action] += record.taken
-                found._decisions += record.taken
+                found.decisions += record.taken
                 found._do(action, id)
         found._merged = dict(state["merged"])
         found._of_group = {int(group): id for group, id in state["groups"].items()}
@@ -326,7 +332,7 @@ class Situations:
     def _usual(self, *several: Customs) -> dict[str, float]:
         """Give the share of each of their actions among all decisions."""
         actions = {action for each in several for action in each.records}
-        everything = self._decisions + len(self._done)
+        everything = self.decisions + len(self._done)
         return {action: (self._done[action] + 1) / everything for action in actions}
 
     def _leave(self, kind: _Kind, key: str) -> None:

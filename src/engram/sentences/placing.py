@@ -32,7 +32,7 @@ from engram.telemetry import span
 
 RARE = 0.99
 """The quantile of the similarities of texts that have nothing in common by which scripts are compared."""
-REMEMBERED = 64
+REMEMBERED = 128
 """Contexts whose vectors are kept, the last ones: an agent asks about one context again and again."""
 
 
