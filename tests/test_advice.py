@@ -228,3 +228,99 @@ def test_what_was_never_tried_counts_where_the_caller_names_it(brain: Engram) ->
     for _ in range(20):
         agent.record_decision(context="a test passes slowly", action="retry", outcome="success")
     assert agent.suggest("a test passes slowly", actions=named).recommended == "retry"
+
+
+PARAPHRASES = {
+    "renew with certbot": (
+        "TLS certificate of the shop expired",
+        "the certificate of the shop is about to expire",
+        "browser warns about the certificate of the shop",
+        "renewal of the certificate for the shop failed",
+    ),
+    "rotate the logs": (
+        "disk of the build server is full",
+        "no space left on the disk of the build server",
+        "the build server ran out of disk space",
+        "cannot write, the build server has a full disk",
+    ),
+    "set a lock timeout": (
+        "database migration waits for a lock",
+        "schema migration blocked by a lock in the database",
+        "the database migration cannot get its lock",
+        "migration of the database hangs on a lock",
+    ),
+    "roll back": (
+        "errors after the release of the shop",
+        "error rate is up since the new release of the shop",
+        "the shop throws errors after we released it",
+        "users see errors since the last shop release",
+    ),
+    "freeze the clock": (
+        "the login test fails now and then",
+        "flaky login test in CI",
+        "the test of the login is red at random",
+        "unstable test: login fails sometimes in CI",
+    ),
+}
+"""For each action that works, four wordings of the situation."""
+NEW_WORDINGS = {
+    "renew with certbot": "the shop has an expired certificate",
+    "rotate the logs": "disk full on the build server again",
+    "set a lock timeout": "a lock blocks the database migration",
+    "roll back": "many errors since the release of the shop",
+    "freeze the clock": "the login test is flaky",
+}
+
+
+def test_few_decisions_in_many_wordings_are_pooled_where_the_nearest_contexts_call_for_the_same() -> None:
+    with engram.open(":memory:") as brain:
+        agent = brain.agent("few")
+        for _ in range(4):
+            for action, wordings in PARAPHRASES.items():
+                for context in wordings:
+                    agent.record_decision(context=context, action=action, outcome="success")
+                    agent.record_decision(context=context, action=f"try to {action} twice", outcome="failure")
+        answers = {action: agent.suggest(context).recommended for action, context in NEW_WORDINGS.items()}
+        assert {action: answer for action, answer in answers.items() if answer not in {action, None}} == {}
+        assert sum(answer is not None for answer in answers.values()) >= 4
+        assert all(agent.suggest(context).abstained for context in OFF_TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ("buy shares", "sell shares"),
+        ("switch the heating on", "switch the heating off"),
+        ("log in fails", "log out fails"),
+        ("lock door", "unlock door"),
+        ("Der Kunde verlangt eine Erstattung", "Der Kunde verlangt eine Rechnung"),
+        ("Kunde verlangt Erstattung", "Kunde verlangt keine Erstattung"),
+        ("顧客が返金を求めている", "顧客が返金を求めていない"),
+        ("сервер отвечает", "сервер не отвечает"),
+    ],
+)
+@pytest.mark.parametrize("embedder", ["arctic-embed-s", "hashing"])
+def test_the_opposite_gets_no_advice(known: str, asked: str, embedder: str) -> None:
+    with engram.open(":memory:", embedder=embedder) as brain:
+        agent = brain.agent("one")
+        learn(agent, known, "do it", 18, 20)
+        for context in CONTEXTS[:5]:
+            learn(agent, context, f"mend {context[-8:]}", 8, 10)
+        assert agent.suggest(known).recommended == "do it"
+        assert agent.suggest(asked).recommended is None
+        assert agent.check("do it", asked).decision == "allow"
+
+
+def test_german_contexts_are_told_apart_by_their_nouns() -> None:
+    with engram.open(":memory:") as brain:
+        agent = brain.agent("anna")
+        learn(agent, "Der Drucker in Halle 3 druckt nicht", "Papierstau beheben", 18, 20)
+        assert agent.suggest("Drucker in Halle 7 druckt nicht").recommended == "Papierstau beheben"
+        assert agent.suggest("Der Aufzug in Halle 3 fährt nicht").recommended is None
+
+
+def test_words_in_another_order_were_never_met() -> None:
+    with engram.open(":memory:", embedder="hashing") as brain:
+        agent = brain.agent("ann")
+        learn(agent, "convert CSV to JSON", "use the script", 18, 20)
+        assert agent.suggest("convert JSON to CSV").actions[0].attempts == 0

@@ -228,7 +228,7 @@ ACTS: dict[str, Case] = {
     "agent.forget": (nothing, lambda s, _: s.alice.forget(s.known), [("forget", "alice", "alice")]),
     "agent.check": (failed, lambda s, _: s.alice.check(action="call it", context=""), [EVENT]),
     "agent.guard": (failed, lambda s, _: s.alice.guard(lambda: 1)(), [OWN]),
-    "agent.guarding": (failed, lambda s, _: _guarded(s.alice), [("setting", "", ""), EVENT, OWN]),
+    "agent.guarding": (failed, lambda s, _: _guarded(s.alice), [EVENT, OWN]),
     "situations.rename": (two_situations, lambda s, of: s.alice.situations.rename(of[0], "releases"), [EVENT]),
     "situations.pin": (two_situations, lambda s, of: s.alice.situations.pin(of[0]), [EVENT]),
     "situations.merge": (two_situations, lambda s, of: s.alice.situations.merge(of[0], [of[1]]), [EVENT]),

@@ -18,6 +18,7 @@ from engram.cli import main
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learn import happened
+from engram.learn.nearness import USUAL, Nearness
 from engram.learn.situations import Neighbour, Situations
 from engram.learn.wordings import wording
 from engram.ports import Event, Scope
@@ -131,8 +132,10 @@ def test_nothing_of_a_forgotten_decision_stays_in_its_situation(brain: Engram) -
 def test_a_context_that_is_asked_about_belongs_to_its_nearest_neighbour_if_that_is_very_close() -> None:
     known = folded([("the disk is full", "clean up"), ("tests fail", "fix")])
     near = [Neighbour("the disk is full", 0.8), Neighbour("tests fail", 0.4)]
-    assert known.nearest(near) == known.of("the disk is full")
-    assert known.nearest([Neighbour("the disk is full", 0.6)]) is None
+    assert known.nearest(near, USUAL) == known.of("the disk is full")
+    assert known.nearest([Neighbour("the disk is full", 0.6)], USUAL) is None
+    sure = Nearness(nearest=((0.5, 0.9), (1.0, 1.0)))
+    assert known.nearest([Neighbour("the disk is full", 0.6)], sure) == known.of("the disk is full")
 
 
 def test_wordings_in_which_the_same_is_done_with_the_same_success_are_one_situation() -> None:

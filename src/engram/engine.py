@@ -192,6 +192,7 @@ class AgentHandle:
             brain.similar,
             brain.gate.clean,
             brain.placing.usual,
+            brain.placing.unrelated,
             notes_shown=True,
         )
         """What it has learned: patterns, checks, rates, and how far they can be believed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engram.model import Clean
 
-VERSION = 2
+VERSION = 3
 """Changes when the texts do."""
 
 

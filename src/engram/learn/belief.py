@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from engram.learn.beta import Beta, interval
 from engram.learn.change import Change, Since, Trial, doubt, last_change, since, still_counting
+from engram.learn.nearness import USUAL, Nearness
 from engram.model import ActionRecord
 from engram.words import normal_form, query_terms
 
@@ -387,12 +388,13 @@ def accounts(
     also: Sequence[str] = (),
     *,
     usual: float | None = None,
+    nearness: Nearness = USUAL,
 ) -> list[Account]:
     """Account for all actions that are to be listed, in no special order.
 
     All actions take part in the estimate, because they tell about the context; narrowing comes after it.
     """
-    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual)
+    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
     beliefs = believe(_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
     seen, counts = known.summed(known.weight), known.weight > 0
     nearest = np.zeros(len(known.actions))
@@ -447,6 +449,7 @@ def _known(
     named: Sequence[str],
     settings: Settings,
     usual: float | None = None,
+    nearness: Nearness = USUAL,
 ) -> _Known:
     """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
@@ -454,14 +457,18 @@ def _known(
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
     aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
     same = np.array([one.same_situation is True for one in known], dtype=bool)
+    apart = np.array([one.same_situation is False for one in known], dtype=bool)
     likeness = np.ones(len(known))
     similarities = np.array([one.similarity for one in known], dtype=np.float64)
     if usual is None:
         likeness[~here] = closeness(similarities[~here], settings)
     elif known:
         likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
+        other = ~here & ~same & ~apart
+        learned = nearness.related((similarities[other] - usual) / max(1 - usual, 1e-9))
+        likeness[other] = np.maximum(likeness[other], learned)
         likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
-        likeness[[one.same_situation is False for one in known] & ~here] = 0.0
+        likeness[apart & ~here] = 0.0
     likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
     trust = np.array([one.trust for one in known], dtype=np.float64)
     weight = aged * likeness * trust

@@ -7,7 +7,7 @@ names. What is believed of each is worked out by `engram.learn.belief`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from random import Random
 
@@ -26,6 +26,7 @@ from engram.learn.belief import (
     accounts,
 )
 from engram.learn.beta import Beta
+from engram.learn.nearness import USUAL, Nearness
 from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.words import normal_form
 
@@ -36,14 +37,6 @@ EITHER, SURE = 0.1, 0.75
 
 FREE = 2.5
 """Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
-
-Typical = Callable[[], float]
-"""How close the contexts of a memory usually have their nearest other one at least."""
-
-
-def _none_is_typical() -> float:
-    """Take every context for one that was recorded before: nothing new is close enough."""
-    return 1.0
 
 
 def draw(beliefs: Beliefs, chance: Random) -> int:
@@ -86,7 +79,7 @@ def weigh(
     actions: Sequence[str] | None = None,
     explore: Random | None = None,
     usual: float | None = None,
-    typical: Typical = _none_is_typical,
+    nearness: Nearness = USUAL,
     settings: Settings = DEFAULT,
 ) -> Suggestion:
     """Recommend an action for a context, from what was done in it, in similar ones, and at all.
@@ -94,13 +87,13 @@ def weigh(
     `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
     episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
     `usual` is how similar the context is to everyday texts; without it, that is told from the least similar episodes.
-    Where actions are chosen alike in all contexts, a context that is as near to another one as is `typical` of them
-    may have any of these.
+    `nearness` is what closeness means in this memory. Where actions are chosen alike in all contexts, a context that is
+    as near to another one as is typical of them may have any of these.
     """
     episodes = list(episodes)
-    if usual is not None and _is_free(episodes, groups, usual, typical, settings):
+    if usual is not None and _is_free(episodes, groups, usual, nearness, settings):
         usual = None
-    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual)
+    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
     if explore is not None and (actions is not None or not found):
         # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
         found = accounts(context, episodes, now, groups, features, actions, settings)
@@ -144,14 +137,16 @@ def predict(
     groups: Groups = NO_GROUPS,
     features: frozenset[str] = frozenset(),
     usual: float | None = None,
-    typical: Typical = _none_is_typical,
+    nearness: Nearness = USUAL,
     settings: Settings = DEFAULT,
 ) -> Prediction:
     """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
     episodes = list(episodes)
-    if usual is not None and _is_free(episodes, groups, usual, typical, settings):
+    if usual is not None and _is_free(episodes, groups, usual, nearness, settings):
         usual = None
-    found = accounts(context, episodes, now, groups, features, None, settings, (action,), usual=usual)
+    found = accounts(
+        context, episodes, now, groups, features, None, settings, (action,), usual=usual, nearness=nearness
+    )
     account = next(one for one in found if normal_form(one.action) == normal_form(action))
     record = account.record()
     return Prediction(
@@ -187,7 +182,7 @@ class DecisionEvaluator:
         actions: Sequence[str] | None = None,
         explore: Random | None = None,
         usual: float | None = None,
-        typical: Typical = _none_is_typical,
+        nearness: Nearness = USUAL,
     ) -> Suggestion:
         """Recommend an action for a context; see `weigh`."""
         return weigh(
@@ -199,7 +194,7 @@ class DecisionEvaluator:
             actions=actions,
             explore=explore,
             usual=usual,
-            typical=typical,
+            nearness=nearness,
             settings=self.settings,
         )
 
@@ -213,7 +208,7 @@ class DecisionEvaluator:
         groups: Groups = NO_GROUPS,
         features: frozenset[str] = frozenset(),
         usual: float | None = None,
-        typical: Typical = _none_is_typical,
+        nearness: Nearness = USUAL,
     ) -> Prediction:
         """Give the probability that an action will succeed; see `predict`."""
         return predict(
@@ -224,14 +219,12 @@ class DecisionEvaluator:
             groups=groups,
             features=features,
             usual=usual,
-            typical=typical,
+            nearness=nearness,
             settings=self.settings,
         )
 
 
-def _is_free(
-    episodes: Sequence[Episode], groups: Groups, usual: float, typical: Typical, settings: Settings
-) -> bool:
+def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness: Nearness, settings: Settings) -> bool:
     """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
 
     The actions of the nearest decisions are compared with those of all decisions (G-test). A context that is farther
@@ -257,7 +250,7 @@ def _is_free(
     if (difference - degrees) / (2 * degrees) ** 0.5 >= FREE:
         return False
     closest = (nearest[0].similarity - usual) / max(1 - usual, 1e-9)
-    return closest >= settings.related or closest >= typical()
+    return closest >= settings.related or closest >= nearness.typical
 
 
 def _is_tried(account: Account, settings: Settings) -> bool:

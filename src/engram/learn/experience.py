@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from engram.errors import StoreError
 from engram.learn import happened
 from engram.learn.failures import PatternRecognizer
+from engram.learn.nearness import Nearness
 from engram.learn.rates import Rates, day_of
 from engram.learn.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
@@ -30,6 +31,8 @@ FORM = 10
 PAGE = 2000
 WORTH_KEEPING = 2000
 """After so many new events a snapshot is kept, so that the next process need not fold them again."""
+NEARNESS = "nearness"
+"""The kind of setting that says what the closeness of contexts means to an agent."""
 AGENTS = 64
 MOST_PENDING = 200
 MOST_VERDICTS = 10_000
@@ -58,8 +61,8 @@ class Learned:
         """Events that were learned from before they were stored."""
         self.unkept = 0
         """Events that no snapshot has yet."""
-        self.typical: tuple[int, float] | None = None
-        """How close contexts have their nearest other one, and how grown the memory was when that was told."""
+        self.nearness: tuple[str, Nearness] | None = None
+        """What the closeness of contexts means here, and in which state of the memory that was told."""
 
     def fold(self, event: Event) -> None:
         """Learn from one event; they come in the order of recording, each once."""
@@ -199,6 +202,21 @@ class Experience:
         self._keep(scope, learned)
         return learned
 
+    def nearness(self, scope: Scope, state: str) -> Nearness | None:
+        """Give what the closeness of contexts means to an agent, if that was told in this state of its memory."""
+        with self.of(scope) as learned:
+            if learned.nearness is None and (kept := self._setting(_name(scope, NEARNESS))):
+                told = json.loads(kept)
+                learned.nearness = told["state"], Nearness.load(told["nearness"])
+            known = learned.nearness
+        return known[1] if known is not None and known[0] == state else None
+
+    def keep_nearness(self, scope: Scope, state: str, nearness: Nearness) -> None:
+        """Keep what the closeness of contexts means to an agent, also for other processes."""
+        with self.of(scope) as learned:
+            learned.nearness = state, nearness
+        self._set(_name(scope, NEARNESS), json.dumps({"state": state, "nearness": nearness.dump()}))
+
     def later(self, scope: Scope, event: Event) -> None:
         """Keep an event with the next one that is worth a commit: it is a statistic, and an action waits for us."""
         with self._lock:
@@ -246,23 +264,31 @@ class Experience:
             self._drop_snapshot(scope)
 
     def _drop_snapshot(self, scope: Scope) -> None:
-        if isinstance(self._store, KeepsSettings) and self._store.setting(_name(scope)):
-            self._store.set_setting(_name(scope), "")
+        for name in (_name(scope), _name(scope, NEARNESS)):
+            if isinstance(self._store, KeepsSettings) and self._store.setting(name):
+                self._store.set_setting(name, "")
 
     def _snapshot(self, scope: Scope) -> Learned | None:
-        if not isinstance(self._store, KeepsSettings) or not (kept := self._store.setting(_name(scope))):
-            return None
-        return Learned.load(scope.agent, json.loads(kept))
+        kept = self._setting(_name(scope))
+        return Learned.load(scope.agent, json.loads(kept)) if kept else None
 
     def _keep(self, scope: Scope, learned: Learned) -> None:
-        if learned.unkept < WORTH_KEEPING or learned.early or not isinstance(self._store, KeepsSettings):
+        if learned.unkept < WORTH_KEEPING or learned.early:
             return
         learned.unkept = 0
+        self._set(_name(scope), json.dumps(learned.dump(), ensure_ascii=False))
+
+    def _setting(self, name: str) -> str | None:
+        return self._store.setting(name) if isinstance(self._store, KeepsSettings) else None
+
+    def _set(self, name: str, value: str) -> None:
+        if not isinstance(self._store, KeepsSettings):
+            return
         try:
-            self._store.set_setting(_name(scope), json.dumps(learned.dump(), ensure_ascii=False))
+            self._store.set_setting(name, value)
         except StoreError as error:  # whoever only reads need not be able to write
             _log.info("what was learned is not kept for the next process: %s", error)
 
 
-def _name(scope: Scope) -> str:
-    return "learned:" + digest(scope.agent)
+def _name(scope: Scope, kind: str = "learned") -> str:
+    return f"{kind}:{digest(scope.agent)}"

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from engram.arguments import share
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
-from engram.learn import commands, happened, prevention, reuse, scores
+from engram.learn import commands, happened, nearness, prevention, reuse, scores
 from engram.learn.accounts import Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
@@ -25,10 +25,11 @@ from engram.learn.belief import SAME, Episode, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
+from engram.learn.nearness import USUAL, Nearness
 from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
-from engram.learn.wordings import is_contrast, words
+from engram.learn.wordings import is_contrast, wording, words
 from engram.model import (
     Calibration,
     Clean,
@@ -64,11 +65,15 @@ MOST_EPISODES = 10_000
 NEIGHBOURS = 256
 COMPARED = 24
 """Neighbours among which the nearest decision is looked for."""
-SAMPLED, RARELY, GROWTH = 30, 10, 8
-"""Contexts that tell what closeness is typical, which one in so many lacks, and how often that is looked at again."""
+SAMPLED, WIDELY = 40, 64
+"""Contexts that tell what closeness means in a memory, and how many near each are looked at."""
+FEW, GROWTH = 30, 3
+"""Decisions from which on it is told, and how often it is told again while they double."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
+ALMOST = 0.999
+"""The similarity of contexts in other words that an embedder cannot tell apart, such as the same in another order."""
 PAGE = 2000
 PATTERN = "pattern"
 """Marks, in what is noted about something shown, that it was a pattern."""
@@ -114,12 +119,14 @@ class Learning:
         near: Near,
         clean: Callable[[str, str], Clean],
         usual: Usual = lambda _: None,
+        unrelated: Callable[[], float] = lambda: 1.0,
         *,
         notes_shown: bool = False,
     ) -> None:
         self._notes_shown = notes_shown
         self._clean = clean
         self._usual = usual
+        self._unrelated = unrelated
         self._store = store
         self._scope = scope
         self.voice = scope.agent
@@ -153,7 +160,7 @@ class Learning:
             actions=actions,
             explore=explore,
             usual=self._usual(context) if episodes else None,
-            typical=self._typical,
+            nearness=self._nearness(context),
         )
         named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
         suggestion = suggestion.model_copy(update=named)
@@ -184,7 +191,14 @@ class Learning:
         groups, features = self._groups(around, now), around.features()
         usual = self._usual(context) if episodes else None
         return self._evaluator.predict(
-            context, action, episodes, now=now, groups=groups, features=features, usual=usual, typical=self._typical
+            context,
+            action,
+            episodes,
+            now=now,
+            groups=groups,
+            features=features,
+            usual=usual,
+            nearness=self._nearness(context),
         )
 
     def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
@@ -231,21 +245,30 @@ class Learning:
         if not episodes:
             return episodes
         usual = self._usual(context)
-        contrasts = {one.context for one in episodes if is_contrast(context, one.context) or _is_unread(context, one)}
+        known = USUAL if usual is None else self._nearness(context)
+        contrasts = _contrasts(context, episodes)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            alike = [one for one in episodes if one.context not in contrasts]
             rivals = situations.rivals(context)
             own = situations.like(context)
             if own is None and usual is not None and not rivals:
-                own = situations.nearest(_neighbours(alike, usual))
+                own = situations.nearest(_neighbours(context, episodes, usual), known)
             of = {one.id: situations.of(one.context) for one in episodes}
             apart = rivals - {own} | (situations.apart(own, {id for id in of.values() if id}) if own else set())
-            apart |= {id for one in episodes if one.context in contrasts and (id := of[one.id]) and id != own}
+            like = {of[one.id] for one in episodes if one.context not in contrasts}
+            apart |= {id for id in of.values() if id and id != own and id not in like}
             same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
             missing = [id for id in situations.recent(own) if id not in same] if own else []
         more = happened.episodes(store.events_of(self._scope, missing), self._scope.agent, {}) if missing else []
-        marked = [replace(one, same_situation=same[one.id]) for one in episodes]
+        foreign = {one.id for one in episodes if one.context in contrasts and of[one.id] != own}
+        marked = [
+            replace(
+                one,
+                same_situation=False if one.id in foreign else same[one.id],
+                similarity=_likeness(context, one),
+            )
+            for one in episodes
+        ]
         return marked + [replace(one, same_situation=True) for one in more]
 
     def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
@@ -268,35 +291,46 @@ class Learning:
 
     def _nearest_situation(self, context: Clean) -> str | None:
         """Give the situation of the nearest decision, if that is close enough."""
-        near = self._neighbours(context)
+        near, known = self._neighbours(context, COMPARED), self._nearness(context)
         with self._experience.of(self._scope) as learned:
-            return learned.situations.nearest(near)
+            return learned.situations.nearest(near, known)
 
-    def _neighbours(self, context: Clean) -> list[Neighbour]:
+    def _neighbours(self, context: Clean, most: int) -> list[Neighbour]:
         """List the nearest decisions in other contexts, the nearest first."""
         usual, placed = self._usual(context), self._near(context)
         if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
             return []
-        found = self._store.search(self._scope, Query(near=placed, limit=COMPARED))
+        found = self._store.search(self._scope, Query(near=placed, limit=most))
         events = self._store.events_of(self._scope, [match.id for match in found])
         near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
-        return _neighbours(near, usual)
+        return _neighbours(context, near, usual)
 
-    def _typical(self) -> float:
-        """Give the closeness that most recorded contexts have to the nearest other one, told from some of them.
+    def _nearness(self, context: Clean) -> Nearness:
+        """Tell what the closeness of contexts means in this memory, from some of them; again when it has grown."""
+        placed = self._near(context)
+        with self._experience.of(self._scope) as learned:
+            decisions = learned.situations.decisions
+            sample, habits = learned.situations.sample(SAMPLED), learned.situations.habits()
+        if decisions < FEW or placed is None:
+            return USUAL
+        state = f"{round(GROWTH * math.log2(decisions))} {placed.embedder}"
+        if (known := self._experience.nearness(self._scope, state)) is not None:
+            return known
+        samples = [each for text in sample if (each := self._sample(Clean(text))) is not None]
+        found = nearness.learned(samples, habits, self._unrelated())
+        self._experience.keep_nearness(self._scope, state, found)
+        return found
 
-        It is told again when there are some more decisions.
-        """
+    def _sample(self, context: Clean) -> nearness.Sample | None:
+        """Look which recorded contexts are near another one, and how often the same was done there."""
+        near = self._neighbours(context, WIDELY)
         with self._experience.of(self._scope) as learned:
-            grown = round(GROWTH * math.log2(learned.situations.decisions + 1))
-            if learned.typical is not None and learned.typical[0] == grown:
-                return learned.typical[1]
-            sample = learned.situations.sample(SAMPLED)
-        nearest = [next((one.closeness for one in self._neighbours(Clean(text))), 1.0) for text in sample]
-        typical = sorted(nearest)[len(nearest) // RARELY] if nearest else 1.0
-        with self._experience.of(self._scope) as learned:
-            learned.typical = grown, typical
-        return typical
+            situations = learned.situations
+            if situations.of(context) is None:
+                return None
+            other = [one for one in near if not situations.have_same_words(context, one.context)]
+            shares = tuple((one.closeness, situations.agreement(context, one.context)) for one in other)
+        return nearness.Sample(near[0].closeness if near else 1.0, shares)
 
     def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)
@@ -662,7 +696,24 @@ def _is_unread(context: str, episode: Episode) -> bool:
     return episode.similarity >= SAME and words(context).isdisjoint(words(episode.context))
 
 
-def _neighbours(near: Iterable[Episode], usual: float) -> list[Neighbour]:
-    """The nearest episodes in other contexts, the nearest first, with how close their contexts are."""
-    others = sorted((one for one in near if one.similarity < SAME), key=lambda one: (-one.similarity, one.id))
-    return [Neighbour(one.context, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others[:COMPARED]]
+def _likeness(context: str, episode: Episode) -> float:
+    """Give how alike the context of an episode is; other words are never the same, though an embedder may say so."""
+    if episode.similarity < SAME or wording(episode.context) == wording(context):
+        return episode.similarity
+    return ALMOST
+
+
+def _contrasts(context: str, episodes: Iterable[Episode]) -> set[str]:
+    """Give the contexts that a search finds near, but whose words say something else."""
+    return {one.context for one in episodes if is_contrast(context, one.context) or _is_unread(context, one)}
+
+
+def _neighbours(context: str, near: Sequence[Episode], usual: float) -> list[Neighbour]:
+    """List the nearest episodes in other contexts that may be of one situation with this one, and how close they are.
+
+    The nearest come first.
+    """
+    contrasts = _contrasts(context, near)
+    alike = (one for one in near if one.similarity < SAME and one.context not in contrasts)
+    others = sorted(alike, key=lambda one: (-one.similarity, one.id))
+    return [Neighbour(one.context, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others]

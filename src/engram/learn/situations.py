@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from engram.learn import customs, happened
 from engram.learn.customs import Customs
+from engram.learn.nearness import Habits, Nearness
 from engram.learn.wordings import Wordings, wording
 from engram.model.situation import Situation
 from engram.ports import Event
@@ -31,8 +32,10 @@ LONGEST = 300
 """Of a longer context, only the beginning is shown."""
 RECENT = 128
 """Decisions of a situation that are found by it, the newest."""
-SURELY = 0.72
-"""The closeness from which on a context that is asked about is of the situation of its nearest neighbour."""
+SURELY, LIKELY = 0.72, 0.85
+"""The closeness from which on a context is of the situation of its nearest neighbour, or how likely that must be."""
+TOLD = 40
+"""Pairs of decisions in contexts with the same words that it takes to tell how alike they are."""
 NAMED = 50
 """Wordings by which an event names a situation, so that it is found when others are forgotten."""
 ENOUGH = 4
@@ -233,10 +236,39 @@ class Situations:
         kind = self._kinds[id]
         return kind.name or next((text for _, text in _texts(kind)), id)
 
-    def nearest(self, near: Iterable[Neighbour]) -> str | None:
+    def nearest(self, near: Iterable[Neighbour], nearness: Nearness) -> str | None:
         """Give the situation of the nearest decision, if it is close enough to be the same."""
         first = next(iter(near), None)
-        return self.of(first.context) if first is not None and first.closeness >= SURELY else None
+        if first is None or (first.closeness < SURELY and nearness.worth(first.closeness) < LIKELY):
+            return None
+        return self.of(first.context)
+
+    def have_same_words(self, one: str, other: str) -> bool:
+        """Tell whether two recorded contexts use the same words."""
+        first, second = wording(one), wording(other)
+        return first == second or self._group.get(first, first) == self._group.get(second, second)
+
+    def agreement(self, one: str, other: str) -> float:
+        """Give the chance that a decision in the words of one recorded context takes the same action as in another."""
+        first, second = self._in_words(one), self._in_words(other)
+        both = sum(record.taken * second.taken(action) for action, record in first.records.items())
+        return both / max(first.decisions * second.decisions, 1)
+
+    def _in_words(self, context: str) -> Customs:
+        """Give what was done in contexts with the words of a recorded one."""
+        key = wording(context)
+        kind = self._kinds[self._of[key]]
+        return kind.groups.get(self._group.get(key, -1), kind.wordings[key])
+
+    def habits(self) -> Habits:
+        """Tell how likely two decisions are to take the same action, in the same words and anywhere."""
+        same = pairs = 0
+        for kind in self._kinds.values():
+            for done in kind.groups.values():
+                same += sum(record.taken * (record.taken - 1) for record in done.records.values())
+                pairs += done.decisions * (done.decisions - 1)
+        chance = sum(taken * taken for taken in self._done.values()) / max(self.decisions, 1) ** 2
+        return Habits(same / pairs if pairs >= TOLD else chance, chance)
 
     def find(self, name: str) -> str | None:
         """Give the id of the situation with this id, name or context; or, for looking, with the words of a context."""

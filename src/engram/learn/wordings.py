@@ -25,6 +25,8 @@ RAREST, VISITED, COMPARED = 6, 300, 10
 """Words that are looked up, entries that are looked at for them, and groups that are compared."""
 LONG = 3
 """Only words longer than this are taken for misspelt ones."""
+FEW = 2
+"""In contexts of so many telling words, each of them tells situations apart."""
 PLACE = 3
 """Words that one place of a context holds at most."""
 LONGEST = 2000
@@ -35,8 +37,23 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _FRAME = STOP_WORDS - frozenset("above after against before below down no not off out over under up without".split())
 """Words that tell no two contexts apart."""
 
-_NEGATIONS = frozenset("no not nor never neither none cannot without".split())
-"""Words that turn what a context says into its opposite, as those that end in "n't" do."""
+_NEGATIONS = frozenset(
+    """no not nor never neither none cannot without nicht kein nie niemal ohn ne pas jamai aucun nunca sin nao nem sem
+    non senza niet geen nooit zonder не нет ни без никогда нельзя bez ingen aldrig ikk""".split()
+)
+"""Stems of words that turn what a context says into its opposite, as those that end in "n't" do."""
+_KEIN = "kein"
+_UNSPACED_NEGATIONS = ("ない", "ません", "なかった", "不", "没", "未", "않", "못", "없")
+"""The same in scripts that are written without spaces."""
+
+_OPPOSITES = (("on", "off"), ("in", "out"), ("up", "down"), ("with", "without"), ("before", "after"), ("over", "under"))
+"""Words that tell two contexts apart if each has another one of them, however little they tell alone."""
+
+_GERMAN = re.compile(
+    r"\b(?:der|das|dem|den|ein|eine|einen|einem|einer|eines|kein|keine|keinen|und|oder|nicht|ist|sind|wird|wurde|hat|"
+    r"für|von|vom|zum|zur|im|beim|auf|mit|nach|bei|über|seit|noch|sich)\b|[äöüß]"
+)
+"""Signs of a language in which every noun has a capital letter."""
 
 _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
@@ -51,11 +68,14 @@ def wording(context: str) -> str:
 
 @lru_cache(maxsize=4096)
 def words(context: str) -> Words:
-    """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence."""
+    """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence.
+
+    A capital letter within a sentence marks a name, but not where all nouns have one.
+    """
     text = context[:LONGEST]
     found = _WORD.findall(_IDENTIFIER.sub(" ", text))
-    in_lower_case = any(word.islower() for word in found)
-    kept = [word for place, word in enumerate(found) if not (place and in_lower_case and word.istitle())]
+    has_names = any(word.islower() for word in found) and not _GERMAN.search(text)
+    kept = [word for place, word in enumerate(found) if not (place and has_names and word.istitle())]
     return frozenset(_stem(word.lower()) for word in kept or _WORD.findall(text))
 
 
@@ -68,7 +88,22 @@ def _stem(word: str) -> str:
 def is_contrast(one: str, other: str) -> bool:
     """Tell whether two contexts say the same but for a telling word: "start the server" and "stop the server"."""
     first, second = words(one), words(other)
-    return 2 * len(first & second) >= ALIKE * (len(first) + len(second)) and _are_others(first, second, second)
+    if _are_near(first, second) and _are_others(first, second, second):
+        return True
+    return _is_negated(first) != _is_negated(second) and _are_near(_parts(one), _parts(other))
+
+
+def _parts(context: str) -> Words:
+    """Give the stems of a context, or of scripts without spaces, the pairs of characters."""
+    return frozenset(index_terms(context[:LONGEST]))
+
+
+def _are_near(one: Words, other: Words) -> bool:
+    """Tell whether two contexts have most words in common; of two telling words, one is enough."""
+    if 2 * len(one & other) >= ALIKE * (len(one) + len(other)):
+        return True
+    first, second = _telling(one), _telling(other)
+    return len(first) == len(second) == FEW and len(first & second) == FEW - 1
 
 
 class Wordings:
@@ -265,7 +300,7 @@ def _are_others(said: Collection[str], usual: Collection[str], known: Collection
 
     Where a group has shown that a place varies, its words are not usual there. A negation is a telling word.
     """
-    if _is_negated(said) != _is_negated(usual):
+    if _is_negated(said) != _is_negated(usual) or _are_opposed(said, usual):
         return True
     missing = [word for word in usual if word not in said and word not in _FRAME]
     other = [word for word in said if word not in known and word not in _FRAME]
@@ -273,7 +308,21 @@ def _are_others(said: Collection[str], usual: Collection[str], known: Collection
 
 
 def _is_negated(words: Iterable[str]) -> bool:
-    return any(word in _NEGATIONS or word.endswith("n't") for word in words)
+    return any(
+        word in _NEGATIONS
+        or word.endswith("n't")
+        or word.startswith(_KEIN)
+        or (not word.isascii() and any(negation in word for negation in _UNSPACED_NEGATIONS))
+        for word in words
+    )
+
+
+def _are_opposed(one: Collection[str], other: Collection[str]) -> bool:
+    return any(
+        (a in one and a not in other and b in other and b not in one)
+        or (b in one and b not in other and a in other and a not in one)
+        for a, b in _OPPOSITES
+    )
 
 
 def _misspelt(word: str, words: Collection[str]) -> bool:

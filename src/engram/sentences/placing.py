@@ -32,6 +32,8 @@ from engram.telemetry import span
 
 RARE = 0.99
 """The quantile of the similarities of texts that have nothing in common by which scripts are compared."""
+CHANCE = 0.95
+"""The quantile of how close the nearest of these are up to which nothing in common is needed for it."""
 REMEMBERED = 128
 """Contexts whose vectors are kept, the last ones: an agent asks about one context again and again."""
 
@@ -111,30 +113,41 @@ class Placing:
         placed = self.similar(context)
         if placed is None:
             return None
-        if self._background is None:
-            self._background = self._everyday()
-        means, lifts = self._background[:, :-1], self._background[:, -1]
+        known = self._known()
+        means, lifts = known[:, :-2], known[:, -2]
         likeness = means @ placed.vector
         script = int(likeness.argmax())
         return min(float(likeness[script] + lifts[script]), 1.0)
 
+    def unrelated(self) -> float:
+        """Give the closeness that texts about different matters may have by chance, 1 being the same text."""
+        return float(self._known()[0, -1])
+
+    def _known(self) -> Matrix:
+        if self._background is None:
+            self._background = self._everyday()
+        return self._background
+
     def _everyday(self) -> Matrix:
         """Read what everyday texts are like from the settings, or compute and keep it.
 
-        There is a row for each script: the mean vector, and how much more alike than that texts are taken to be, so
-        that by chance they are no closer to each other than in the first script, which embedders know best.
+        There is a row for each script: the mean vector, how much more alike than that texts are taken to be, so that by
+        chance they are no closer to each other than in the first script, which embedders know best, and how close the
+        nearest of them are in the first script.
         """
         name = f"background:{background.VERSION}:{self.embedder.identity}"
         if isinstance(self._store, KeepsSettings) and (kept := self._store.setting(name)):
             return np.array(json.loads(kept), dtype=np.float32)
-        rows, usual = list[Vector](), 0.0
+        rows, usual, unrelated = list[Vector](), 0.0, 0.0
         for texts in background.TEXTS:
             vectors = self._vectors(texts, "document")
             likeness = (vectors @ vectors.T)[np.triu_indices(len(texts), 1)]
             mean, high = float(likeness.mean()), float(np.quantile(likeness, RARE))
             if not rows:
                 usual = (high - mean) / (1 - mean)
-            rows.append(np.append(vectors.mean(axis=0), max((high - usual) / (1 - usual) - mean, 0.0)))
+                unrelated = _closest(vectors)
+            lift = max((high - usual) / (1 - usual) - mean, 0.0)
+            rows.append(np.append(vectors.mean(axis=0), [lift, unrelated]))
         found: Matrix = np.stack(rows).astype(np.float32)
         if isinstance(self._store, KeepsSettings):
             try:
@@ -150,6 +163,14 @@ class Placing:
         if matrix.shape != (len(texts), self.embedder.dim) or not is_unit(matrix):
             raise ModelError(f"{self.embedder.identity} gave vectors that are none; run `engram model verify`")
         return matrix
+
+
+def _closest(vectors: Matrix) -> float:
+    """Give the closeness that nearly all of some texts lack to the nearest other one."""
+    likeness, usual = vectors @ vectors.T, vectors @ vectors.mean(axis=0)
+    np.fill_diagonal(likeness, -1.0)
+    closeness = (likeness.max(axis=1) - usual) / np.maximum(1 - usual, 1e-9)
+    return float(np.quantile(closeness, CHANCE))
 
 
 def _situation(memory: Memory) -> list[Clean]:

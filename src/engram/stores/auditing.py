@@ -36,7 +36,7 @@ from engram.ports import (
 )
 from engram.stores.rows import Row
 
-HOUSEKEEPING = ("copying", "forgetting:", "learned:", "pushed:", "vector_space")
+HOUSEKEEPING = ("background:", "copying", "forgetting:", "learned:", "nearness:", "pushed:", "vector_space")
 """How the names of settings begin that Engram keeps for itself."""
 PRUNING = "audit_pruning"
 """The setting that tells the triggers up to where entries may go; it lives within one transaction."""

@@ -1,0 +1,161 @@
+"""Learn from what is done in contexts how near two of them must be to be of one kind.
+
+The same closeness means one thing for one embedder and kind of work, and another thing for others. Decisions tell:
+contexts of one kind call for the same actions. So it is looked at how often the same is done in the nearest contexts of
+other words, between what chance gives and what is found in the same words, and how that fades behind them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+Numbers = NDArray[np.float64]
+
+PARTS = (0.0, 0.2, 0.4, 0.65, 1.0)
+"""Where the closeness between unrelated texts and the same text is divided; in each part it means one thing."""
+BEHIND = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+"""Where the distance behind the nearest context is divided."""
+BESIDE = 0.05
+"""Contexts that are so little behind the nearest one are looked at with it."""
+DOUBT, WIDER = 4.0, 6.0
+"""As how many contexts it counts that nearest ones may be of other kinds, and in each part, what is found in all."""
+UNKNOWN = 0.3
+"""How far the nearest contexts are of one kind, before anything is known."""
+FADES = 0.1
+"""Behind the nearest context, one that is farther by so much counts 1/e, before anything is known."""
+TOLD_APART = 0.08
+"""By how much likelier the same is done in the same words than by chance, at least, if actions tell anything."""
+TRUSTED, STEEPNESS = 0.75, 0.04
+"""The worth at which nearest contexts count half: they are all of this kind, or all of another one."""
+RARELY = 10
+"""One context in so many is farther from all others than is typical."""
+
+
+class Sample(NamedTuple):
+    """A recorded context: how close the nearest other one is, and those in other words, the nearest first.
+
+    Each of the others has its closeness, and the chance that a decision there and one here take the same action.
+    """
+
+    nearest: float
+    others: Sequence[tuple[float, float]]
+
+
+class Habits(NamedTuple):
+    """How likely two decisions are to take the same action: in contexts with the same words, and by chance."""
+
+    same: float
+    chance: float
+
+    def worth(self, shares: Sequence[float]) -> float:
+        """Give how far contexts are of one kind in which the same is done so often."""
+        return (math.fsum(shares) / len(shares) - self.chance) / (self.same - self.chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """What the closeness of contexts means in one memory; without points, what it means in most of them."""
+
+    typical: float = 1.0
+    """The closeness that most contexts have to the nearest other one."""
+    nearest: tuple[tuple[float, float], ...] = ()
+    """For some closenesses, how far nearest contexts that are so close are of one kind."""
+    behind: tuple[tuple[float, float], ...] = ()
+    """For some distances behind the nearest context, what a context is worth beside it."""
+
+    def worth(self, closeness: float) -> float:
+        """Give how far the nearest contexts are of one kind with one that is so close to them, 0 if that is unknown."""
+        if not self.nearest or closeness < self.nearest[0][0]:
+            return 0.0
+        at, worth = zip(*self.nearest, strict=True)
+        return float(np.interp(closeness, at, worth))
+
+    def related(self, closeness: Numbers) -> Numbers:
+        """Weigh contexts in other words by how far they are of one kind with the one they are so close to."""
+        best = float(closeness.max(initial=0.0))
+        worth = self.worth(best)
+        if not worth:
+            return np.zeros(len(closeness))
+        trust = worth / (1 + math.exp((TRUSTED - worth) / STEEPNESS))
+        at, left = zip(*self.behind, strict=True)
+        found: Numbers = trust * np.interp(best - closeness, at, left)
+        return found
+
+    def dump(self) -> dict[str, JsonValue]:
+        """Give it as JSON."""
+        return {
+            "typical": self.typical,
+            "nearest": [[*point] for point in self.nearest],
+            "behind": [[*point] for point in self.behind],
+        }
+
+    @classmethod
+    def load(cls, state: Mapping[str, Any]) -> Nearness:
+        """Give what `dump` gave."""
+        nearest, behind = (tuple((at, worth) for at, worth in state[name]) for name in ("nearest", "behind"))
+        return cls(state["typical"], nearest, behind)
+
+
+USUAL = Nearness()
+
+
+def learned(samples: Sequence[Sample], habits: Habits, unrelated: float) -> Nearness:
+    """Learn what closeness means from some contexts of a memory.
+
+    `unrelated` is the closeness that texts can have which have nothing in common: up to there, nothing is learned.
+    """
+    if not samples:
+        return USUAL
+    typical = sorted(sample.nearest for sample in samples)[len(samples) // RARELY]
+    telling = [sample.others for sample in samples if sample.others and sample.others[0][0] >= unrelated]
+    if habits.same - habits.chance < TOLD_APART or not telling:
+        return Nearness(typical)
+    nearest = [(others[0][0], habits.worth(_behind(others, 0.0, BESIDE))) for others in telling]
+    edges = [unrelated + (1 - unrelated) * part for part in PARTS]
+    return Nearness(typical, _worths(nearest, edges), _fading(telling, habits))
+
+
+def _worths(nearest: Sequence[tuple[float, float]], edges: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Give how far nearest contexts are of one kind, by how close they are; with doubt, less."""
+    every = [worth for _, worth in nearest]
+    size = len(every) + DOUBT
+    mean = (math.fsum(every) + DOUBT * UNKNOWN) / size
+    mean -= math.sqrt(math.fsum((worth - mean) ** 2 for worth in every)) / size
+    found = []
+    for low, high in pairwise(edges):
+        own = [worth for closeness, worth in nearest if low <= closeness < high]
+        found.append((math.fsum(own) + WIDER * mean) / (len(own) + WIDER))
+    rising = np.clip(np.maximum.accumulate(found), 0.0, 1.0).tolist()
+    middles = [(low + high) / 2 for low, high in pairwise(edges)]
+    return ((edges[0], rising[0]), *zip(middles, rising, strict=True))
+
+
+def _fading(telling: Sequence[Sequence[tuple[float, float]]], habits: Habits) -> tuple[tuple[float, float], ...]:
+    """Give what contexts are worth beside the nearest one, by how far they are behind it."""
+    found = [1.0]
+    for low, high in pairwise(BEHIND[1:]):
+        pairs = [
+            (habits.worth(_behind(others, 0.0, BESIDE)), habits.worth(there))
+            for others in telling
+            if (there := _behind(others, low, high))
+        ]
+        first, second = (math.fsum(column) for column in zip(*pairs, strict=True)) if pairs else (0.0, 0.0)
+        expected = math.exp(-low / FADES)
+        found.append((max(second, 0.0) + DOUBT * expected) / (max(first, second, 0.0) + DOUBT))
+    falling = np.clip(np.minimum.accumulate(found), 0.0, 1.0).tolist()
+    middles = [(low + high) / 2 for low, high in pairwise(BEHIND)]
+    return (*zip(middles, falling, strict=True), (BEHIND[-1], 0.0))
+
+
+def _behind(others: Sequence[tuple[float, float]], low: float, high: float) -> list[float]:
+    """List how often the same is done in contexts that are so far behind the nearest one."""
+    best = others[0][0]
+    return [share for closeness, share in others if low <= best - closeness < high]
