@@ -20,8 +20,8 @@ VISITED = 1000
 """Entries of the index that are looked at for them, at most."""
 REFUSED = 8
 """Accounts that learn of a refusal, and of the try that ends them."""
-SAME_SITUATION = 0.9
-"""How near a context is that is of the same situation in other words."""
+SAME_SITUATION, SIMILAR_SITUATION = 0.9, 0.7
+"""How near a context is that is of the same situation in other words, and one of which that is not sure."""
 LATEST = 32
 """Contexts of the situation asked about, the newest, of which accounts are looked up."""
 CLOSE = 0.62
@@ -36,6 +36,8 @@ class Alike(NamedTuple):
     is_apart: Callable[[str], bool]
     """Tells whether a wording is surely of another situation, though only its numbers may be others."""
     wordings: Sequence[str]
+    nearness: float = SAME_SITUATION
+    """How near its contexts are to the one asked about."""
 
 
 @dataclass(slots=True)
@@ -161,8 +163,8 @@ class Ledger:
             near, episodes = same_context(account.context, context), account.episodes
             if situation is not None:
                 episodes = [one for one in episodes if not (one.wording and situation.is_apart(one.wording))]
-                if near < SAME_SITUATION and situation.is_alike(account.context_text):
-                    near = SAME_SITUATION * same_features(account.context, context)
+                if near < situation.nearness and situation.is_alike(account.context_text):
+                    near = situation.nearness * same_features(account.context, context)
             match = Match(account, likeness, near, episodes)
             if match.similarity >= CLOSE and (episodes or not account.episodes):
                 found.append(match)

@@ -68,6 +68,11 @@ QUOTED = 80
 _DAY = 86_400.0
 
 
+def circumstances(features: Iterable[str]) -> str:
+    """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+    return " ".join(sorted(one for one in features if "=" in one and not one.startswith("tag=")))
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """One decision whose outcome is known, and how near its context is to the one asked about."""
@@ -91,7 +96,7 @@ class Episode:
 
     def circumstances(self) -> str:
         """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
-        return " ".join(sorted(one for one in self.features if "=" in one and not one.startswith("tag=")))
+        return circumstances(self.features)
 
 
 class Tally(NamedTuple):
@@ -182,6 +187,18 @@ def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
     return np.clip((similarities - usual) / max(1 - usual, 1e-9), 0, 1)
 
 
+def _same_kind(closeness: Numbers, settings: Settings) -> Numbers:
+    """Give how far contexts that are so close are of the same kind, in memories of which nothing more is known."""
+    found: Numbers = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
+    return found
+
+
+def is_related(closeness: float, nearness: Nearness, settings: Settings = DEFAULT) -> bool:
+    """Tell whether the nearest context, if it is so close, is rather of the same kind than of another."""
+    close = np.array([closeness])
+    return bool(max(_same_kind(close, settings)[0], nearness.related(close)[0]) >= GOOD)
+
+
 def relatedness(similarities: Numbers, usual: float, nearest: float, settings: Settings = DEFAULT) -> Numbers:
     """Weigh contexts by how far they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
 
@@ -190,7 +207,7 @@ def relatedness(similarities: Numbers, usual: float, nearest: float, settings: S
     """
     closeness = (similarities - usual) / max(1 - usual, 1e-9)
     best = (nearest - usual) / max(1 - usual, 1e-9)
-    same_kind = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
+    same_kind = _same_kind(closeness, settings)
     behind = np.maximum(best - closeness - settings.tolerance, 0)
     weights: Numbers = same_kind * np.exp(-behind / settings.falloff)
     return weights
@@ -330,11 +347,12 @@ def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, setti
 
 
 class Outcome(NamedTuple):
-    """How an action went in a situation, when, and whether that was in the very context asked about."""
+    """How an action went in a situation, when, whether that was in the very context asked about, and around what."""
 
     at: datetime
     quality: float
     here: bool
+    circumstances: str = ""
 
 
 def in_situation(
@@ -344,7 +362,7 @@ def in_situation(
 
     The last change of the rate, if there is one, comes with it.
     """
-    trials = [Trial(one.at, one.quality, 1.0) for one in outcomes]
+    trials = [Trial(one.at, one.quality, 1.0, circumstances=one.circumstances) for one in outcomes]
     change = last_change(trials)
     counting = still_counting(trials, change)
     worth = [

@@ -18,10 +18,10 @@ from engram.arguments import share
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import commands, happened, nearness, prevention, reuse, scores
-from engram.learn.accounts import Alike
+from engram.learn.accounts import SAME_SITUATION, SIMILAR_SITUATION, Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.belief import SAME, Episode, Tally
+from engram.learn.belief import SAME, Episode, Tally, is_related
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
@@ -289,11 +289,15 @@ class Learning:
         own_voice = self._scope.agent
         return capped(episodes, own=own_voice, source=lambda episode: voices.get(episode.id, own_voice))
 
-    def _nearest_situation(self, context: Clean) -> str | None:
-        """Give the situation of the nearest decision, if that is close enough."""
+    def _nearest_situation(self, context: Clean) -> tuple[str | None, bool]:
+        """Give the situation of the nearest decision, if that is near enough, and whether it is surely the same."""
         near, known = self._neighbours(context, COMPARED), self._nearness(context)
         with self._experience.of(self._scope) as learned:
-            return learned.situations.nearest(near, known)
+            situations = learned.situations
+            if (id := situations.nearest(near, known)) is not None:
+                return id, True
+            related = bool(near) and is_related(near[0].closeness, known)
+            return (situations.of(near[0].context) if related else None), False
 
     def _neighbours(self, context: Clean, most: int) -> list[Neighbour]:
         """List the nearest decisions in other contexts, the nearest first."""
@@ -455,14 +459,21 @@ class Learning:
             id, settled = _at_stake(learned, action, context)
             if settled:
                 return self._judged(learned, action, context, around, id)
-        nearest = self._nearest_situation(context)  # a search for new words, while others may go on
+        nearest, surely = self._nearest_situation(context)  # a search for new words, while others may go on
         with self._experience.of(self._scope) as learned:
-            return self._judged(learned, action, context, around, nearest)
+            return self._judged(learned, action, context, around, nearest, surely=surely)
 
     def _judged(
-        self, learned: Learned, action: Clean, context: Clean, around: Circumstances, situation: str | None
+        self,
+        learned: Learned,
+        action: Clean,
+        context: Clean,
+        around: Circumstances,
+        situation: str | None,
+        *,
+        surely: bool = True,
     ) -> Verdict:
-        """Check an action against what is known, in a situation."""
+        """Check an action against what is known, in a situation or one like it."""
         now = self._sources.now()
         verdict = prevention.check(
             learned.recognizer,
@@ -471,7 +482,7 @@ class Learning:
             now=now,
             features=around.features(),
             environment=around.environment,
-            alike=_alike(learned.situations, situation),
+            alike=_alike(learned.situations, situation, surely=surely),
         )
         if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
             reason = f"{verdict.reason}; but what its check verifies was found to be so"
@@ -671,8 +682,8 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
     return id, id is not None or bool(learned.situations.rivals(context))
 
 
-def _alike(situations: Situations, id: str | None) -> Alike | None:
-    """Tell a check what is of a situation."""
+def _alike(situations: Situations, id: str | None, *, surely: bool) -> Alike | None:
+    """Tell a check what is of a situation, or if that is not sure, of a similar one."""
     if id is None:
         return None
 
@@ -681,7 +692,8 @@ def _alike(situations: Situations, id: str | None) -> Alike | None:
         other = situations.having(wording)
         return other is not None and bool(situations.apart(id, [other]))
 
-    return Alike(lambda known: situations.of(known) == id, is_apart, situations.latest(id))
+    nearness = SAME_SITUATION if surely else SIMILAR_SITUATION
+    return Alike(lambda known: situations.of(known) == id, is_apart, situations.latest(id), nearness)
 
 
 def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:

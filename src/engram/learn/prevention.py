@@ -19,7 +19,7 @@ from engram.ids import from_micros, micros
 from engram.learn import actions
 from engram.learn.accounts import SAME_SITUATION, Account, Alike, Match
 from engram.learn.actions import Action, Context, same_action, same_context
-from engram.learn.belief import Outcome, in_situation
+from engram.learn.belief import Outcome, circumstances, in_situation
 from engram.learn.beta import Beta
 from engram.learn.change import Change
 from engram.learn.failures import GOOD, PatternRecognizer, Watch
@@ -133,7 +133,8 @@ def check(
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
-    decided = _agreed(_decide(belief, sure, settings), here and here.belief, belief.failures, settings)
+    failures = max(belief.failures, here.failures() if here else 0)
+    decided = _agreed(_decide(belief, sure, failures, settings), here and here.belief, failures, settings)
     decision = _restrained(decided, status, pieces, failed, settings)
     due = decision != "allow" and _due(failed, settings)
     decision = "allow" if due else decision
@@ -252,10 +253,10 @@ def _weigh(pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings
     return _Belief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
 
 
-def _decide(belief: _Belief, sure: float, settings: Settings) -> Decision:
+def _decide(belief: _Belief, sure: float, failures: int, settings: Settings) -> Decision:
     if belief.rate.mean < settings.warn:
         return "warn" if belief.only_failed else "allow"
-    often = belief.failures >= settings.repeated and belief.nearest >= settings.near
+    often = failures >= settings.repeated and belief.nearest >= settings.near
     return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
 
 
@@ -268,6 +269,10 @@ class _Here(NamedTuple):
     """Of the outcomes."""
     change: Change | None
 
+    def failures(self) -> int:
+        """Count the failures."""
+        return sum(one.quality < GOOD for one in self.outcomes)
+
 
 def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _Here | None:
     """Give what is known of an action in this situation, with other values only if it was not tried with these.
@@ -275,22 +280,24 @@ def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _He
     `None` if it was not tried there.
     """
     near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
-    episodes = [(one, match.context == 1) for match in near for one in match.episodes]
-    own = [(one, here) for one, here in episodes if one.exact == asked.exact] or episodes
-    known = sorted((one.at, one.id, one.quality, here) for one, here in own)
+    episodes = [(one, match.context == 1, match.account) for match in near for one in match.episodes]
+    own = [each for each in episodes if each[0].exact == asked.exact] or episodes
+    known = sorted(
+        (one.at, one.id, one.quality, here, circumstances(account.context.features)) for one, here, account in own
+    )
     if not known:
         return None
     known = known[-LOOKED_AT:]
-    outcomes = [Outcome(from_micros(at), quality, here) for at, _, quality, here in known]
+    outcomes = [Outcome(from_micros(at), quality, here, around) for at, _, quality, here, around in known]
     belief, change = in_situation(outcomes, now)
-    return _Here(belief, outcomes, [id for _, id, _, _ in known], change)
+    return _Here(belief, outcomes, [id for _, id, *_ in known], change)
 
 
 def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Settings) -> Decision:
     """Say nothing that the belief about this situation contradicts."""
     if belief is None:
         return decision
-    if decision == "block" and belief.mean > GOOD:
+    if decision == "block" and belief.below(GOOD) < settings.block:
         return "warn"
     mostly_fails = belief.mean < GOOD and belief.below(GOOD) >= settings.surely and failures >= settings.repeated
     return "warn" if decision == "allow" and mostly_fails else decision
@@ -449,12 +456,13 @@ def _reason(
     if failed:
         first = failed[0]
         where = "in this context" if first.context == 1 else "in a similar context"
-        told = [first]
         if first.context == SAME_SITUATION:
             where = "in this situation"
-            told = [one for one in matches if one.action == first.action and one.context == SAME_SITUATION]
+        told = [one for one in matches if (one.action, one.context) == (first.action, first.context)]
         if here is not None and here.change is not None and here.change.after < GOOD:
             return f"it {here.change.told()}"
+        if here is not None and not all(one.here for one in here.outcomes):
+            return f"it failed {here.failures()} of {len(here.outcomes)} times in this situation"
         known = [one for match in told for one in match.episodes]
         times = sum(1 for one in known if one.quality < GOOD)
         what = "it" if first.action == 1 else "a similar action"
