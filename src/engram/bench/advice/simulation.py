@@ -321,6 +321,9 @@ class _Arm:
             low, high = told.interval
             held = low <= self.world.rate(situation, action, day) <= high
             self.out.count("coverage", held, situation.name)
+            self.out.count(
+                "coverage in new words" if question.fresh else "coverage in known words", held, situation.name
+            )
             self.out.count("width", high - low, situation.name)
             if change is not None and day >= change.day and action in {change.broken, change.risen}:
                 late = len(self._since(question, action, day)) >= CHANGED
