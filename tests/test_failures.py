@@ -330,11 +330,13 @@ def test_a_remedy_that_failed_is_none() -> None:
     assert counted(story) == ((2, 2), (0, 0), (1, 1))
 
 
-def test_a_solution_that_is_another_way_to_do_the_same_has_its_own_outcome() -> None:
+@pytest.mark.parametrize("way", ["npm install --offline", "npm ci", "verify npm cache, then npm install"])
+def test_a_solution_that_does_the_same_task_has_its_own_outcome(way: str) -> None:
     story = solved()
-    story.tell("solution", error=npm("a"), solution="npm install --offline", helped=1.0, action="npm install")
+    for solution in ("npm install --offline", "npm ci"):
+        story.tell("solution", error=npm("a"), solution=solution, helped=1.0, action="npm install")
     warned(story)
-    story.tell("decision", action="npm install --offline", context="CI", quality=1.0)
+    story.tell("decision", action=way, context="CI", quality=1.0)
     assert counted(story) == ((2, 2), (1, 0), (0, 0))
 
 

@@ -111,6 +111,28 @@ def test_a_name_is_given_once(brain: Engram) -> None:
         agent.situations.rename(BROKEN, " ")
 
 
+def test_a_name_has_200_characters_at_most_and_pins(brain: Engram) -> None:
+    agent = taught(brain)
+    with pytest.raises(InvalidInput, match="the name has 201 characters; give one of at most 200"):
+        agent.situations.rename(LATE, "n" * 201)
+    assert agent.situations.rename(LATE, "n" * 200).pinned
+    agent.situations.merge(LATE, [BROKEN])
+    with pytest.raises(InvalidInput, match="give one of at most 200"):
+        agent.situations.split(LATE, [BROKEN], name="b" * 201)
+    assert len(agent.situations.list()) == 1
+
+
+def test_one_text_instead_of_a_list_is_refused_for_what_it_is(brain: Engram) -> None:
+    agent = taught(brain)
+    with pytest.raises(InvalidInput, match="the other situations must be a list of texts, not one text"):
+        agent.situations.merge(LATE, BROKEN)
+    with pytest.raises(InvalidInput, match="contexts must be a list of texts, not one text"):
+        agent.situations.split(LATE, LATE)
+    with pytest.raises(InvalidInput, match="contexts must be texts, not int"):
+        agent.situations.split(LATE, 5)  # type: ignore[arg-type]
+    assert names(agent) == {LATE: 4, BROKEN: 4}
+
+
 def test_new_numbers_after_a_split_share_a_situation_in_which_is_learned_what_works(brain: Engram) -> None:
     agent = brain.agent("alice")
     line = "line {} of the bottling plant stands still".format
@@ -280,7 +302,7 @@ def test_the_command_lists_and_arranges_situations(tmp_path: Path) -> None:
     assert LATE in run()
     assert BROKEN in run("list")
     assert "call the carrier (4×)" in run("show", LATE)
-    assert "late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
+    assert "now pinned and called late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
     assert "8 decisions" in run("merge", "late parcels", BROKEN, "--agent", "alice")
     assert "broken goods" in run(
         "split", "late parcels", "--context", BROKEN, "--name", "broken goods", "--agent", "alice"

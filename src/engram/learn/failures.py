@@ -562,7 +562,7 @@ class PatternRecognizer:
         for said in (self._said[id] for id in dict.fromkeys([*waiting, *named])):
             asked = actions.action(said.action)
             remedy = self._is_remedy(said, action) and action.exact != asked.exact
-            if remedy and action.does not in (asked.does, actions.sibling(asked)):
+            if remedy and not _does_the_same_task(action, asked):
                 said.heeded = micros(event.at) if _went_well(event) else said.heeded
             elif remedy or (said.id in named and not _is_same(asked, action)):
                 changed.append(said)
@@ -660,6 +660,11 @@ def _forms(event: Happening | _Said) -> tuple[Action, Context]:
 def _is_same(one: Action, other: Action) -> bool:
     """Tell whether two actions are one in other spellings or with other values."""
     return one.does == other.does and same_action(one, other) >= CLOSE
+
+
+def _does_the_same_task(action: Action, asked: Action) -> bool:
+    """Tell whether an action is another way to do what was asked about, or does that besides: "clean up, then build"."""
+    return action.does == actions.sibling(asked) or {*asked.does} <= {*action.does, *action.rest}
 
 
 def _went_well(event: Happening) -> bool:

@@ -301,7 +301,7 @@ class Situations:
             ],
             "merged": dict(sorted(self._merged.items())),
             "groups": {str(group): id for group, id in sorted(self._of_group.items())},
-            "shared": sorted(self._shared),
+            "shared": [*sorted(self._shared)],
             "words": self._words.dump(),
         }
 
