@@ -663,7 +663,7 @@ def _is_same(one: Action, other: Action) -> bool:
 
 
 def _does_the_same_task(action: Action, asked: Action) -> bool:
-    """Tell whether an action is another way to do what was asked about, or does that besides: "clean up, then build"."""
+    """Tell whether an action is another way to do what was asked about, or does it, too ("clean up, then build")."""
     return action.does == actions.sibling(asked) or {*asked.does} <= {*action.does, *action.rest}
 
 
