@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import engram
 from engram.engine import AgentHandle, Engram
+from engram.errors import InvalidInput
 
 CONTEXTS = (
     "Stripe answers 429 to a charge",
@@ -177,6 +179,21 @@ def test_a_check_knows_what_fails_in_other_words_of_a_situation_among_much_that_
     assert verdict.decision != "allow"
     assert verdict.reason == "it failed 6 of 8 times in this situation"
     assert agent.check("restart the service", context="aaaaa aaaaaa is old").decision == "allow"
+
+
+@pytest.mark.parametrize(("given", "kind"), [(5, "int"), (0, "int"), (["a list"], "list"), ([], "list")])
+def test_a_context_that_is_no_text_is_refused_for_what_it_is(brain: Engram, given: Any, kind: str) -> None:
+    agent = brain.agent("alice")
+    for ask in (
+        lambda: agent.suggest(given),
+        lambda: agent.predict(given, "wait"),
+        lambda: agent.check("wait", given),
+        lambda: agent.record_decision(context=given, action="wait"),
+    ):
+        with pytest.raises(InvalidInput, match=f"context must be a text, not {kind}"):
+            ask()
+    with pytest.raises(InvalidInput, match=f"action must be a text, not {kind}"):
+        agent.check(given, "a context")
 
 
 def test_advice_and_checks_do_not_contradict_each_other(brain: Engram) -> None:

@@ -114,8 +114,11 @@ def test_generating_a_check_again_keeps_its_effect_its_status_and_its_stage(run:
     fail(run)
     run("prevention generate --pattern npm-install-timeout --stage deploy")
     verdict = value(run(ASK + " --json", code=4))
-    line = f"memory record --agent alice --context 'large dependency trees' --informed-by {verdict['id']}"
-    run(line, "--action", "clear the npm cache", "--outcome", "success")
+    line = "memory record --agent alice --context 'large dependency trees' --environment ci --outcome success"
+    run(line, "--action", "clear the npm cache", "--informed-by", verdict["id"])
+    (before,) = value(run("prevention list --json"))
+    assert before["effect"]["heeded"]["opportunities"] == 0, "only the outcome of the action itself tells"
+    run(line, "--action", "npm install")
     (before,) = value(run("prevention list --json"))
     assert (before["fired"], before["effect"]["heeded"]["opportunities"]) == (1, 1)
     run("prevention generate --pattern npm-install-timeout")
@@ -130,7 +133,7 @@ def test_the_effect_of_a_check_is_shown_before_it_spoke_heeded_and_ignored(run: 
     assert row.endswith("not known yet")
     verdict = value(run(ASK + " --json", code=4))
     told = f"memory record --agent alice --context 'large dependency trees' --informed-by {verdict['id']}"
-    run(told, "--action", "clear the npm cache", "--outcome", "success")
+    run(told, "--action", "yarn install", "--outcome", "success")
     row = run("prevention effect").stdout.splitlines()[1]
     assert "33% (1–84%) of 1" in row
     assert "% likely, by +" in row

@@ -19,6 +19,11 @@ from engram.learn.command_lines import SIBLINGS, form
         ("pytest tests/", "poetry run pytest tests/"),
         ("eslint src/", "npx eslint src/"),
         ("rake db:seed", "bundle exec rake db:seed"),
+        ("npm install", "bash -c 'npm install'"),
+        ("npm install", 'sudo /bin/sh -lc "cd web && npm i"'),
+        ("npm install", "npm install 2>&1 | tee log.txt"),
+        ("npm install", "cd web && npm install > install.log 2>&1"),
+        ("npm install", "npm install |& tail -n 20"),
     ],
 )
 def test_wrappers_and_variables_before_a_program_are_left_out(one: str, other: str) -> None:
@@ -35,7 +40,13 @@ def test_wrappers_and_variables_before_a_program_are_left_out(one: str, other: s
         ("pip install -r a.txt", "python3.11 -m pip install --requirement a.txt"),
         ("docker compose up -d", "docker-compose up --detach"),
         ("docker build -t app:1 .", "docker image build --tag app:1 ."),
+        ("pip install -r a.txt", "uv pip install -r a.txt"),
+        ("kubectl apply -f a.yaml", "k apply -f a.yaml"),
         ("git push -f", "git push --force"),
+        ("git push -u origin main", "git push origin main"),
+        ("git push origin main", "git push --set-upstream origin main"),
+        ("git push origin +main", "git push --force origin main"),
+        ("git push origin :old", "git push -d origin old"),
         ("yarn install", "yarn"),
         ("cargo build", "cargo +nightly b"),
         ("./gradlew build", "gradle build"),
@@ -78,6 +89,14 @@ def test_options_about_what_is_shown_or_asked_do_not_matter(option: str) -> None
     [
         ("git push", "git push --force"),
         ("git push --force", "git push --force-with-lease"),
+        ("git push", "git push --tags"),
+        ("git push", "git push --mirror"),
+        ("git push origin old", "git push origin :old"),
+        ("git push origin main", "git push origin +main"),
+        ("send the invoice by email", "send the invoice by post"),
+        ("send the invoice by email", "send the invoice by fax"),
+        ("restart the payment service", "restart the payment database"),
+        ("restart payment service", "restart the payment database"),
         ("npm install", "npm install --production"),
         ("npm install", "npm install --legacy-peer-deps"),
         ("npm install", "npm install --help"),
@@ -111,6 +130,12 @@ def test_a_second_subcommand_and_the_name_of_a_task_tell_what_is_done(one: str, 
 )
 def test_a_phrase_is_the_same_in_other_forms_of_its_words_and_with_words_that_add_nothing(other: str) -> None:
     assert same_action(action("rolling update"), action(other)) == 1
+
+
+def test_names_in_a_phrase_and_arguments_of_a_command_are_values() -> None:
+    assert same_action(action("send the report to Alice"), action("send the report to Bob")) > 0.6
+    assert same_action(action("git push origin main"), action("git push origin develop")) > 0.6
+    assert same_action(action("compare load > 5"), action("compare load > 6")) == 1
 
 
 def test_actions_for_different_environments_are_different_and_short_names_of_one_are_the_same() -> None:

@@ -78,6 +78,19 @@ def test_one_that_only_warns_and_is_always_wrong_is_retired() -> None:
     assert next_status("active", counts((5, 5), (0, 0), [1.0] * 10)) == "loosened"
 
 
+def test_what_a_loosened_check_is_silent_about_judges_it_and_what_an_active_one_is_silent_about_does_not() -> None:
+    for loosened, status in ((True, "retired"), (False, "loosened")):
+        counted = Counts()
+        for _ in range(10):
+            counted.silent(1.0, loosened=loosened)
+        assert next_status("loosened", counted) == status
+    failing = Counts()
+    for _ in range(3):
+        failing.silent(0.0, loosened=True, known=True)
+    assert next_status("loosened", failing) == "active"
+    assert (failing.before, failing.after) == (0, 0)
+
+
 def test_a_retired_check_comes_back_when_it_fails_without_it_and_keeps_what_was_measured() -> None:
     retired = counts((20, 10), (2, 0), [1.0] * 10)
     retired.turn()
@@ -117,6 +130,7 @@ def test_what_was_counted_can_be_taken_back() -> None:
     for ahead in (True, False):
         counted.spoken(0.0, ahead=ahead)
         counted.spoken(0.0, ahead=ahead, times=-1)
-    counted.silent(0.5)
-    counted.silent(0.5, times=-1)
+    for loosened in (True, False):
+        counted.silent(0.5, loosened=loosened)
+        counted.silent(0.5, loosened=loosened, times=-1)
     assert asdict(counted) == before

@@ -83,8 +83,8 @@ def test_what_an_earlier_version_kept_of_a_failure_is_kept_under_its_new_id() ->
     story.tell("check", name="verify-helm", stage="staging", command=("true",), **about)
     story.tell("ran", subject="check-of-long-ago", memory=failed[0], quality=1.0)
     for _ in range(3):
-        story.tell("checked", verdict="block", checks=("check-of-long-ago",), **around)
-        story.tell("decision", quality=1.0, action="helm rollback", context="release")
+        said = story.tell("checked", verdict="block", checks=("check-of-long-ago",), **around)
+        story.tell("decision", quality=1.0, action="helm rollback", context="release", based_on=(said,))
     (pattern,) = story.known.patterns()
     assert [(one.text, one.tried) for one in pattern.known_solutions] == [("raise the timeout", 1)]
     (check,) = pattern.prevention_checks
@@ -273,6 +273,101 @@ def test_the_effect_counts_what_happened_while_it_was_silent_and_after_it_spoke(
     assert check.effect.difference > 0
 
 
+NPM = {"action": "npm install", "context": "CI"}
+
+
+def warned(story: Story, **fields: Any) -> str:
+    """Tell of a check of `npm install` that spoke up."""
+    (check,) = story.known.prevention_checks()
+    return story.tell("checked", verdict="warn", checks=(check.id,), **NPM | fields)
+
+
+def counted(story: Story) -> tuple[tuple[int, float], tuple[int, float], tuple[int, float]]:
+    """Give opportunities and failures of the only check: while it was silent, when it was heeded, and when ignored."""
+    (check,) = story.known.prevention_checks()
+    assert check.effect is not None
+    assert check.effect.heeded is not None
+    assert check.effect.ignored is not None
+    silent, heeded, ignored = check.effect.before, check.effect.heeded, check.effect.ignored
+    return tuple((each.opportunities, each.failures) for each in (silent, heeded, ignored))  # type: ignore[return-value]
+
+
+def solved() -> Story:
+    story = Story()
+    for _ in range(2):
+        story.tell("decision", quality=0.0, error=npm("a"), solution="verify npm cache", **NPM)
+    story.tell("solution", error=npm("a"), solution="verify npm cache", helped=1.0, action="npm install")
+    return story
+
+
+@pytest.mark.parametrize(("quality", "failed"), [(0.0, 1), (1.0, 0)])
+@pytest.mark.parametrize("cites", [True, False])
+def test_a_remedy_is_judged_by_the_next_outcome_of_the_action_that_was_warned_of(
+    quality: float, failed: int, cites: bool
+) -> None:
+    story = solved()
+    said = warned(story)
+    cited = (said,) if cites else ()
+    story.tell("decision", action="verifying the npm cache", context="CI", quality=1.0, based_on=cited)
+    assert counted(story) == ((2, 2), (0, 0), (0, 0))
+    story.tell("decision", quality=quality, error="" if quality else npm("a"), **NPM)
+    assert counted(story) == ((2, 2), (1, failed), (0, 0))
+    story.tell("decision", quality=0.0, error=npm("a"), **NPM)
+    assert counted(story) == ((3, 3), (1, failed), (0, 0)), "nobody was warned of this one"
+
+
+def test_a_remedy_counts_although_the_action_is_checked_again_before_it_is_taken() -> None:
+    story = solved()
+    story.tell("decision", action="verify npm cache", context="CI", quality=1.0, based_on=(warned(story),))
+    story.tell("decision", quality=0.0, error=npm("a"), based_on=(warned(story),), **NPM)
+    assert counted(story) == ((2, 2), (1, 1), (0, 0))
+
+
+def test_a_remedy_that_failed_is_none() -> None:
+    story = solved()
+    story.tell("decision", action="verify npm cache", context="CI", quality=0.0, based_on=(warned(story),))
+    story.tell("decision", quality=0.0, error=npm("a"), **NPM)
+    assert counted(story) == ((2, 2), (0, 0), (1, 1))
+
+
+@pytest.mark.parametrize("way", ["npm install --offline", "npm ci", "verify npm cache, then npm install"])
+def test_a_solution_that_does_the_same_task_has_its_own_outcome(way: str) -> None:
+    story = solved()
+    for solution in ("npm install --offline", "npm ci"):
+        story.tell("solution", error=npm("a"), solution=solution, helped=1.0, action="npm install")
+    warned(story)
+    story.tell("decision", action=way, context="CI", quality=1.0)
+    assert counted(story) == ((2, 2), (1, 0), (0, 0))
+
+
+def test_another_action_answers_only_the_verdict_that_it_names() -> None:
+    story = solved()
+    said = warned(story)
+    story.tell("decision", action="go to lunch", context="CI", quality=1.0)
+    assert counted(story) == ((2, 2), (0, 0), (0, 0))
+    story.tell("decision", action="yarn add", context="CI", quality=1.0, based_on=("a-suggestion", said))
+    assert counted(story) == ((2, 2), (1, 0), (0, 0))
+    story.tell("decision", quality=0.0, error=npm("a"), **NPM)
+    assert counted(story) == ((3, 3), (1, 0), (0, 0)), "the verdict was answered"
+
+
+@pytest.mark.parametrize("spelling", ["npm i", "sudo npm install --verbose", "npm install left-pad"])
+@pytest.mark.parametrize("cites", [True, False])
+def test_the_action_in_another_spelling_ignores_the_verdict(spelling: str, cites: bool) -> None:
+    story = solved()
+    said = warned(story)
+    told = {"action": spelling, "context": "CI", "based_on": (said,) if cites else ()}
+    story.tell("decision", quality=0.0, error=npm("a"), **told)
+    assert counted(story)[1:] == ((0, 0), (1, 1))
+
+
+def test_a_failure_that_is_told_without_a_decision_ignores_the_verdict_too() -> None:
+    story = solved()
+    warned(story)
+    story.tell("failure", error=npm("a"), **NPM)
+    assert counted(story) == ((2, 2), (0, 0), (1, 1))
+
+
 def test_the_outcome_of_a_verdict_is_an_episode_of_what_it_was_about() -> None:
     story = Story()
     said = story.tell("checked", action="make release", context="v2", verdict="allow")
@@ -439,7 +534,18 @@ def test_one_message_under_five_actions_is_one_pattern_with_five_actions() -> No
 
 
 ERRORS = st.sampled_from([npm("a"), npm("b"), "exit 1", "", "TimeoutError: x took 3 s", "ValueError: no channel 'a'"])
-ACTIONS = st.sampled_from(["npm install", "npm ci", "read_channel(name='a')", "read_channel(name='b')", "", "retry"])
+ACTIONS = st.sampled_from(
+    [
+        "npm install",
+        "npm i",
+        "npm ci",
+        "clear the cache",
+        "read_channel(name='a')",
+        "read_channel(name='b')",
+        "",
+        "retry",
+    ]
+)
 CONTEXTS = st.sampled_from(["CI build", "CI build 17", "a laptop", ""])
 SUBJECTS = st.sampled_from([None, "e0", "e1", "e2", "e3", "e5", "e8", "npm-install-timeout", "nobody"])
 TELLING = st.fixed_dictionaries(
@@ -459,6 +565,7 @@ TELLING = st.fixed_dictionaries(
         "status": st.sampled_from(["", "", "active", "retired"]),
         "verdict": st.sampled_from(["allow", "warn", "block"]),
         "checks": st.sampled_from([(), ("mine",), ("nobody",)]),
+        "based_on": st.sampled_from([(), ("e1",), ("e0", "e4"), ("nobody",)]),
     }
 )
 

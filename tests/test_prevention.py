@@ -9,10 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.engine import Engram
+from engram.engine import AgentHandle, Engram
 from engram.learn.failures import Happening, PatternRecognizer
 from engram.learn.prevention import SETTINGS, check
 from engram.model import Verdict
+from engram.upkeep import relearn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMEOUT = "TimeoutError: connect to 10.0.0.7:5432 timed out after 30s"
@@ -333,6 +334,53 @@ def test_any_text_that_failed_gets_at_least_a_warning(action: str, context: str,
     verdict = story.check(action, context)
     assert verdict.decision == ("warn" if action.strip() else "allow")
     assert 0 <= verdict.confidence <= 1
+
+
+def tried(agent: AgentHandle, action: str, context: str, *, works: bool) -> None:
+    """Ask before an action, take it all the same, and tell how it went."""
+    verdict = agent.check(action, context)
+    outcome, error = ("success", "") if works else ("failure", TIMEOUT)
+    cited = [verdict.id] if verdict.id else []
+    agent.record_decision(context=context, action=action, outcome=outcome, error=error, informed_by=cited)
+
+
+def test_a_wrong_check_is_retired_in_use_and_comes_back_when_the_action_fails_again(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    spellings = ("npm install", "npm i", "sudo npm install", "npm install --verbose")
+    contexts = ("the build of the web client", "a release of the api")
+    for context in contexts * 2:
+        agent.record_decision(context=context, action="npm install", outcome="failure", error=TIMEOUT)
+    path = ["active"]
+    for number in range(40):
+        tried(agent, spellings[number % 4], contexts[number % 2], works=number % 20 != 5)
+        (check,) = agent.learning.checks()
+        path += [check.status] * (check.status != path[-1])
+    assert path == ["active", "loosened", "retired"]
+    for _ in range(3):
+        tried(agent, "npm install", contexts[0], works=False)
+    (check,) = agent.learning.checks()
+    assert check.status == "active"
+    assert agent.check("npm install", contexts[0]).decision != "allow"
+    learned = agent.learning.checks()
+    relearn(brain, ["alice"])
+    assert agent.learning.checks() == learned
+
+
+def test_a_remedy_that_does_not_help_is_no_success_of_prevention(brain: Engram) -> None:
+    agent, context = brain.agent("alice"), "the build of the web client"
+    for _ in range(3):
+        agent.learn_from_failure(TIMEOUT, action="npm install", context=context, solution="verify npm cache")
+    for _ in range(4):
+        id = agent.check("npm install", context).id or ""
+        agent.record_decision(context=context, action="go to lunch", outcome="success")
+        agent.record_decision(context=context, action="verify npm cache", outcome="success", informed_by=id)
+        agent.record_decision(context=context, action="npm install", outcome="failure", error=TIMEOUT)
+    (check,) = agent.learning.checks()
+    assert check.effect is not None
+    assert check.effect.heeded is not None
+    assert (check.effect.heeded.opportunities, check.effect.heeded.failures) == (4, 4)
+    assert check.effect.helps <= 0.5
+    assert (agent.learning.stats().prevention or 0) <= 0
 
 
 def test_failures_told_without_a_context_are_no_situation(brain: Engram) -> None:

@@ -112,6 +112,43 @@ def test_a_name_is_given_once(brain: Engram) -> None:
         agent.situations.rename(BROKEN, " ")
 
 
+def test_a_name_has_200_characters_at_most_and_pins(brain: Engram) -> None:
+    agent = taught(brain)
+    with pytest.raises(InvalidInput, match="the name has 201 characters; give one of at most 200"):
+        agent.situations.rename(LATE, "n" * 201)
+    assert agent.situations.rename(LATE, "n" * 200).pinned
+    agent.situations.merge(LATE, [BROKEN])
+    with pytest.raises(InvalidInput, match="give one of at most 200"):
+        agent.situations.split(LATE, [BROKEN], name="b" * 201)
+    assert len(agent.situations.list()) == 1
+
+
+def test_one_text_instead_of_a_list_is_refused_for_what_it_is(brain: Engram) -> None:
+    agent = taught(brain)
+    with pytest.raises(InvalidInput, match="the other situations must be a list of texts, not one text"):
+        agent.situations.merge(LATE, BROKEN)
+    with pytest.raises(InvalidInput, match="contexts must be a list of texts, not one text"):
+        agent.situations.split(LATE, LATE)
+    with pytest.raises(InvalidInput, match="contexts must be texts, not int"):
+        agent.situations.split(LATE, 5)  # type: ignore[arg-type]
+    assert names(agent) == {LATE: 4, BROKEN: 4}
+
+
+def test_new_numbers_after_a_split_share_a_situation_in_which_is_learned_what_works(brain: Engram) -> None:
+    agent = brain.agent("alice")
+    line = "line {} of the bottling plant stands still".format
+    for number in range(6):
+        agent.record_decision(context=line(number), action="reset the drive", outcome="success")
+    agent.situations.split(line(0), [line(4), line(5)], name="the old lines")
+    for number in range(10, 52):
+        agent.record_decision(context=line(number), action="clean the sensor", outcome="success")
+    assert sorted(names(agent).values()) == [2, 4, 42]
+    assert agent.suggest(line(77)).recommended == "clean the sensor"
+    before = agent.situations.list()
+    brain.experience.anew(Scope("alice"))
+    assert agent.situations.list() == before
+
+
 def test_a_split_names_some_contexts_of_the_situation(brain: Engram) -> None:
     agent = taught(brain)
     with pytest.raises(NotFound, match="is no context of this situation"):
@@ -193,18 +230,28 @@ def test_only_what_is_exactly_meant_is_arranged(brain: Engram) -> None:
         agent.situations.pin("the parcel arrived with a lamp")
 
 
+NAMES = "abcd12345678"
+CONTEXTS = st.sampled_from(NAMES)
+"""What tells one context from another: a word, or only a number."""
+SPLIT: list[tuple[str, str, object]] = [("did", "1", "x"), ("did", "2", "x"), ("did", "3", "x"), ("split", "1", "2")]
+
+
 @given(
     st.lists(
         st.one_of(
-            st.tuples(st.just("did"), st.sampled_from("abcd"), st.sampled_from("xyz")),
-            st.tuples(st.just("split"), st.sampled_from("abcd"), st.sampled_from("abcd")),
-            st.tuples(st.just("merge"), st.sampled_from("abcd"), st.sampled_from("abcd")),
-            st.tuples(st.just("pin"), st.sampled_from("abcd"), st.booleans()),
+            st.tuples(st.just("did"), CONTEXTS, st.sampled_from("xyz")),
+            st.tuples(st.just("split"), CONTEXTS, CONTEXTS),
+            st.tuples(st.just("merge"), CONTEXTS, CONTEXTS),
+            st.tuples(st.just("pin"), CONTEXTS, st.booleans()),
         ),
         max_size=30,
-    )
+    ),
+    st.booleans(),
 )
-def test_folding_again_and_loading_give_the_same_situations(steps: list[tuple[str, str, object]]) -> None:
+def test_folding_again_and_loading_give_the_same_situations(
+    steps: list[tuple[str, str, object]], begins_with_a_split: bool
+) -> None:
+    steps = [*(SPLIT if begins_with_a_split else ()), *steps]
     one, events = Situations(), list[Event]()
     for number, (kind, context, what) in enumerate(steps):
         at = NOW + timedelta(minutes=number)
@@ -212,7 +259,7 @@ def test_folding_again_and_loading_give_the_same_situations(steps: list[tuple[st
             body: dict[str, JsonValue] = {"context": f"situation {context}", "action": str(what)}
             event = Event(f"e{number:03}", happened.DECISION, at, f"m{number:03}", "", body)
         else:
-            ids = {letter: one.of(f"situation {letter}") or "gone" for letter in "abcd"}
+            ids = {letter: one.of(f"situation {letter}") or "gone" for letter in NAMES}
             body = {"situation": ids[context], "wordings": [wording(f"situation {context}")]}
             if kind == "split":
                 body |= {"split": f"new {number}", "contexts": [wording(f"situation {what}")]}
@@ -258,7 +305,7 @@ def test_the_command_lists_and_arranges_situations(tmp_path: Path) -> None:
     assert LATE in run()
     assert BROKEN in run("list")
     assert "call the carrier (4×)" in run("show", LATE)
-    assert "late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
+    assert "now pinned and called late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
     assert "8 decisions" in run("merge", "late parcels", BROKEN, "--agent", "alice")
     assert "broken goods" in run(
         "split", "late parcels", "--context", BROKEN, "--name", "broken goods", "--agent", "alice"

@@ -25,6 +25,13 @@ def several(name: str, values: str | Iterable[str]) -> list[str]:
     return several
 
 
+def texts(name: str, values: Iterable[str]) -> list[str]:
+    """A list of texts. Raises `InvalidInput` for one text alone, of which the characters would be taken, and others."""
+    if isinstance(values, str):
+        raise InvalidInput(f"{name} must be a list of texts, not one text")
+    return several(name, values)
+
+
 def is_id(id: object) -> bool:
     """Whether something can be the id of a memory at all."""
     return isinstance(id, str) and unstorable(id) is None

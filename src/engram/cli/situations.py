@@ -78,10 +78,10 @@ def show(state: State, situation: str, agent: str | None) -> None:
 @owner_option
 @click.pass_obj
 def rename(state: State, situation: str, name: str, agent: str | None) -> None:
-    """Call a SITUATION by another NAME."""
+    """Call a SITUATION by another NAME, and pin it."""
     with state.brain() as brain:
         found = _owner(state.readers(brain, agent), situation).situations.rename(situation, name)
-    _print(state, found, f"It is now called {inline(found.name)}")
+    _print(state, found, f"It is now pinned and called {inline(found.name)}")
 
 
 @situations.command("merge")

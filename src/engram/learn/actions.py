@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engram.learn import command_lines
-from engram.learn.command_lines import ENVIRONMENTS, MOST_WORDS, SIBLINGS, Form, stem
+from engram.learn.command_lines import ENVIRONMENTS, MOST_WORDS, SIBLINGS, Form, form, stem
 from engram.words import STOP_WORDS, digest, index_terms, normal_form
 
 MOST_CHARACTERS = 2000
@@ -21,7 +20,6 @@ SIBLING = 0.75
 
 _CALL = re.compile(r"([A-Za-z_][\w.:/-]{0,99})\s?\(")
 _ARGUMENT = re.compile(r"[(,{]\s?[\"']?([A-Za-z_]\w{0,63})[\"']?\s?[=:]")
-_LEAVING = re.compile(r"\s*cd\s[^&;|]{0,500}(?:&&|;)")
 _SUBJECT = ("command", "cmd", "tool", "name", "action", "function")
 
 
@@ -29,7 +27,8 @@ _SUBJECT = ("command", "cmd", "tool", "name", "action", "function")
 class Action:
     """What is done: `head` says what, `rest` how; `key` stays the same when values change, `exact` does not.
 
-    `does` are the stems of the head, and `decisive` the options and words that make another action of it.
+    `does` are the stems of the head, and `decisive` the options and words that make another action of it. `objects` are
+    the plain words of the rest, which in a phrase tell what it is done to.
     """
 
     head: tuple[str, ...]
@@ -38,6 +37,8 @@ class Action:
     rest: frozenset[str]
     key: str
     exact: str
+    objects: frozenset[str]
+    is_phrase: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,12 @@ class Context:
 def action(text: str) -> Action:
     """The action in a text; every text is one, and the empty text is the empty action."""
     text = text[:MOST_CHARACTERS].strip()
-    found = _json_call(text) or _call(text) or _line(text)
+    found = _json_call(text) or _call(text) or form(text)
     exact = digest(*(found.exact or (normal_form(text),)))[:12]
     head = found.head or ((exact,) if text else ())
     does = tuple(stem(word) for word in head)
     key = " ".join((*does, *sorted(found.decisive), "|", *sorted(found.rest))) if head else ""
-    return Action(head, does, found.decisive, found.rest, key, exact)
+    return Action(head, does, found.decisive, found.rest, key, exact, found.objects, found.is_phrase)
 
 
 @lru_cache(maxsize=8192)
@@ -87,6 +88,8 @@ def same_action(one: Action, other: Action) -> float:
         return 0.0
     if one.does != other.does:
         return SIBLING if SIBLINGS.get(one.head) == other.head else 0.0
+    if (one.is_phrase or other.is_phrase) and one.objects - other.objects and other.objects - one.objects:
+        return 0.0
     mine, theirs = one.rest - other.rest, other.rest - one.rest
     paired = _abbreviated(mine, theirs) + _abbreviated(theirs, mine) if mine and theirs else 0
     shared = 2 * len(one.head) + len(one.rest & other.rest) + paired
@@ -148,7 +151,7 @@ def _json_call(text: str) -> Form | None:
     name = next((value[key] for key in _SUBJECT if isinstance(value.get(key), str)), None)
     if name is None or name.startswith("{"):
         return None
-    found = _call(name) or _line(name)
+    found = _call(name) or form(name)
     inner = next((one for one in value.values() if isinstance(one, dict)), {})
     names = frozenset(f"{key.lower()}=" for key in list(inner)[:MOST_WORDS])
     return Form(found.head, found.decisive, found.rest | names)
@@ -160,8 +163,3 @@ def _call(text: str) -> Form | None:
         return None
     names = _ARGUMENT.findall(text, match.end() - 1)[:MOST_WORDS]
     return Form((match[1].lower(),), frozenset(), frozenset(f"{name.lower()}=" for name in names))
-
-
-def _line(text: str) -> Form:
-    left = _LEAVING.match(text)
-    return command_lines.form(text[left.end() :] if left else text)

@@ -8,7 +8,7 @@ what no rule can know: the other names of a program, of a subcommand, of an opti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from engram.words import STOP_WORDS, index_terms
@@ -26,6 +26,8 @@ _LIGHT = frozenset(
 _GLUE = frozenset({"using", "via"})
 _DIRECTIONS = frozenset({"up", "down", "off", "not", "no", "without", "before", "after"})
 """Stop words that turn an action into another one."""
+_PROSE = frozenset("a about an as at by for from in into it of the this to with".split())
+"""Words by which a phrase is told from a command line."""
 _PLACES = {"prod": "production", "stage": "staging", "dev": "development"}
 ENVIRONMENTS = frozenset({*_PLACES.values(), "qa", "uat", "sandbox", "preproduction"})
 """Where an action is carried out; two actions for different ones are different."""
@@ -38,10 +40,13 @@ _RUNNERS = {
     **dict.fromkeys(("hatch", "pdm", "pipenv", "poetry", "rye", "uv"), "run"),
 }
 """Programs that run another one in an environment of its own, by the subcommand that does it."""
+_FRONTS = frozenset({("uv", "pip")})
+"""Programs that take another one for their subcommand."""
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "apt": ("apt-get",),
     "docker-compose": ("docker", "compose"),
     "gradlew": ("gradle",),
+    "k": ("kubectl",),
     "mvnw": ("mvn",),
     "nodejs": ("node",),
 }
@@ -79,6 +84,7 @@ SIBLINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
 _SHORT: Mapping[str, Mapping[str, str]] = {
     "docker": {"-d": "--detach", "-f": "--file", "-t": "--tag"},
     "git": {"-f": "--force"},
+    "git push": {"-d": "--delete", "-u": "--set-upstream"},
     "kubectl": {"-f": "--filename", "-l": "--selector", "-n": "--namespace", "-o": "--output"},
     "make": {"-n": "--dry-run"},
     "npm": {"-D": "--save-dev", "-f": "--force", "-g": "--global"},
@@ -102,13 +108,13 @@ _TAKES_VALUE = re.compile(
 )
 """Options before a subcommand that are followed by a value."""
 _INDIFFERENT = re.compile(
-    r"-[qvy]|--?(assume-yes|auto-approve|colou?r|progress|quiet(-.*)?|silent|verbose|yes"
+    r"-[qvy]|--?(assume-yes|auto-approve|colou?r|progress|quiet(-.*)?|set-upstream|silent|verbose|yes"
     r"|no-(ansi|audit|banner|colou?r|fund|input|interaction|pager|progress))"
 )
 """Options that change what is shown or asked, not what is done."""
 _DECISIVE = re.compile(
-    r"--?(abort|amend|continue|delete|destroy|dry-?run|force|global|hard|help|keep|mixed|prod(uction)?|prune|purge|rebase"
-    r"|recursive|soft|squash|undo|version)|--?(allow|disable|force|ignore|legacy|no|only|skip|without)-.*|--.*-only"
+    r"--?(abort|all|amend|continue|delete|destroy|dry-?run|force|global|hard|help|keep|mirror|mixed|prod(uction)?|prune"
+    r"|purge|rebase|recursive|soft|squash|tags|undo|version)|--?(allow|disable|force|ignore|legacy|no|only|skip|without)-.*|--.*-only"
 )
 """Options that make another action of it: one that does more, less, or nothing."""
 _VERBS = frozenset(
@@ -121,28 +127,44 @@ _VERBS = frozenset(
 """The second subcommand of a program: `kubectl rollout restart`, `git stash pop`, `docker compose up`."""
 
 
+_REFSPECS = {":": "--delete", "+": "--force"}
+"""What the first letter of a branch means that is pushed."""
+MOST_LAYERS = 4
+"""Shells, changes of folder and pipes around a command that are looked into."""
+_LEAVING = re.compile(r"^\s*cd\s[^&;|]{0,500}(?:&&|;)")
+_SHELL = re.compile(r"(?:sudo\s+)?(?:\S{1,64}/)?(?:ba|da|k|z)?sh\s+-[a-z]{0,3}c\s+(['\"])(.*)\1", re.DOTALL)
+_SHOWN = re.compile(
+    r"\s+(?:(?:\d|&)?>>?\s*(?:&\d|[^\s|;&'\"\d][^\s|;&'\"]{0,200})|\|&?\s*(?:cat|head|less|more|tail|tee)\b[^|;&'\"]{0,200})$"
+)
+"""Where the output of a command goes, or who shows it."""
+
+
 class Form(NamedTuple):
     """What an action does, the options and words that make another one of it, and the rest.
 
-    `exact` has all of it with the values as they are; empty if only the text itself tells them.
+    `exact` has all of it with the values as they are; empty if only the text itself tells them. `objects` are the plain
+    words of the rest; in a phrase, they tell what it is done to.
     """
 
     head: tuple[str, ...]
     decisive: frozenset[str]
     rest: frozenset[str]
     exact: tuple[str, ...] = ()
+    objects: frozenset[str] = frozenset()
+    is_phrase: bool = False
 
 
 def form(text: str) -> Form:
     """Bring a command line or a phrase into its canonical form."""
-    words = _unwrapped(text.split()[: 4 * MOST_WORDS])
+    words = _unwrapped(_bare(text).split()[: 4 * MOST_WORDS])
     if len(words) == 1 and "/" not in words[0]:
         words = _unwrapped(re.split(r"[-\s]+", words[0]))
     head, parts = _program(words)
-    decisive, rest, values = list[str](), list[str](), list[str]()
-    short = _SHORT.get(head[0], {}) if head else {}
+    decisive, rest, values, objects = list[str](), list[str](), list[str](), set[str]()
+    is_phrase = not _PROSE.isdisjoint(words) and not any(map(_OPTION.match, words))
     arguments = False
-    for part, before in _split(parts):
+    for part, before in _split(_spelled_out(head, parts)):
+        short = _short(head)
         if _OPTION.match(part):
             name, kind = _option(part, short)
             if kind:
@@ -162,11 +184,14 @@ def form(text: str) -> Form:
             values.append(part.strip(_QUOTES).lower() if word.startswith("<") or word.endswith("=") else stem(word))
             if word in ENVIRONMENTS or not _TAKES_VALUE.fullmatch(short.get(before, before)):
                 rest.append(word if word in ENVIRONMENTS else stem(word))
+            if _PLAIN.fullmatch(word) and not (is_phrase and part[0].isupper()):
+                objects.add(stem(word))
     found = _SAME.get(tuple(head), tuple(head))
     found = _ALONE.get(found[0], found) if len(found) == 1 and not arguments else found
     options = sorted({*decisive, *(one for one in rest if one.startswith("-"))})
     exact = (*map(stem, found), "|", *options, "|", *values) if found else ()
-    return Form(found, frozenset(decisive[:MOST_WORDS]), frozenset(rest[:MOST_WORDS]), exact)
+    changed, others = frozenset(decisive[:MOST_WORDS]), frozenset(rest[:MOST_WORDS])
+    return Form(found, changed, others, exact, frozenset(objects), is_phrase)
 
 
 def stem(word: str) -> str:
@@ -190,6 +215,22 @@ def masked(part: str) -> str:
     return _PLACES.get(bare, bare)[:MOST_LETTERS]
 
 
+def _bare(text: str) -> str:
+    """Leave out the change of folder before a command, the shell around it, and where its output goes."""
+    for _ in range(MOST_LAYERS):
+        inner = _SHOWN.sub("", _LEAVING.sub("", text))
+        inner = shell[2] if (shell := _SHELL.fullmatch(inner.strip())) else inner
+        if inner == text or not inner.strip():
+            break
+        text = inner
+    return text
+
+
+def _short(head: Sequence[str]) -> dict[str, str]:
+    """Give the long names of the short options of a program, and of its subcommand."""
+    return {**_SHORT.get(head[0] if head else "", {}), **_SHORT.get(" ".join(head[:2]), {})}
+
+
 def _unwrapped(parts: list[str]) -> list[str]:
     """Leave out what comes before the program: wrappers with their options, variables, words that add nothing."""
     while len(parts) > 1:
@@ -202,6 +243,8 @@ def _unwrapped(parts: list[str]) -> list[str]:
             parts = parts[1:]
         elif first in _RUNNERS and _RUNNERS[first] in ("", parts[1].lower()) and len(parts) > bool(_RUNNERS[first]) + 1:
             parts = parts[1 + bool(_RUNNERS[first]) :]
+        elif (first, parts[1].lower()) in _FRONTS:
+            parts = parts[1:]
         else:
             break
     return parts
@@ -220,7 +263,15 @@ def _program(parts: Sequence[str]) -> tuple[list[str], Sequence[str]]:
     return list(_PROGRAMS.get(name, (name,) if name else ())), parts[1:]
 
 
-def _split(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _spelled_out(head: Sequence[str], parts: Sequence[str]) -> Iterator[str]:
+    """Give the parts of a command, with an option for what the first letter of a branch says that is pushed."""
+    pushed = head == ["git"] and "push" in parts
+    for part in parts:
+        option = _REFSPECS.get(part[0]) if pushed else None
+        yield from (part,) if option is None else (option, part[1:])
+
+
+def _split(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each part with the one before it: `--file=a` as `--file a`, and `-rf` as `-r -f`."""
     before = ""
     for part in parts:

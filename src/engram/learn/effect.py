@@ -38,8 +38,9 @@ _GRID = (np.arange(_STEPS) + 0.5) / _STEPS
 class Counts:
     """Opportunities and failures of a check: while it was silent, when it had spoken, and when it was then heeded.
 
-    `ahead` has the newest outcomes of the action in spite of the check, oldest first; `since` those since it was
-    retired. Both are emptied when the status changes; what was measured is kept.
+    `ahead` has the newest outcomes by which the check is judged, oldest first: those of the action in spite of it, and
+    while it is loosened, those while it was silent, which tell what a warning would have been worth. `since` has those
+    since it was retired. Both are emptied when the status changes; what was measured is kept.
     """
 
     before: int = 0
@@ -52,11 +53,17 @@ class Counts:
     heeded_failed: float = 0.0
     wrong: int = 0
 
-    def silent(self, quality: float, times: int = 1) -> None:
-        """Count an opportunity at which the check was silent; with `times` -1, take it back."""
-        self.before += times
-        self.before_failed += times * (1 - quality)
+    def silent(self, quality: float, *, loosened: bool = False, known: bool = False, times: int = 1) -> None:
+        """Count an opportunity at which the check was silent; with `times` -1, take it back.
+
+        One that is `known` is among the opportunities already, and only told to what judges the check.
+        """
+        if not known:
+            self.before += times
+            self.before_failed += times * (1 - quality)
         self.since = _changed(self.since, quality, times)
+        if loosened:
+            self.ahead = _changed(self.ahead, quality, times)
 
     def spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
         """Count an opportunity at which it had spoken up; `ahead` if it was ignored, that is the action taken."""

@@ -5,15 +5,15 @@ Everything here is folded from what happened, in the order it was recorded: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from engram.ids import from_micros, micros
 from engram.learn import actions, strategies
-from engram.learn.accounts import Account, Episode, Ledger
-from engram.learn.actions import Action, Context
+from engram.learn.accounts import CLOSE, Account, Episode, Ledger
+from engram.learn.actions import Action, Context, same_action
 from engram.learn.effect import Counts, effect, next_status
 from engram.learn.patterns import EPISODES, Pattern, Remembered, Shelf
 from engram.learn.signatures import extract_error_signature
@@ -24,7 +24,7 @@ from engram.words import digest, normal_form
 GOOD = 0.5
 """An outcome below this quality is a failure."""
 ANSWER = timedelta(hours=1)
-"""A decision of the same agent in the same context answers the verdicts of this time, if it does not name one."""
+"""Taking the action in the same context answers the verdicts of this time, if it does not name one."""
 REMEMBERED = 10_000
 """Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
 WAITING = 8
@@ -40,7 +40,7 @@ class Happening:
               `subject` is the id of the decision that failed, if that was recorded: then it is the same occurrence
     solution  another try of a solution; `subject` is the id of the failure, of its pattern, or the pattern's name
     decision  an action in a context; `quality` if the outcome is known, `error` if it failed with one;
-              `subject` is the id of the verdict that it answers, if it is known
+              `based_on` are the ids that it was informed by, which may be verdicts
     outcome   what became of the decision or of the verdict `subject`: `quality`, and `error` if there was one; the last
               one counts
     check     a prevention check made or changed by hand for the pattern `subject` (its id, name, or a failure of it);
@@ -75,6 +75,7 @@ class Happening:
     """An occurrence of the failure that `subject` names, in case an earlier version knew that by another id."""
     situation: str = ""
     """The situation of the context, if it has one."""
+    based_on: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -134,6 +135,8 @@ class _Said:
     features: frozenset[str]
     environment: str
     checks: tuple[str, ...]
+    heeded: int | None = None
+    """When a remedy was applied before the action; the next outcome of the action tells whether that helped."""
 
 
 class PatternRecognizer:
@@ -263,7 +266,7 @@ class PatternRecognizer:
             if account is not None:
                 where = wording(event.context)
                 self.ledger.book(account, Episode(event.id, micros(event.at), 0.0, action.exact, pattern.id, where))
-                self._count(account, 0.0, {}, self._join(pattern, account))
+                self._count(account, 0.0, self._answer(event, action), self._join(pattern, account))
         if event.solution.strip():
             self._solve(pattern, event)
         self._suggest(pattern, event)
@@ -302,7 +305,7 @@ class PatternRecognizer:
             account = self._open(said, action, context)
             taken = _Taken(said.id, micros(event.at), said.agent, account.number, action.exact, said.environment)
             taken.wording = wording(said.context)
-            taken.answers = {check: not self._verified(check, said.at, taken.at) for check in said.checks}
+            taken.answers = self._answered([said], taken.at)
             self._taken[said.id] = taken
             _forget_oldest(self._taken)
         if taken is not None:
@@ -435,10 +438,10 @@ class PatternRecognizer:
             return
         for id, how in taken.counted.items():
             counts = self.checks[id].counts
-            if how == "silent":
-                counts.silent(taken.quality, times=-1)
-            else:
+            if how in ("ahead", "changed"):
                 counts.spoken(taken.quality, ahead=how == "ahead", times=-1)
+            else:
+                counts.silent(taken.quality, loosened=how == "loosened", times=-1)
         if taken.pattern is not None:
             pattern, account = self.shelf.patterns[taken.pattern], self.ledger.accounts[taken.account]
             pattern.times.pop(taken.id, None)
@@ -475,8 +478,9 @@ class PatternRecognizer:
             watch = self.checks[id]
             if how != "silent":
                 watch.counts.spoken(quality, ahead=how == "ahead")
-            elif id not in joined:
-                watch.counts.silent(quality)
+            else:
+                counted[id] = "loosened" if watch.status == "loosened" else how
+                watch.counts.silent(quality, loosened=watch.status == "loosened", known=id in joined)
             self._judge(watch)
         return counted
 
@@ -548,21 +552,52 @@ class PatternRecognizer:
             self._rules.setdefault(actions.action(watch.action).does, []).append(watch.id)
 
     def _answer(self, event: Happening, action: Action) -> dict[str, bool]:
-        """The checks whose verdicts a decision answers, and whether it goes ahead in spite of each."""
-        waiting = self._waiting.pop(_place(event), [])
-        named = [event.subject] if event.subject in self._said else []
-        answers: dict[str, bool] = {}
-        for id in dict.fromkeys([*waiting, *(one for one in named if one)]):
-            said = self._said.get(id)
-            if said is None or (
-                id not in named and not 0 <= micros(event.at) - said.at <= ANSWER / timedelta(microseconds=1)
-            ):
-                continue
-            ahead = actions.action(said.action).key == action.key
-            for check in said.checks:
-                ignored = ahead and not self._verified(check, said.at, micros(event.at))
-                answers[check] = answers.get(check, False) or ignored
-        return answers
+        """List the checks whose verdicts an action answers, and whether it is the action in spite of each.
+
+        Another action answers only the verdicts that it names; a remedy applied before the action answers none yet.
+        """
+        named = [id for id in (event.subject or "", *event.based_on) if id in self._said]
+        waiting = [id for id in self._waiting.get(_place(event), ()) if self._waits(id, micros(event.at))]
+        taken, changed = list[_Said](), list[_Said]()
+        for said in (self._said[id] for id in dict.fromkeys([*waiting, *named])):
+            asked = actions.action(said.action)
+            remedy = self._is_remedy(said, action) and action.exact != asked.exact
+            if remedy and not _does_the_same_task(action, asked):
+                said.heeded = micros(event.at) if _went_well(event) else said.heeded
+            elif remedy or (said.id in named and not _is_same(asked, action)):
+                changed.append(said)
+            elif _is_same(asked, action):
+                taken.append(said)
+        for said in changed:
+            self._close(said)
+        return {id: False for said in changed for id in said.checks} | self._answered(taken, micros(event.at))
+
+    def _answered(self, taken: Sequence[_Said], at: int) -> dict[str, bool]:
+        """List the checks of verdicts whose action is taken, and whether none of each was heeded first."""
+        heeded = {id for said in taken for id in said.checks if said.heeded or self._verified(id, said.at, at)}
+        for said in taken:
+            self._close(said)
+        return {id: id not in heeded for said in taken for id in said.checks}
+
+    def _close(self, said: _Said) -> None:
+        """Let a verdict wait no longer."""
+        place, said.heeded = _place(said), None
+        left = [id for id in self._waiting.pop(place, ()) if id != said.id]
+        if left:
+            self._waiting[place] = left
+
+    def _waits(self, id: str, until: int) -> bool:
+        """Tell whether a verdict is there and recent."""
+        said = self._said.get(id)
+        return said is not None and 0 <= until - (said.heeded or said.at) <= ANSWER / timedelta(microseconds=1)
+
+    def _is_remedy(self, said: _Said, action: Action) -> bool:
+        """Tell whether an action is known to solve what a verdict is about, or is what one of its checks asks for."""
+        watches = [self.checks[id] for id in said.checks]
+        patterns = [self.shelf.patterns[watch.pattern] for watch in watches if watch.pattern]
+        texts = [one.text for pattern in patterns for one in pattern.solutions.values()]
+        texts += [watch.verify for watch in watches if watch.verify]
+        return any(_is_same(actions.action(text), action) for text in texts)
 
     def _verified(self, check: str, since: int, until: int) -> bool:
         """Whether the condition of a check was found to be met between a verdict and what was done then."""
@@ -622,11 +657,25 @@ def _forms(event: Happening | _Said) -> tuple[Action, Context]:
     return actions.action(event.action), actions.context(event.context, event.features, event.environment)
 
 
+def _is_same(one: Action, other: Action) -> bool:
+    """Tell whether two actions are one in other spellings or with other values."""
+    return one.does == other.does and same_action(one, other) >= CLOSE
+
+
+def _does_the_same_task(action: Action, asked: Action) -> bool:
+    """Tell whether an action is another way to do what was asked about, or does it, too ("clean up, then build")."""
+    return action.does == actions.sibling(asked) or {*asked.does} <= {*action.does, *action.rest}
+
+
+def _went_well(event: Happening) -> bool:
+    return event.kind == "decision" and not event.error.strip() and (event.quality is None or event.quality >= GOOD)
+
+
 def _features(event: Happening) -> frozenset[str]:
     return event.features | ({f"env={event.environment}"} if event.environment.strip() else frozenset())
 
 
-def _place(event: Happening) -> str:
+def _place(event: Happening | _Said) -> str:
     return digest(event.agent, actions.context(event.context, event.features, event.environment).key)
 
 

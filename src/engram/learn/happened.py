@@ -185,14 +185,14 @@ def happening(event: Event, agent: str) -> Happening | None:
         status=cast(Literal["", "active", "loosened", "retired"], text(event, "status")),
         verdict=cast(Literal["", "allow", "warn", "block"], text(event, "verdict")),
         checks=tuple(map(str, body.get("checks", ()))),
+        based_on=tuple(cited(event)) if event.kind == DECISION else (),
     )
 
 
 def _subject(event: Event) -> str | None:
-    """What the recognizer takes an event to be about: a decision answers the verdict it was based on."""
+    """Give what the recognizer takes an event to be about."""
     if event.kind == DECISION:
-        informed = event.body.get("informed_by", [])
-        return str(informed[0]) if isinstance(informed, list) and informed else None
+        return None
     return text(event, "about") or event.subject or None
 
 

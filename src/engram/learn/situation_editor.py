@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue
 
+from engram import arguments
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.ids import Sources
 from engram.learn import happened
@@ -13,6 +14,8 @@ from engram.learn.experience import Experience
 from engram.model import Clean
 from engram.model.situation import Situation
 from engram.ports import Event, KeepsEvents, MemoryStore, Scope
+
+LONGEST_NAME = 200
 
 
 class SituationEditor:
@@ -51,8 +54,8 @@ class SituationEditor:
         raise _unknown(said)
 
     def rename(self, which: str, name: str) -> Situation:
-        """Give a situation a name. Raises `NotFound` and `InvalidInput`."""
-        said = self._clean("name", name).strip()
+        """Give a situation a name, and pin it. Raises `NotFound` and `InvalidInput`."""
+        said = self._name(name)
         id = self._find(which)
         with self._experience.of(self._scope) as learned:
             other = learned.situations.called(said)
@@ -62,8 +65,8 @@ class SituationEditor:
 
     def merge(self, which: str, others: Sequence[str]) -> Situation:
         """Merge situations into the first, which keeps its name. Raises `NotFound` and `InvalidInput`."""
-        id = self._find(which)
-        gone = list(dict.fromkeys(self._find(other) for other in others))
+        named, id = arguments.texts("the other situations", others), self._find(which)
+        gone = list(dict.fromkeys(self._find(other) for other in named))
         if not gone or id in gone:
             raise InvalidInput("name at least one other situation to merge into the first")
         with self._experience.of(self._scope) as learned:
@@ -75,8 +78,9 @@ class SituationEditor:
 
     def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
         """Make some contexts of a situation one of their own. Raises `NotFound` and `InvalidInput`."""
+        named, called = arguments.texts("contexts", contexts), self._name(name) if name else ""
         id = self._find(which)
-        texts = [self._clean("context", context) for context in contexts]
+        texts = [self._clean("context", context) for context in named]
         with self._experience.of(self._scope) as learned:
             found = {text: learned.situations.key(id, text) for text in texts}
             keys = {key for key in found.values() if key is not None}
@@ -89,11 +93,18 @@ class SituationEditor:
             raise InvalidInput("name some of its contexts, not all of them")
         new = self._sources.new_id()
         self._arrange(id, {"split": new, "contexts": [*sorted(keys)], "pinned": True})
-        return self.rename(new, name) if name else self.get(new)
+        return self.rename(new, called) if called else self.get(new)
 
     def pin(self, which: str, *, pinned: bool = True) -> Situation:
         """Keep a situation as it is: no other is merged with it by itself. With `pinned=False`, let it change again."""
         return self._arrange(self._find(which), {"pinned": pinned})
+
+    def _name(self, name: str) -> str:
+        """Check a name that somebody gives. Raises `InvalidInput`."""
+        said = self._clean("name", name).strip()
+        if len(said) > LONGEST_NAME:
+            raise InvalidInput(f"the name has {len(said):,} characters; give one of at most {LONGEST_NAME}")
+        return said
 
     def _find(self, which: str) -> str:
         """Find a situation to arrange: only what is exactly meant."""

@@ -1,7 +1,8 @@
 """Situations: kinds of context that mean the same, in other words and with other ids and numbers.
 
 A context belongs to the situation of its wording, which is its text without ids and long numbers. A new wording joins
-the situation whose contexts use the same words, else it begins a situation of its own. Two situations become one when
+the situation whose contexts use the same words, else it begins a situation of its own; wordings of which the words may
+be those of several situations share one. Two situations become one when
 what is done in both, and how it goes, shows that they are the same; a wording in which other things are done leaves its
 situation. What a person arranges is an event; all the rest follows from the decisions, so folding the events again
 gives the same situations. Situations are known by their wordings, so that they stay when some decisions are forgotten.
@@ -98,6 +99,8 @@ class Situations:
         """By group of contexts with the same words, the id of its situation."""
         self._group: dict[str, int] = {}
         """By wording, its group; none for one without words."""
+        self._shared: set[int] = set()
+        """Groups of the new wordings of which the words may be those of several situations."""
 
     def fold(self, event: Event) -> None:
         """Learn from one event: a decision, its outcome, or what a person arranged."""
@@ -135,7 +138,7 @@ class Situations:
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
         id, rivals = self._current(happened.text(event, "situation")), self.rivals(context)
-        group = self._words.split(context) if rivals else self._words.add(context)
+        group = self._shared_group(context) if rivals else self._words.add(context)
         if id is None and group is not None:
             id = self._current(self._of_group.get(group, ""))
         id = id or self._free(key)
@@ -144,6 +147,18 @@ class Situations:
         if group is not None and self._of_group.setdefault(group, id) == id:
             self._group[key] = group
             kind.groups.setdefault(group, Customs())
+
+    def _shared_group(self, context: str) -> int | None:
+        """Give the group of the wordings that may be of any situation with these words, a new one if there is none."""
+        group = self._sharing(context)
+        if group is None and (group := self._words.split(context)) is not None:
+            self._shared.add(group)
+        return group
+
+    def _sharing(self, context: str) -> int | None:
+        """Give the group that wordings with these words share, `None` if there is no such group yet."""
+        known = (each for each in self._words.twins(context) if each in self._shared)
+        return next((each for each in known if self._current(self._of_group.get(each, "")) is not None), None)
 
     def _free(self, key: str) -> str:
         """Give an id for a situation that a wording begins."""
@@ -165,10 +180,15 @@ class Situations:
         return self._of.get(wording)
 
     def like(self, context: str) -> str | None:
-        """Give the id of the situation of a context, or of the contexts that use the same words."""
+        """Give the id of the situation of a context, or of the contexts that use the same words.
+
+        Where only numbers tell several apart, that is the one which new numbers share.
+        """
         if (id := self.of(context)) is not None:
             return id
         found = self._by_words(context)
+        if len(found) > 1 and (group := self._sharing(context)) is not None:
+            return self._current(self._of_group[group])
         return found[0] if len(found) == 1 else None
 
     def rivals(self, context: str) -> set[str]:
@@ -319,6 +339,7 @@ class Situations:
             ],
             "merged": dict(sorted(self._merged.items())),
             "groups": {str(group): id for group, id in sorted(self._of_group.items())},
+            "shared": [*sorted(self._shared)],
             "words": self._words.dump(),
         }
 
@@ -341,6 +362,7 @@ class Situations:
                 found._do(action, id)
         found._merged = dict(state["merged"])
         found._of_group = {int(group): id for group, id in state["groups"].items()}
+        found._shared = set(state["shared"])
         found._words = Wordings.load(state["words"])
         return found
 

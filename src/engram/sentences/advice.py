@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from engram import arguments
-from engram.errors import InvalidInput
 from engram.ids import EPOCH
 from engram.learn import credits, decisions
 from engram.learn.happened import Circumstances
@@ -33,12 +32,11 @@ def suggest(
 
     One agent alone is also told what was lent to it. The suggestion counts as shown.
     """
-    if isinstance(actions, str):
-        raise InvalidInput("actions must be a list of texts, not one text")
+    wanted = None if actions is None else arguments.texts("actions", actions)
     if not seats:
         return decisions.weigh(context, [], now=EPOCH)
     first, gate, near = seats[0], seats[0].gate, cache(seats[0].placing.similar)
-    candidates = None if actions is None else [gate.clean("action", a) for a in arguments.several("actions", actions)]
+    candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
     told = _testimonies(seats, clean, near, "suggest", shared=shared)
     chance = first.sources.random if explore else None

@@ -23,7 +23,9 @@ class Gate:
 
     def clean(self, name: str, text: str) -> Clean:
         """A text that says something, without its secrets; `name` says in errors what it is."""
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str):
+            raise InvalidInput(f"the {name} must be a text, not {type(text).__name__}")
+        if not text.strip():
             raise InvalidInput(f"the {name} is empty; say what is meant")
         if reason := unstorable(text):
             raise InvalidInput(f"the {name} cannot be used: {reason}")
@@ -31,7 +33,7 @@ class Gate:
 
     def maybe(self, name: str, text: str) -> Clean:
         """The same, where nothing need be said."""
-        return self.clean(name, text) if text else Clean("")
+        return Clean("") if text is None or text == "" else self.clean(name, text)
 
     def handle(self, name: str, text: str) -> Clean:
         """A name by which things are told apart: different ones stay different without their secrets."""
