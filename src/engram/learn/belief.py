@@ -47,7 +47,7 @@ BEYOND = 3.0
 UNSEEN = 2.0
 """What it is worth that a word is usual, in contexts, when it was never seen with an action."""
 
-POOLED = 0.6
+POOLED = 0.8
 """What an episode counts at least that is of the same situation in other words."""
 
 SHOWS = 1.0
