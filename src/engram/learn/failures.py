@@ -5,6 +5,7 @@ Everything here is folded from what happened, in the order it was recorded: the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ ANSWER = timedelta(hours=1)
 REMEMBERED = 10_000
 """Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
 WAITING = 8
+_NUMBERED = re.compile(r"(.+)-([2-9]|[1-9]\d{1,5})")
 NEWEST = 20
 """Accounts of a pattern whose tags say at which stage it belongs."""
 
@@ -176,9 +178,15 @@ class PatternRecognizer:
         return self.view(found) if found is not None and found.times else None
 
     def formerly(self, name: str) -> list[FailurePattern]:
-        """The patterns that earlier versions can have known by a name, which is not the name of any now."""
-        seen = [pattern for pattern in self.shelf.patterns.values() if pattern.times]
-        return [self.view(pattern) for pattern in seen if name in pattern.former_names]
+        """List the patterns that earlier versions can have known by a name, which is not the name of any now.
+
+        They numbered patterns of one name as these came: `timeout-2` is the second of those called `timeout`.
+        """
+        found = [pattern for pattern in self.shelf.patterns.values() if pattern.times and name in pattern.former_names]
+        if not found and (numbered := _NUMBERED.fullmatch(name)):
+            every = [one for one in self.shelf.patterns.values() if numbered[1] in one.former_names]
+            found = [one for one in every[int(numbered[2]) - 1 :][:1] if one.times]
+        return [self.view(pattern) for pattern in found]
 
     def find(self, error: str, action: str = "") -> FailurePattern | None:
         """The pattern of the same or a similar signature; learns nothing."""
@@ -534,7 +542,7 @@ class PatternRecognizer:
         number, free = 1, name
         while self._titles.get(free, id) != id:
             number += 1
-            free = f"{name}-{number}"
+            free = strategies.another_name(name, number)
         return free
 
     def _attach(self, pattern: Pattern, watch: Watch) -> None:
@@ -578,15 +586,34 @@ class PatternRecognizer:
         return self.shelf.patterns[id] if id else None
 
     def _watch(self, name: str) -> Watch | None:
-        return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
+        return self.checks.get(self._aliases.get(name) or self._titles.get(name, name)) or self._watch_formerly(name)
+
+    def _watch_formerly(self, name: str) -> Watch | None:
+        """The check that an earlier version called so, after its solution or its pattern."""
+        if not name.startswith("verify-"):
+            return None
+        pattern = next(
+            (
+                one
+                for one in self.shelf.patterns.values()
+                if one.checks
+                and (
+                    any(strategies.former_check_name(solution.text) == name for solution in one.ranked()[:1])
+                    or name.removeprefix("verify-") in one.former_names
+                )
+            ),
+            None,
+        )
+        return self.checks[pattern.checks[0]] if pattern else None
 
     def _stage(self, watch: Watch, pattern: FailurePattern | None) -> str:
         """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""
         if pattern is None or watch.action:
-            return strategies.stage(_named_features(watch.features), [watch.context])
+            return strategies.stage(_places(watch.features), [*_labels(watch.features), watch.context])
         accounts = self.shelf.patterns[watch.pattern].accounts[-NEWEST:]
-        tags = [tag for number in accounts for tag in _named_features(self.ledger.accounts[number].context.features)]
-        return strategies.stage(pattern.environments, tags, pattern.contexts)
+        around = [self.ledger.accounts[number].context.features for number in accounts]
+        labels = [label for features in around for label in _labels(features)]
+        return strategies.stage(pattern.environments, [*labels, *pattern.contexts])
 
     def _view_check(self, watch: Watch, pattern: FailurePattern | None) -> PreventionCheck:
         texts = (
@@ -613,9 +640,14 @@ class PatternRecognizer:
         )
 
 
-def _named_features(features: Iterable[str]) -> list[str]:
-    """The values of features, such as the environment and the tags, in a fixed order."""
-    return [feature.partition("=")[2] for feature in sorted(features)]
+def _places(features: Iterable[str]) -> list[str]:
+    """List the environments among some features, in a fixed order."""
+    return [feature.partition("=")[2] for feature in sorted(features) if feature.startswith("env=")]
+
+
+def _labels(features: Iterable[str]) -> list[str]:
+    """List the values of the other features, such as the tags, in a fixed order."""
+    return [feature.partition("=")[2] for feature in sorted(features) if not feature.startswith("env=")]
 
 
 def _forms(event: Happening | _Said) -> tuple[Action, Context]:

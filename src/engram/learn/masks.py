@@ -10,6 +10,8 @@ MAX_CHARACTERS = 2000
 
 PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <func> <val> <*>".split())
 
+REDACTED = re.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{1,16})?\]")
+"""What the redactor leaves in place of a value."""
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?"
@@ -112,6 +114,8 @@ def mask(text: str) -> str:
     Words in quotation marks stay: in a log they are often constant.
     """
     line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
+    if "[secret:" in line or "[personal:" in line:
+        line = REDACTED.sub("<val>", line)
     if _DIGIT.search(line):
         line = _LESS_THAN.sub("", line)
         line = _TIMES.sub("<time>", line)

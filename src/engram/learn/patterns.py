@@ -77,6 +77,8 @@ class Pattern:
     solutions: dict[str, Remembered] = field(default_factory=dict)
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
+    readings: list[list[str]] = field(default_factory=list)
+    """Kinds and messages that earlier versions read its errors as, where they are others than now."""
 
     @property
     def recurring(self) -> bool:
@@ -91,7 +93,8 @@ class Pattern:
     def former_names(self) -> set[str]:
         """The names that it can have had in earlier versions."""
         said = self.signature.removeprefix(f"{self.kind}: ") if self.kind else self.signature
-        return strategies.former_names(self.kind, said, self.heads)
+        readings = [(self.kind, said), *((kind, message) for kind, message in self.readings)]
+        return strategies.former_names(readings, self.heads)
 
     def ranked(self) -> list[Remembered]:
         """The solutions, the best first."""
@@ -147,6 +150,9 @@ class Shelf:
             pattern = self._new(_key(signature, together), name, signature.kind, text, _words(signature.message))
             for word in pattern.words:
                 self._by_word.setdefault(f"{signature.kind} {word}", []).append(pattern.id)
+        former = [*signature.former] if signature.former else []
+        if former and former not in pattern.readings and len(pattern.readings) < LISTED:
+            pattern.readings.append(former)
         self._by_key.setdefault(_key(signature, together), pattern.id)
         if group is not None:
             self._by_group.setdefault(signature.kind, {}).setdefault(self._tree.current(group), pattern.id)
@@ -201,7 +207,7 @@ class Shelf:
         unique = name
         while unique in self.names:
             self._namesakes[name] = self._namesakes.get(name, 1) + 1
-            unique = f"{name}-{self._namesakes[name]}"
+            unique = strategies.another_name(name, self._namesakes[name])
         pattern = Pattern(id, unique, kind, text, words)
         self._by_key[key] = id
         self._enter(pattern)
