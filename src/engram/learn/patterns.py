@@ -11,7 +11,7 @@ from engram.ids import from_micros
 from engram.learn import strategies
 from engram.learn.beta import Beta
 from engram.learn.effect import interval
-from engram.learn.masks import without_values
+from engram.learn.masks import are_opposed, without_values
 from engram.learn.signatures import ErrorSignature
 from engram.learn.templates import TemplateTree
 from engram.model.failure import FailurePattern, Solution
@@ -238,6 +238,8 @@ class Shelf:
         candidates = dict.fromkeys(id for one in sorted(lists, key=len) for id in one[-CANDIDATES:])
         best, score = None, SIMILAR
         for id in list(candidates)[:CANDIDATES]:
+            if are_opposed(signature.text, self.patterns[id].signature):
+                continue
             overlap = self._overlap(words, self.patterns[id])
             if overlap > score or (overlap == score and best is None):
                 best, score = id, overlap

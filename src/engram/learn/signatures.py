@@ -99,10 +99,18 @@ def _signature(
     format: str, kind: str, message: str, frames: Iterable[_Frame] = (), *, masked: bool = False
 ) -> ErrorSignature:
     said = message if masked else _without_status(message)
-    shown = said if masked else mask_message(said)
-    former = None if said == message else (kind, mask_message(message))
+    shown, before = (message, message) if masked else (mask_message(said), _masked_before(message))
+    former = None if shown == before else (kind, before)
     example = cut(": ".join(part for part in (kind, _SPACES.sub(" ", said)) if part), MAX_MESSAGE).strip()
     return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames), example, former)
+
+
+_MARK, _TRUTH = re.compile(r"\[(secret|personal):([a-z0-9-]{1,40}):[0-9a-f]{8}\]"), re.compile(r"\b(?:true|false)\b", re.I)
+
+
+def _masked_before(message: str) -> str:
+    """Mask a message as earlier versions did, which masked true and false and kept what was redacted."""
+    return mask_message(_TRUTH.sub("<val>", _MARK.sub(r"[\1:\2:<id>]", message)))
 
 
 _LIBRARIES = tuple(
@@ -383,8 +391,8 @@ _UNSAID = re.compile(rf"{_QUOTATION.pattern}|\bnpm (?:ERR!|error)")
 _MARKS = re.compile(r"[\"'`\[\],]+")
 _SAYS_NOTHING = frozenset(
     """an and build by code command complete completed container did ended err error errored exited fail failed failure
-    finished has it job non not of on pipeline process program run script shell solve status step subprocess successfully
-    task terminated the this to tool unsuccessfully was with zero""".split()
+    finished has it job non not of on pipeline process program run script shell solve status step subprocess
+    successfully task terminated the this to tool unsuccessfully was with zero""".split()
 )
 """Words around an exit status that tell no failure from another."""
 _COMMANDS = (

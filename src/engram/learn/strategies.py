@@ -96,6 +96,8 @@ def pattern_name(kind: str, message: str, head: Sequence[str]) -> str:
         return _joined("-".join(done), cause or status or _class_name(kind, alone=True) or more) or "failure"
     if not said and not cause:
         return _joined(status or _class_name(kind, alone=True)) or "failure"
+    if len(said) == 1 and not kind and "fail" in rest:
+        cause = cause or "failed"
     return _joined(class_, "-".join(said[: 3 if cause or class_ else 5]), cause or status) or "failure"
 
 
@@ -373,7 +375,7 @@ def _slug(text: str, most: int) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """List the words of a text without what was masked or redacted: Latin letters without accents, others as they are."""
+    """List the words of a text without what was masked or redacted; Latin letters lose their accents."""
     plain = _MASK.sub(" ", REDACTED.sub(" ", text)).lower()
     if not plain.isascii():
         plain = "".join(map(_folded, unicodedata.normalize("NFC", plain)))
