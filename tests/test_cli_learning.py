@@ -277,7 +277,7 @@ def test_a_pattern_of_another_agent_must_be_asked_for(run: Run) -> None:
     transfer = value(run("learning stats --agent alice --json"))["transfer"]
     assert (transfer["some"], transfer["all"], transfer["share"]) == (0, 1, 0.0)
     run("memory record --agent alice --type failure --error 'KeyError: x' --action 'render page'")
-    assert "nothing that solves" in run("learning apply-pattern render-page-key --task t", code=3).stderr
+    assert "nothing that solves" in run("learning apply-pattern render-page-key-error --task t", code=3).stderr
 
 
 def test_a_success_that_was_recorded_can_be_applied(run: Run) -> None:

@@ -16,6 +16,7 @@ from engram.learn import actions, strategies
 from engram.learn.accounts import Account, Episode, Ledger
 from engram.learn.actions import Action, Context
 from engram.learn.effect import Counts, effect, next_status
+from engram.learn.masks import error_text
 from engram.learn.patterns import EPISODES, Pattern, Remembered, Shelf
 from engram.learn.signatures import extract_error_signature
 from engram.learn.wordings import wording
@@ -499,6 +500,7 @@ class PatternRecognizer:
         solution = pattern.solutions.setdefault(normal_form(text), Remembered(text))
         solution.tried += 1
         solution.helped += 1.0 if event.helped is None else event.helped
+        solution.noted += event.kind == "failure" and event.helped is None
         solution.last_used = max(solution.last_used, micros(event.at)) if solution.tried > 1 else micros(event.at)
         if event.agent and event.agent not in solution.agents:
             solution.agents.append(event.agent)
@@ -627,7 +629,7 @@ class PatternRecognizer:
             name=watch.title,
             pattern_id=watch.pattern,
             verify=watch.verify or told,
-            rule=strategies.rule(*texts, pattern.error_signature if pattern else ""),
+            rule=strategies.rule(*texts, error_text(pattern) if pattern else ""),
             stage=watch.stage or self._stage(watch, pattern),
             command=watch.command,
             status=watch.status,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Protocol
 
 MAX_CHARACTERS = 2000
 """What lies behind this many characters of a line tells no two failures apart."""
@@ -12,6 +13,7 @@ PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <f
 
 REDACTED = re.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{1,16})?\]")
 """What the redactor leaves in place of a value."""
+_PLACEHOLDER = re.compile("|".join(map(re.escape, sorted(PLACEHOLDERS))))
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?"
@@ -203,6 +205,26 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: limit - limit // 4 - 3]} … {text[len(text) - limit // 4 :]}"
+
+
+def readable(message: str) -> str:
+    """Write a masked message for people, with an ellipsis for each value."""
+    return _PLACEHOLDER.sub("…", message)
+
+
+class _Shown(Protocol):
+    """A failure that is shown to people."""
+
+    @property
+    def example(self) -> str: ...
+
+    @property
+    def error_signature(self) -> str: ...
+
+
+def error_text(failure: _Shown) -> str:
+    """Give what the error of a failure said the last time, or else what stays the same of it."""
+    return failure.example or readable(failure.error_signature)
 
 
 def has_opposite(word: str) -> bool:

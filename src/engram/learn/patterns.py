@@ -38,6 +38,8 @@ class Remembered:
     last_used: int = 0
     agents: list[str] = field(default_factory=list)
     episodes: list[str] = field(default_factory=list)
+    noted: int = 0
+    """How many of the tries were only noted with a failure, without a word whether they helped."""
 
     def seen(self) -> Solution:
         """The solution with its posterior rate."""
@@ -51,6 +53,7 @@ class Remembered:
             last_used=from_micros(self.last_used),
             agents=tuple(self.agents),
             episodes=tuple(reversed(self.episodes)),
+            noted=self.noted,
         )
 
     @property
@@ -77,6 +80,8 @@ class Pattern:
     solutions: dict[str, Remembered] = field(default_factory=dict)
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
+    example: str = ""
+    """What its latest error said, with its values."""
     readings: list[list[str]] = field(default_factory=list)
     """Kinds and messages that earlier versions read its errors as, where they are others than now."""
 
@@ -118,6 +123,7 @@ class Pattern:
             known_solutions=tuple(one.seen() for one in self.ranked()),
             episodes=tuple(id for id, _ in newest[:EPISODES]),
             agents=tuple(sorted(self.agents)),
+            example=self.example,
         )
 
 
@@ -150,6 +156,7 @@ class Shelf:
             pattern = self._new(_key(signature, together), name, signature.kind, text, _words(signature.message))
             for word in pattern.words:
                 self._by_word.setdefault(f"{signature.kind} {word}", []).append(pattern.id)
+        pattern.example = signature.said
         former = [*signature.former] if signature.former else []
         if former and former not in pattern.readings and len(pattern.readings) < LISTED:
             pattern.readings.append(former)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from traceback import TracebackException
 
-from engram.learn.masks import cut, mask_message
+from engram.learn.masks import cut, mask_message, readable
 from engram.learn.templates import tokens
 from engram.words import digest
 
@@ -101,11 +101,15 @@ def _signature(
     said = message if masked else _without_status(message)
     shown, before = (message, message) if masked else (mask_message(said), _masked_before(message))
     former = None if shown == before else (kind, before)
-    example = cut(": ".join(part for part in (kind, _SPACES.sub(" ", said)) if part), MAX_MESSAGE).strip()
+    told = readable(said) if masked else _SPACES.sub(" ", said).strip()
+    example = cut(": ".join(part for part in (kind, told) if part), MAX_MESSAGE)
     return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames), example, former)
 
 
-_MARK, _TRUTH = re.compile(r"\[(secret|personal):([a-z0-9-]{1,40}):[0-9a-f]{8}\]"), re.compile(r"\b(?:true|false)\b", re.I)
+_MARK, _TRUTH = (
+    re.compile(r"\[(secret|personal):([a-z0-9-]{1,40}):[0-9a-f]{8}\]"),
+    re.compile(r"\b(?:true|false)\b", re.I),
+)
 
 
 def _masked_before(message: str) -> str:

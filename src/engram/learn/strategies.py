@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from engram.learn import actions
-from engram.learn.masks import REDACTED
+from engram.learn.masks import REDACTED, error_text
 from engram.model.failure import FailurePattern, PreventionCheck, Solution
 from engram.words import STOP_WORDS, digest
 
@@ -238,7 +238,7 @@ def generate_prevention_strategies(pattern: FailurePattern) -> list[PreventionCh
         name=check_name(pattern.name, helpful[0].text if helpful else ""),
         pattern_id=pattern.pattern_id,
         verify=what_to_verify(pattern),
-        rule=rule(pattern.actions, pattern.contexts, pattern.error_signature),
+        rule=rule(pattern.actions, pattern.contexts, error_text(pattern)),
         stage=stage(pattern.environments, pattern.contexts),
         created_at=pattern.last_seen,
     )
@@ -259,7 +259,7 @@ def what_to_verify(pattern: FailurePattern) -> str:
     helpful = [solution for solution in pattern.known_solutions if solution.success_rate >= 0.5][:SHOWN]
     if helpful:
         first, *others = helpful
-        also = "".join(f"; or {_lowered(one.text)} ({one.helped:g} of {one.tried})" for one in others)
+        also = "".join(f"; or {_lowered(one.text)} ({_share(one)})" for one in others)
         if next(iter(_WORD.findall(first.text.lower())), "") in _VERBS:
             return f"{_raised(_in_short(first.text))}{before and f' before {before}'}: that {_helped(first)}{also}"
         opening = f"Before {before}, remember" if before else "Remember"
@@ -268,7 +268,7 @@ def what_to_verify(pattern: FailurePattern) -> str:
     if before and _is_unexplained(pattern):
         return f"Find out why {before} failed {times} before it is tried again"
     opening = f"Before {before}, make sure" if before else "Make sure"
-    return f"{opening} that this is fixed: {_in_short(pattern.error_signature)} (seen {times})"
+    return f"{opening} that this is fixed: {_in_short(error_text(pattern))} (seen {times})"
 
 
 def what_to_consider(action: str) -> str:
@@ -337,9 +337,20 @@ def _times(number: int) -> str:
 
 
 def _helped(solution: Solution) -> str:
-    if solution.tried == 1 and solution.helped == 1:
+    """Say what is known of a solution; what was only noted with the failure is not known to have helped."""
+    tried, helped = solution.tried - solution.noted, solution.helped - solution.noted
+    if not tried:
+        often = "" if solution.noted == 1 else f" {_times(solution.noted)}"
+        return f"was noted as the solution{often}, without a word whether it helped"
+    if tried == 1 and helped == 1:
         return "helped the one time it was tried"
-    return f"helped {solution.helped:g} of {_times(solution.tried)}"
+    return f"helped {helped:g} of {_times(tried)}"
+
+
+def _share(solution: Solution) -> str:
+    if solution.tried == solution.noted:
+        return f"noted {_times(solution.noted)}"
+    return f"{solution.helped - solution.noted:g} of {solution.tried - solution.noted}"
 
 
 def _in_short(text: str) -> str:
