@@ -17,7 +17,6 @@ from engram.errors import Conflict, InvalidInput
 from engram.hooks.fast import ASKED, MOST_ERROR, SHELLS, cut, error_of, parsed, tool_name
 from engram.hooks.transcript import Turn, commands, turns
 from engram.learn.happened import Circumstances
-from engram.learn.masks import error_text
 from engram.model import Clean, Hit, Memory, Origin, Verdict
 from engram.retrieve.quoting import PREAMBLE, quoted
 
@@ -226,7 +225,9 @@ def _context(event: _Event, text: str, said: str) -> dict[str, Any]:
 def _warning(verdict: Verdict) -> str:
     """A verdict in words, with everything that was remembered quoted on one line each."""
     lines = [f"Engram: this is known to fail: {json.dumps(verdict.reason)}.", PREAMBLE]
-    lines += [f"| failed {one.failures} times: {json.dumps(cut(error_text(one), 300))}" for one in verdict.failures[:3]]
+    lines += [
+        f"| failed {one.failures} times: {json.dumps(cut(one.error_signature, 300))}" for one in verdict.failures[:3]
+    ]
     lines += [
         f"| worked instead ({one.success_rate:.0%} of {one.attempts}): {json.dumps(cut(one.text, 300))}"
         for one in verdict.instead[:3]

@@ -103,9 +103,9 @@ class FailurePattern(Frozen):
     prevention_checks: tuple[PreventionCheck, ...] = ()
     episodes: tuple[str, ...] = Field(default=(), description="The memories that tell of it, newest first, limited.")
     agents: tuple[str, ...] = ()
-    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
     source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
     own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
+    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
 
 
 class KnownFailure(Frozen):
