@@ -209,7 +209,7 @@ class PatternRecognizer:
 
     def prevention_check(self, name: str) -> PreventionCheck | None:
         """The check with this id or name."""
-        watch = self._watch(name)
+        watch = self._watch(name) or self._watch_formerly(name)
         if watch is None:
             return None
         pattern = self.shelf.patterns.get(watch.pattern)
@@ -322,6 +322,8 @@ class PatternRecognizer:
         if pattern is None and event.error.strip():
             pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
         watch, named = self._watch(event.id), self._watch(event.name)
+        if named is None and not event.action.strip():
+            named = self._watch_formerly(event.name)
         if watch is None and named is not None and (pattern is None or named.pattern == pattern.id):
             watch = named
         if watch is None and pattern is not None and not event.action.strip():
@@ -588,25 +590,15 @@ class PatternRecognizer:
         return self.shelf.patterns[id] if id else None
 
     def _watch(self, name: str) -> Watch | None:
-        return self.checks.get(self._aliases.get(name) or self._titles.get(name, name)) or self._watch_formerly(name)
+        return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
 
     def _watch_formerly(self, name: str) -> Watch | None:
-        """The check that an earlier version called so, after its solution or its pattern."""
-        if not name.startswith("verify-"):
-            return None
-        pattern = next(
-            (
-                one
-                for one in self.shelf.patterns.values()
-                if one.checks
-                and (
-                    any(strategies.former_check_name(solution.text) == name for solution in one.ranked()[:1])
-                    or name.removeprefix("verify-") in one.former_names
-                )
-            ),
-            None,
-        )
-        return self.checks[pattern.checks[0]] if pattern else None
+        """Give the check that an earlier version called so, after its solution or its pattern."""
+        for pattern in self.shelf.patterns.values() if name.startswith("verify-") else ():
+            solved = [strategies.former_check_name(solution.text) for solution in pattern.ranked()[:1]]
+            if pattern.checks and (name in solved or name.removeprefix("verify-") in pattern.former_names):
+                return self.checks[pattern.checks[0]]
+        return None
 
     def _stage(self, watch: Watch, pattern: FailurePattern | None) -> str:
         """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""

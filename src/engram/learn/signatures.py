@@ -35,7 +35,7 @@ class ErrorSignature:
     said: str = ""
     """The telling line with its values, for people."""
     former: tuple[str, str] | None = None
-    """Kind and message as earlier versions read them, if they took an exit status for a part of it."""
+    """Kind and message as earlier versions read them, if they did otherwise."""
 
     @property
     def text(self) -> str:
@@ -88,7 +88,8 @@ def _of_text(text: str) -> ErrorSignature:
         return found
     bare = _without_statuses(lines)
     found = _first(_PRINTED, bare) or _log(bare)
-    return found if bare == lines else replace(found, former=(f"exit {_exit_status(lines)}", found.message))
+    status = _exit_status(lines)
+    return replace(found, former=(f"exit {status}", found.message)) if status and found.kind[:5] != "exit " else found
 
 
 def _first(readers: Iterable[_Reader], lines: Sequence[str]) -> ErrorSignature | None:
@@ -389,7 +390,7 @@ _OWN_TEXT = re.compile(r"^(exit \d{1,3}): (.+ exited)$")
 """The text of a signature that tells nothing but which command had an exit status."""
 _PROGRAM = re.compile(r"([\"'`\[]+)(?:/[\w.-]+)+/(?=[\w.-])")
 """The folder of a program at the beginning of a quoted command."""
-_LETTERS = re.compile(r"[a-z]{2,}")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
 _QUOTATION = re.compile(r"'\[[^\]]*\]'|\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]")
 _UNSAID = re.compile(rf"{_QUOTATION.pattern}|\bnpm (?:ERR!|error)")
 _MARKS = re.compile(r"[\"'`\[\],]+")
@@ -489,14 +490,14 @@ def _without_status(message: str) -> str:
     found = _EXIT.search(message)
     if found is None or found[1] == "0" or "\n" in message or _OWN_TEXT.match(message):
         return message
-    before, after = message[: found.start()], message[found.end() :].lstrip(" \t:;,.-–—)]}")
+    before, behind = message[: found.start()], message[found.end() :].lstrip()
+    after = behind.lstrip(" \t:;,.-–—…)]}")
     said = _before_status(before, found[0])
     if not _is_telling(after):
         return said or message
     if said:
         return f"{said} {after}"
-    apart = message[found.end()] in ":;.,)]" or not _bare(before).strip(_AROUND)
-    return after if apart else message
+    return after if after != behind or not _bare(before).strip(_AROUND) else message
 
 
 def _before_status(before: str, status: str) -> str:
