@@ -422,6 +422,14 @@ def test_a_check_is_named_after_the_first_thing_that_its_solution_does(solution:
     assert check_name("deploy-failed", solution) == name
 
 
+def test_a_check_without_a_solution_is_named_after_what_it_verifies() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", verify="Verify npm cache, check network settings")
+    (check,) = story.known.prevention_checks()
+    assert check.name == "verify-npm-cache-status"
+    assert story.known.prevention_check("verify-npm-install-timeout") == check
+
+
 def test_the_number_of_a_name_is_never_taken_for_an_exit_status() -> None:
     assert another_name("exit-143", 2) == "exit-143-variant-2"
     assert another_name("timeout", 2) == "timeout-2"

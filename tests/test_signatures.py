@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learn.masks import MAX_CHARACTERS, PLACEHOLDERS, cut, mask, mask_message
+from engram.learn.masks import MAX_CHARACTERS, PLACEHOLDERS, cut, mask, mask_message, readable
 from engram.learn.signatures import MAX_FRAMES, MAX_MESSAGE, ErrorSignature, extract_error_signature
 
 PYTHON = """\
@@ -466,6 +466,12 @@ def test_another_failure_has_another_key(one: str, other: str) -> None:
 )
 def test_masks(text: str, masked: str) -> None:
     assert mask(text) == masked
+
+
+def test_what_is_shown_of_a_message_has_no_masks() -> None:
+    assert readable("took <num> ms at <time>") == "took … ms at …"
+    assert of("could not bind to port 80").said == "could not bind to port 80"
+    assert "<" not in of("ValidationError: 1 validation error for Order\nitems.3\n  'x' is bad [type=int, x]").said
 
 
 def test_a_list_of_values_is_one_value() -> None:

@@ -277,7 +277,9 @@ class PatternRecognizer:
             self._solve(pattern, event)
         self._suggest(pattern, event)
         if event.verify.strip():
-            self._suggested(pattern, event).verify = event.verify
+            watch = self._suggested(pattern, event)
+            watch.verify = event.verify
+            self._entitle(watch)
 
     def _solution(self, event: Happening) -> None:
         pattern = self._about(event)
@@ -536,7 +538,7 @@ class PatternRecognizer:
         if pattern is None:
             return self._free(strategies.action_check_name(watch.action), watch.id)
         solution = next((one.text for one in pattern.ranked()[:1] if one.rate >= GOOD), "")
-        name = strategies.check_name(pattern.name, solution)
+        name = strategies.check_name(pattern.name, solution or watch.verify)
         if self._titles.get(name, watch.id) == watch.id:
             return name
         return self._free(strategies.pattern_check_name(pattern.name), watch.id)
