@@ -13,6 +13,7 @@ from engram.learn.beta import Beta
 from engram.learn.effect import interval
 from engram.learn.masks import are_opposed, without_values
 from engram.learn.signatures import ErrorSignature
+from engram.learn.strategies import LISTED
 from engram.learn.templates import TemplateTree
 from engram.model.failure import FailurePattern, Solution
 from engram.words import STOP_WORDS, digest, index_terms
@@ -21,7 +22,6 @@ RECURRING = 2
 """From so many occurrences on, a failure comes back."""
 EPISODES = 20
 """Memories that are listed as evidence, at most."""
-LISTED = 10
 SIMILAR = 0.7
 """From this share of the words on, weighted by rarity, two messages of the same kind are the same failure."""
 CANDIDATES = 200

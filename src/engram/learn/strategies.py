@@ -24,6 +24,8 @@ _STAGES = {
 STAGES = frozenset(_STAGES)
 """The stages that are derived from where failures happened."""
 SHOWN = 3
+LISTED = 10
+"""So many actions, contexts and environments a pattern has at most, the most frequent first."""
 _WORD = re.compile(r"[a-z][a-z0-9]*")
 _PLACE = (
     "(?:(?:server|cluster|env|environment|database|db|system|site|host|node|machine|instance|namespace|account|stack"
@@ -64,11 +66,11 @@ _WENT_WELL = frozenset("passed succeeded successfully".split())
 _OF_EXIT = frozenset("command exited process".split())
 _FIRST_CLAUSE = re.compile(r"[,;.:!](?=\s|$)|\s(?:and )?then\s|\s[-–—]\s|\n")
 _NEGATION = re.compile(
-    r"(?:please |you |we |must |should |can |could |may |shall )*"
-    r"(?:(?:do|does|did|must|should|can|could|may|shall|is|are|will|would)(?:n[’']?t\b| not\b)|(?:can|won|shan)[’']?t\b"
-    r"|cannot\b|never\b|not?\b|avoid\b|without\b|refrain\b|instead\b|stop \w+ing\b|quit \w+ing\b)"
+    r"\b(?:\w*n[’']t|(?:do|does|did|must|should|ca|wo|is|are)nt|not?|never|neither|nor|cannot|avoid|without|refrain"
+    r"|(?:stop|quit) \w+ing)\b",
+    re.I,
 )
-"""How a text begins that says what is not to be done."""
+"""What makes a clause say that something is not done."""
 _VERBS = frozenset(
     """add adjust allow apply ask authenticate bump call change check clean clear close commit configure confirm copy
     create decrease delete disable downgrade drop enable ensure export fix free generate give grant increase install
@@ -184,15 +186,10 @@ def _former_words(text: str) -> list[str]:
 def check_name(pattern: str, solution: str) -> str:
     """Name a check after the first clause of the best solution: "clear the npm cache" gives verify-npm-cache-status.
 
-    A solution that says what is not to be done gives no name, since a name cannot say that.
+    A clause that says what is not to be done gives no name, since a name cannot say that.
     """
-    if _NEGATION.match(solution.strip().lower()):
-        return pattern_check_name(pattern)
-    return (
-        _joined("verify", "-".join(words), "status")
-        if (words := _looked_after(solution))
-        else pattern_check_name(pattern)
-    )
+    words = _looked_after(solution)
+    return _joined("verify", "-".join(words), "status") if words else pattern_check_name(pattern)
 
 
 def _looked_after(solution: str) -> list[str]:
@@ -200,6 +197,8 @@ def _looked_after(solution: str) -> list[str]:
     for clause in _FIRST_CLAUSE.split(solution):
         words = _telling(clause)
         words = words[1:] if words and words[0] in _VERBS else words
+        if _NEGATION.search(clause):
+            return []
         if words:
             return words[:3]
     return []
@@ -300,8 +299,8 @@ def _settled(text: str) -> str:
 def _phrase(sure: str, loose: str) -> re.Pattern[str]:
     """Match a text that is one of these words, or in which one is where something happens or what a place is like."""
     clear, every = "|".join(sure.split()), "|".join(f"{sure} {loose}".split())
-    named = rf"\A\W*(?:{every})\W*\Z|{_TO}(?:\w+-)*(?:{clear})\b|\b(?:{every})[ -]+(?:\w+[ -]+)?{_PLACE}\b"
-    return re.compile(named)
+    place = rf"\b(?:{every}|(?:{clear})[ -]+\w+)[ -]+{_PLACE}\b"
+    return re.compile(rf"\A\W*(?:{every})\W*\Z|{_TO}(?:\w+-)*(?:{clear})\b|{place}")
 
 
 _PHRASES = {name: _phrase(*words) for name, words in _STAGES.items()}
@@ -310,14 +309,17 @@ _PHRASES = {name: _phrase(*words) for name, words in _STAGES.items()}
 def _before(texts: Sequence[str]) -> str:
     """Quote the actions that failed; of several spellings of one, the first."""
     spelled = {actions.action(text).does: text for text in reversed(texts)}
-    return _some([f"“{_in_short(text)}”" for text in texts if text in spelled.values()])
+    quoted = [f"“{_in_short(text)}”" for text in texts if text in spelled.values()]
+    return _some(quoted, whole=len(texts) < LISTED)
 
 
-def _some(texts: Sequence[str]) -> str:
-    """Write the first texts as a choice, with the number of those that are left out."""
+def _some(texts: Sequence[str], *, whole: bool) -> str:
+    """Write the first texts as a choice, with the number of those that are left out if these are the whole of them."""
     others = len(texts) - SHOWN
-    rest = "" if others < 1 else " or 1 other" if others == 1 else f" or {others} others"
-    return " or ".join(texts[:SHOWN]) + rest
+    if others < 1:
+        return " or ".join(texts)
+    rest = "others" if not whole else "1 other" if others == 1 else f"{others} others"
+    return " or ".join([*texts[:SHOWN], rest])
 
 
 def _is_unexplained(pattern: FailurePattern) -> bool:
@@ -372,8 +374,8 @@ def rule(texts: Sequence[str], contexts: Sequence[str], signature: str) -> str:
     if not texts:
         return f"actions that are named in: {signature}"
     where = [f"“{context}”" for context in contexts if context]
-    place = f" in contexts like {_some(where)}" if where else ""
-    return f"actions like {_some([f'“{action}”' for action in texts])}{place}"
+    place = f" in contexts like {_some(where, whole=len(contexts) < LISTED)}" if where else ""
+    return f"actions like {_some([f'“{action}”' for action in texts], whole=len(texts) < LISTED)}{place}"
 
 
 def _telling(text: str) -> list[str]:
