@@ -527,7 +527,8 @@ def test_a_cut_text_keeps_its_ends_within_the_limit(text: str, limit: int) -> No
 @pytest.mark.parametrize(
     "unit",
     ["a", "ab:", "1:", "/a", "a@", "'a ", '"', "<num>", "Mon ", "2017-", "\n    at ", "\n", "File \"", "a.b.", "(",
-     "***a", "Error: ", "HTTP ", "\\\\a", "0x", "E   ", "Caused by: a.B\n", "Traceback (most recent call last):\n"],
+     "***a", "Error: ", "HTTP ", "\\\\a", "0x", "E   ", "Caused by: a.B\n", "exit 1, ",
+    "a, with exit code 3\n", "Traceback (most recent call last):\n"],
 )  # fmt: skip
 def test_a_megabyte_of_anything_is_read_in_bounded_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

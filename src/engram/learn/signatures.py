@@ -508,16 +508,34 @@ def _before_status(before: str, status: str) -> str:
     sentence = sentence or (verb is not None and not verb[0].lower().startswith("with"))
     if verb and not sentence:
         before = before[: verb.start()]
-    plain = _QUOTATION.sub(lambda quoted: "_" * len(quoted[0]), before)
-    ends = [
-        end.start()
-        for boundary in (_SENTENCE, _CLAUSE)
-        for end in boundary.finditer(plain)
-        if (sentence and boundary is _SENTENCE) or not _is_telling(plain[end.end() :])
-    ]
-    end = max(ends, default=0) if sentence else min(ends, default=len(before))
+    end = _end_of_sentences(before) if sentence else _end_of_telling(before)
     rest = before[:end].rstrip(f"{_AROUND}.")
     return rest if _is_telling(_bare(rest)) else ""
+
+
+def _end_of_sentences(text: str) -> int:
+    """Give the place where the last sentence of a text begins; behind a colon only one that says nothing itself."""
+    plain = _unquoted(text)
+    sentence = max((found.start() for found in _SENTENCE.finditer(plain)), default=0)
+    clause = max(_CLAUSE.finditer(plain), key=re.Match.start, default=None)
+    return sentence if clause is None or _is_telling(plain[clause.end() :]) else max(sentence, clause.start())
+
+
+def _end_of_telling(text: str) -> int:
+    """Give the place from which on the clauses of a text say nothing."""
+    plain = _unquoted(text)
+    end = behind = len(plain)
+    bounds = sorted(found.span() for boundary in (_SENTENCE, _CLAUSE) for found in boundary.finditer(plain))
+    for start, stop in reversed(bounds):
+        if _is_telling(plain[stop:behind]):
+            break
+        end = behind = start
+    return end
+
+
+def _unquoted(text: str) -> str:
+    """Blank what is quoted, so that no sentence ends there."""
+    return _QUOTATION.sub(lambda quoted: "_" * len(quoted[0]), text)
 
 
 def _is_telling(text: str) -> bool:
