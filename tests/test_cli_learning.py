@@ -277,7 +277,7 @@ def test_a_pattern_of_another_agent_must_be_asked_for(run: Run) -> None:
     transfer = value(run("learning stats --agent alice --json"))["transfer"]
     assert (transfer["some"], transfer["all"], transfer["share"]) == (0, 1, 0.0)
     run("memory record --agent alice --type failure --error 'KeyError: x' --action 'render page'")
-    assert "nothing that solves" in run("learning apply-pattern render-page-key --task t", code=3).stderr
+    assert "nothing that solves" in run("learning apply-pattern render-page-key-error --task t", code=3).stderr
 
 
 def test_a_success_that_was_recorded_can_be_applied(run: Run) -> None:
@@ -366,3 +366,13 @@ def test_a_prediction_rests_on_what_others_shared_as_a_suggestion_does(run: Run)
     assert value(run(asked))["attempts"] == 0
     run("memory share --from alice --to bob --everything")
     assert value(run(asked))["attempts"] == 4
+
+
+def test_an_environment_is_called_so_once_and_an_error_is_shown_with_its_values(run: Run) -> None:
+    record = "memory record --agent alice --type failure --context releases --environment"
+    for place in ("CI environment", "Test Environment", "prod"):
+        run(record, place, "--error", "disk 7 is full", "--action", "pg_dump")
+    shown = run("learning patterns --agent alice --type failure").stdout
+    places = "CI environment, Test Environment, prod environment, releases"
+    assert f"  • Occurs in: {places}" in shown
+    assert "  • Error: disk 7 is full" in shown

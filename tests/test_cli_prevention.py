@@ -32,7 +32,8 @@ def test_what_fails_again_and_again_is_blocked_with_the_reason_and_what_worked_i
     assert lines[0].startswith("BLOCK: ")
     assert lines[1].startswith("  Expected to fail: ")
     assert lines[2].startswith(
-        "  • Known failure: npm-install-timeout: npm ERR! network timeout at: <url> (failed 3 times"
+        "  • Known failure: npm-install-timeout: npm ERR! network timeout at: https://npm.example/package-2 "
+        "(failed 3 times"
     )
     assert lines[3].endswith(" (verify-npm-cache-status)")
     assert lines[4] == "  • Worked instead: clear the npm cache (80% success rate, 3 attempts)"
@@ -63,7 +64,8 @@ def test_checks_are_generated_listed_and_found_by_name(run: Run) -> None:
     assert made.splitlines() == [
         "Created prevention check: verify-npm-cache-status",
         "  Added to workflow stage: deploy",
-        "  Verify: Clear the npm cache before “npm install”: that helped 3 of 3 times",
+        "  Verify: Clear the npm cache before “npm install”: that was noted as the solution "
+        "3 times, without a word whether it helped",
         "  Command: npm cache verify",
     ]
     heading, row = run("prevention list").stdout.splitlines()

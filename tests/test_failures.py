@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.learn.failures import Happening, PatternRecognizer
-from engram.learn.strategies import check_name, generate_prevention_strategies, pattern_name
+from engram.learn.strategies import another_name, check_name, generate_prevention_strategies, pattern_name
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -113,6 +113,96 @@ def test_a_failure_is_found_by_the_name_that_an_earlier_version_gave_it() -> Non
         assert story.known.pattern(former) is None
         assert [one.name for one in story.known.formerly(former)] == [name]
     assert story.known.formerly("something-else") == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "former", "name"),
+    [
+        (["KeyError: 'x'"], "key", "key-error"),
+        (["pytest: 3 failed, 12 passed in 2.1s"], "pytest-passed", "pytest-failed"),
+        (["Přístup odepřen"], "stup-odep-en", "pristup-odepren"),
+        (["exit code 143"], "exit", "exit-143"),
+        (["exit code 1", "exit code 143"], "exit-2", "exit-143"),
+        (["helm: no answer; exit code 1"], "helm-answer", "helm-answer"),
+        (["Error: Process completed with exit code 1."], "error-process-completed-code", "exit-1"),
+        (
+            ["subprocess.CalledProcessError: Command '['git', 'push']' returned non-zero exit status 128."],
+            "called-process-command-returned-non",
+            "git-push-exit-128",
+        ),
+        (
+            ["sshd: Failed password from [personal:ip:ab12cd34]"],
+            "sshd-password-personal-ip",
+            "sshd-password",
+        ),
+    ],
+)
+def test_a_failure_is_found_by_the_last_name_before_its_own(errors: list[str], former: str, name: str) -> None:
+    story = Story()
+    for error in errors:
+        story.tell("failure", error=error)
+    found = story.known.pattern(former)
+    assert [one.name for one in ([found] if found else story.known.formerly(former))] == [name]
+    assert PatternRecognizer.load(story.known.dump()).formerly(former) == story.known.formerly(former)
+
+
+def test_a_check_is_found_by_the_name_that_an_earlier_version_gave_it() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", solution="Verify npm cache, check network settings")
+    story.tell("failure", error="KeyError: 'x'", action="render page")
+    story.tell("failure", error="KeyError: 'x'", action="render page")
+    names = {
+        "verify-npm-cache-check-status": "verify-npm-cache-status",
+        "verify-render-page-key": "verify-render-page-key-error",
+    }
+    for former, name in names.items():
+        found = story.known.prevention_check(former)
+        assert found is not None
+        assert found.name == name
+    assert story.known.prevention_check("verify-nothing") is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Interface Gi0/{}, changed state to {}:up/down/administratively down",
+        "expected {1} after {0} tries:true/false",
+        "feature flag f{} is {}:enabled but must be disabled/disabled but must be enabled",
+        "assertion {}: expected {}:true but got false/false but got true",
+        "valve {} of the tank is {}:open/closed",
+        "payment {} ended in {}:success/failure",
+    ],
+)
+def test_words_that_say_the_opposite_of_each_other_are_different_failures(error: str) -> None:
+    text, _, opposites = error.rpartition(":")
+    story = Story()
+    for number in range(12):
+        for word in opposites.split("/"):
+            story.tell("failure", error=f"%LINK: {text.format(number, word)}")
+    assert [one.occurrence_count for one in story.known.patterns()] == [12] * len(opposites.split("/"))
+
+
+def test_a_redacted_address_is_an_address() -> None:
+    story = Story()
+    for host in ("[personal:ip:ab12cd34]", "10.0.0.7", "[personal:ip:cd34ab12]", "[personal:ip]", "host.example.com"):
+        story.tell("failure", error=f"Failed password for root from {host} port 22 ssh2")
+    (pattern,) = story.known.patterns()
+    assert pattern.name == "password-root-port"
+    assert pattern.example == "Failed password for root from host.example.com port 22 ssh2"
+
+
+def test_actions_that_a_check_does_not_name_are_counted() -> None:
+    failed = [{"error": "proxy refused it", "action": f"step{letter} go"} for letter in "abcde"]
+    story = Story()
+    for one in failed:
+        story.tell("failure", **one)
+    (check,) = story.known.prevention_checks()
+    assert check.verify.startswith("Before “stepa go” or “stepb go” or “stepc go” or 2 others, make sure")
+    assert check.rule == "actions like “stepa go” or “stepb go” or “stepc go” or 2 others"
+    for letter in "fghijk":
+        story.tell("failure", error="proxy refused it", action=f"step{letter} go")
+    (check,) = story.known.prevention_checks()
+    assert check.rule == "actions like “stepa go” or “stepb go” or “stepc go” or others"
 
 
 def test_errors_of_different_kinds_are_never_one_pattern() -> None:
@@ -386,10 +476,64 @@ def test_the_outcome_of_a_verdict_is_an_episode_of_what_it_was_about() -> None:
         ("", "could not lock the index", ("git", "commit"), "lock-index"),
         ("", "", (), "failure"),
         ("java.io.IOException", "Broken pipe", (), "io-broken-pipe"),
+        ("java.io.IOException", "", (), "io-exception"),
+        ("KeyError", "<str>", (), "key-error"),
+        ("ValueError", "", ("make", "test"), "make-test-value-error"),
+        ("HTTP 503", "Service Unavailable", (), "http-503-service-unavailable"),
+        ("exit 143", "", (), "exit-143"),
+        ("exit 143", "", ("make", "test"), "make-test-exit-143"),
+        ("exit 2", "script build exited", ("bun", "run"), "script-build-exit-2"),
+        ("exit 128", "Command git push exited", ("git", "push"), "git-push-exit-128"),
+        ("", "pytest: <num> failed, <num> passed in <num>s", (), "pytest-failed"),
+        ("", "Tests: <num> failed, <num> passed, <num> total", (), "tests-failed"),
+        ("", "build failed", (), "build-failed"),
+        ("", "数据库连接失败", (), "数据库连接失败"),
+        ("", "Přístup odepřen", (), "pristup-odepren"),
+        ("", "संपर्क नहीं हो सका", (), "संपर्क-नहीं-हो-सका"),
+        ("", "sshd: Failed password for carol from [personal:ip:ab12cd34]", (), "sshd-password-carol"),
+        ("", "[secret:github-token] is no token", (), "token"),
     ],
 )
 def test_names_come_from_what_failed(kind: str, message: str, head: tuple[str, ...], name: str) -> None:
     assert pattern_name(kind, message, head) == name
+
+
+@pytest.mark.parametrize(
+    ("solution", "name"),
+    [
+        ("clear the npm cache", "verify-npm-cache-status"),
+        ("Verify npm cache, check network timeout settings", "verify-npm-cache-status"),
+        ("raise the timeout to 60 s. Then retry", "verify-timeout-status"),
+        ("stop the old container and then remove it", "verify-old-container-status"),
+        ("retry; wait a minute", "verify-minute-status"),
+        ("rotate the key [secret:aws-key:ab12cd34]", "verify-key-status"),
+        ("重启数据库", "verify-重启数据库-status"),
+        ("Don't deploy on friday", "verify-deploy-failed"),
+        ("Don’t deploy on friday", "verify-deploy-failed"),
+        ("please do not deploy on friday", "verify-deploy-failed"),
+        ("never deploy on friday", "verify-deploy-failed"),
+        ("stop deploying on friday", "verify-deploy-failed"),
+        ("no deploy on friday", "verify-deploy-failed"),
+        ("make sure not to deploy on friday", "verify-deploy-failed"),
+        ("build without the cache", "verify-deploy-failed"),
+        ("", "verify-deploy-failed"),
+    ],
+)
+def test_a_check_is_named_after_the_first_thing_that_its_solution_does(solution: str, name: str) -> None:
+    assert check_name("deploy-failed", solution) == name
+
+
+def test_a_check_without_a_solution_is_named_after_what_it_verifies() -> None:
+    story = Story()
+    story.tell("failure", error=npm("a"), action="npm install", verify="Verify npm cache, check network settings")
+    (check,) = story.known.prevention_checks()
+    assert check.name == "verify-npm-cache-status"
+    assert story.known.prevention_check("verify-npm-install-timeout") == check
+
+
+def test_the_number_of_a_name_is_never_taken_for_an_exit_status() -> None:
+    assert another_name("exit-143", 2) == "exit-143-variant-2"
+    assert another_name("timeout", 2) == "timeout-2"
 
 
 def test_names_are_unique() -> None:
@@ -454,21 +598,29 @@ def verified(*told: dict[str, Any]) -> str:
 
 
 def test_what_a_check_says_is_a_sentence_about_what_helped_before_the_action() -> None:
-    solved = {"error": npm("a"), "action": "npm install", "solution": "clear the npm cache"}
+    solved: dict[str, Any] = {"error": npm("a"), "action": "npm install", "solution": "clear the npm cache"}
+    noted = "Clear the npm cache before “npm install”: that was noted as the solution"
+    assert verified(solved) == f"{noted}, without a word whether it helped"
+    waiting = {"error": npm("b"), "action": "npm install", "solution": "Wait."}
+    assert verified(solved, solved, waiting) == (
+        f"{noted} 2 times, without a word whether it helped; or wait (noted 1 time)"
+    )
+    solved["helped"] = 1.0
     once = "Clear the npm cache before “npm install”: that helped the one time it was tried"
     assert verified(solved) == once
-    other = {"error": npm("b"), "action": "sudo npm i", "solution": "Raise the timeout to 60 s."}
+    other = {"error": npm("b"), "action": "sudo npm i", "solution": "Raise the timeout to 60 s.", "helped": 1.0}
     assert verified(solved, solved, other) == (
         "Clear the npm cache before “npm install”: that helped 2 of 2 times; or raise the timeout to 60 s (1 of 1)"
     )
-    stated = {"error": "locked", "solution": "a stale lock file was there"}
+    stated = {"error": "locked", "solution": "a stale lock file was there", "helped": 1.0}
     assert verified(stated) == "Remember what helped the one time it was tried: a stale lock file was there"
 
 
 def test_without_a_solution_a_check_says_what_is_to_be_fixed_or_found_out() -> None:
     failed = {"error": npm("a"), "action": "npm install"}
     assert verified(failed, failed) == (
-        "Before “npm install”, make sure that this is fixed: npm ERR! network timeout at: <url> (seen 2 times)"
+        "Before “npm install”, make sure that this is fixed: npm ERR! network timeout at: "
+        "https://registry.example.com/a (seen 2 times)"
     )
     silent = {"action": "npm install", "context": "CI build", "quality": 0.0}
     assert verified(silent, silent) == "Find out why “npm install” failed 2 times before it is tried again"
@@ -486,6 +638,19 @@ def test_without_a_solution_a_check_says_what_is_to_be_fixed_or_found_out() -> N
         ({"context": "deploy the api to production"}, "production"),
         ({"context": "tests of the production database", "environment": "ci"}, "development"),
         ({"context": "write a poem"}, "development"),
+        ({"context": "in prod"}, "production"),
+        ({"context": "production"}, "production"),
+        ({"context": "the live database is slow"}, "production"),
+        ({"context": "on staging"}, "staging"),
+        ({"context": "the staging server is down"}, "staging"),
+        ({"context": "deploy to the pre-production cluster"}, "staging"),
+        ({"context": "tests on the CI"}, "development"),
+        ({"context": "the live chat server of a customer"}, "development"),
+        ({"context": "a customer on live chat is angry"}, "development"),
+        ({"context": "the stage of the theatre is being built"}, "development"),
+        ({"context": "x", "features": frozenset({"tag=live chat"})}, "development"),
+        ({"environment": "non-production"}, "development"),
+        ({"environment": "live"}, "production"),
     ],
 )
 def test_the_stage_of_a_check_is_where_its_failures_happened_unless_somebody_says_another(

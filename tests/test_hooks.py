@@ -186,7 +186,7 @@ def test_a_failure_is_learned_as_the_word_of_the_tool_and_warned_of_before_it_is
     text = context(hook("PreToolUse", **asked))
     assert "Engram: this is known to fail" in text
     assert PREAMBLE in text
-    assert '| failed 1 times: "exit 1: npm ERR! network timeout at: <url>"' in text
+    assert '| failed 1 times: "npm ERR! network timeout at: <url>"' in text
     assert hook("PreToolUse", tool_name="Bash", tool_input={"command": "ls -la"}) is None
 
 

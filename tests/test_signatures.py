@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learn.masks import MAX_CHARACTERS, PLACEHOLDERS, cut, mask, mask_message
+from engram.learn.masks import MAX_CHARACTERS, PLACEHOLDERS, cut, mask, mask_message, readable
 from engram.learn.signatures import MAX_FRAMES, MAX_MESSAGE, ErrorSignature, extract_error_signature
 
 PYTHON = """\
@@ -296,7 +296,7 @@ def test_an_exception_that_tells_a_status_has_the_key_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("bash: line 3: foo: command not found\nexit code 127", "exit 127", "foo: command not found"),
+        ("bash: line 3: foo: command not found\nexit code 127", "", "foo: command not found"),
         ("sh: 1: foo: not found", "", "foo: not found"),
         (
             "ls: cannot access '/data/x': No such file or directory",
@@ -323,11 +323,75 @@ def test_the_shell(text: str, kind: str, message: str | None) -> None:
         ("ValueError: the table is empty (exit code 2)", "the table is empty"),
         ("curl: (7) could not connect to the proxy; exit code 7", "could not connect to the proxy"),
         ("rc=1: could not resolve the name", "could not resolve the name"),
-        ("Error: process exited with code 1", "process exited with code <num>"),
+        ("helm timed out (exit status 1) waiting for the pods", "helm timed out waiting for the pods"),
+        ("helm exited with code 1: timed out", "timed out"),
+        ("Command failed with exit code 1 - no pods", "no pods"),
+        ("job 7 (exit 1) was never restarted", "was never restarted"),
+        ("数据库连接失败; exit code 1", "数据库连接失败"),
+        ("RuntimeError: the build failed with exit code 1\nmissing script: lint", "missing script: lint"),
+        ("exit code 0 but no output", "exit code <num> but no output"),
+        ("process exited with code 137 because of memory", "process exited with code <num> because of memory"),
     ],
 )
 def test_an_exit_status_beside_a_message_is_no_part_of_it(text: str, message: str) -> None:
     assert of(text).message == message
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "{}; exit code 1",
+        "{} (exit status 1)",
+        "{} [exit 1]",
+        "{}, command terminated with exit code 1",
+        "{}. Process exited with code 1",
+        "{}\nProcess exited with code 1.",
+        "{}\nexit code: 137",
+        "{} (helm exited with code 1)",
+        "Command failed with exit code 1: {}",
+        "The command 'helm upgrade' failed with exit code 1: {}",
+        "Process exited with code 1. {}",
+        "exit 1: {}",
+    ],
+)
+def test_a_message_is_the_same_with_and_without_an_exit_status(told: str) -> None:
+    message = "helm: timed out waiting for the condition"
+    found, plain = of(told.format(message)), of(message)
+    assert (found.text, found.key) == (plain.text, plain.key)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("exit status 1", "exit 1", ""),
+        ("Error: Process completed with exit code 1.", "exit 1", ""),
+        ("process exited with code 137", "exit 137", ""),
+        ("RuntimeError: process exited with code 3", "exit 3", ""),
+        ("npm ERR! Exit status 1", "exit 1", ""),
+        ('error: script "build" exited with code 2', "exit 2", "script build exited"),
+        ("linter exited with code 2", "exit 2", "linter exited"),
+        ("The process '/usr/bin/git' failed with exit code 128", "exit 128", "The process git exited"),
+        (
+            "subprocess.CalledProcessError: Command '['git', 'push']' returned non-zero exit status 128.",
+            "exit 128",
+            "Command git push exited",
+        ),
+        (
+            "Command 'npm run build --prefix /srv/app' returned non-zero exit status 1.",
+            "exit 1",
+            "Command npm run build --prefix <path> exited",
+        ),
+        (
+            'ERROR: process "/bin/sh -c npm ci" did not complete successfully: exit code: 1',
+            "exit 1",
+            "process sh -c npm ci exited",
+        ),
+    ],
+)
+def test_an_exit_status_alone_is_told_with_the_command_that_had_it(text: str, kind: str, message: str) -> None:
+    found = of(text)
+    assert (found.kind, found.message) == (kind, message)
+    assert of(found.text).key == found.key
 
 
 def test_a_log_line_loses_its_time_and_level() -> None:
@@ -395,13 +459,19 @@ def test_another_failure_has_another_key(one: str, other: str) -> None:
         ("on Wed Jul 27 10:59:53 2005 and 2024-02-03 and 3/4/2024", "on <time> and <time> and <time>"),
         ("utf-8 int32 sha256 HTTP/1.1 stay", "utf-8 int32 sha256 HTTP/1.1 stay"),
         ("java.lang.String and std::vec and I/O stay", "java.lang.String and std::vec and I/O stay"),
-        ("value is null, retry is True", "value is <val>, retry is <val>"),
+        ("value is null, retry is True", "value is <val>, retry is True"),
         ("card ****1234", "card <val>"),
         ("", ""),
     ],
 )
 def test_masks(text: str, masked: str) -> None:
     assert mask(text) == masked
+
+
+def test_what_is_shown_of_a_message_has_no_masks() -> None:
+    assert readable("took <num> ms at <time>") == "took … ms at …"
+    assert of("could not bind to port 80").said == "could not bind to port 80"
+    assert "<" not in of("ValidationError: 1 validation error for Order\nitems.3\n  'x' is bad [type=int, x]").said
 
 
 def test_a_list_of_values_is_one_value() -> None:
@@ -457,7 +527,8 @@ def test_a_cut_text_keeps_its_ends_within_the_limit(text: str, limit: int) -> No
 @pytest.mark.parametrize(
     "unit",
     ["a", "ab:", "1:", "/a", "a@", "'a ", '"', "<num>", "Mon ", "2017-", "\n    at ", "\n", "File \"", "a.b.", "(",
-     "***a", "Error: ", "HTTP ", "\\\\a", "0x", "E   ", "Caused by: a.B\n", "Traceback (most recent call last):\n"],
+     "***a", "Error: ", "HTTP ", "\\\\a", "0x", "E   ", "Caused by: a.B\n", "exit 1, ",
+    "a, with exit code 3\n", "Traceback (most recent call last):\n"],
 )  # fmt: skip
 def test_a_megabyte_of_anything_is_read_in_bounded_time(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

@@ -297,3 +297,22 @@ def test_two_brackets_alike_are_removed_once() -> None:
     lines = [f"the job of {word} was stopped [7] was [8]" for word in words]
     lines += [f"the job of {word} was stopped [7] [8]" for word in words]
     assert len(set(group_lines(lines))) <= 2
+
+
+@pytest.mark.parametrize(("one", "other"), [("up", "down"), ("true", "false"), ("Open", "Closed"), ("yes", "no")])
+def test_a_word_with_an_opposite_is_never_a_value(one: str, other: str) -> None:
+    lines = [f"the port {number} of switch {number} is {word}" for number in range(9) for word in (one, other)]
+    assert len(set(group_lines(lines))) == 2
+    many = [f"the port of the switch is {word}" for word in ("idle", "busy", "lost", "new", "alone")]
+    tree = TemplateTree()
+    for line in many:
+        tree.add(line)
+    tree.settle()
+    assert len({tree.find(line) for line in many}) == 1
+    assert tree.find(f"the port of the switch is {one}") is None
+    assert tree.add(f"the port of the switch is {one}") != tree.add(f"the port of the switch is {other}")
+
+
+def test_what_was_redacted_is_a_value() -> None:
+    lines = [f"refused {host} at the gate" for host in ("[personal:ip:ab12cd34]", "10.0.0.1", "[secret:github-token]")]
+    assert len(set(group_lines(lines))) == 1

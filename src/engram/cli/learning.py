@@ -17,6 +17,7 @@ from engram.cli.render import dump, glance, print_facts, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
 from engram.errors import EngramError, NotFound
+from engram.learn.masks import error_text
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -310,7 +311,7 @@ def _row(agent: str | None, pattern: FailurePattern) -> list[str]:
         moment(pattern.last_seen),
         *([] if agent is None else [inline(agent)]),
         "yes" if pattern.recurring else "no",
-        glance(pattern.error_signature),
+        glance(error_text(pattern)),
     ]
 
 

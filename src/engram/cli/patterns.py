@@ -16,6 +16,7 @@ from engram.cli.render import glance, print_json
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
 from engram.ids import EPOCH
+from engram.learn.masks import error_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -216,8 +217,8 @@ def _failure(agent: str, pattern: FailurePattern) -> Found:
 
 
 def _of_failure(pattern: FailurePattern) -> Iterator[str]:
-    places = [*(f"{name} environment" for name in pattern.environments), *pattern.contexts]
-    yield f"Error: {glance(pattern.error_signature)}"
+    places = [*map(_environment, pattern.environments), *pattern.contexts]
+    yield f"Error: {glance(error_text(pattern))}"
     if places:
         yield f"Occurs in: {inline(', '.join(places[:SHOWN]))}"
     yield f"Seen: {many(pattern.occurrence_count, 'time')}, last {moment(pattern.last_seen)}"
@@ -229,6 +230,10 @@ def _of_failure(pattern: FailurePattern) -> Iterator[str]:
         yield f"Success rate after applying prevention: {prevented(check)}"
     if not pattern.prevention_checks:
         yield "Prevention check: none yet"
+
+
+def _environment(name: str) -> str:
+    return name if name.casefold().endswith("environment") else f"{name} environment"
 
 
 def _success(agent: str, pattern: SuccessPattern) -> Found:

@@ -14,6 +14,7 @@ from engram.cli.render import dump, glance, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import block, inline, many, moment
 from engram.errors import EngramError, InvalidInput, NotAllowed, NotFound
+from engram.learn.masks import error_text
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -221,7 +222,7 @@ def _print_verdict(owner: str, verdict: Verdict, spoke: list[PreventionCheck]) -
     if verdict.failure_rate is not None:
         click.echo(f"  Expected to fail: {verdict.failure_rate:.0%}")
     for failure in verdict.failures:
-        name = f"{inline(failure.name)}: {glance(failure.error_signature)}" if failure.name else "without an error"
+        name = f"{inline(failure.name)}: {glance(error_text(failure))}" if failure.name else "without an error"
         counts = f"failed {many(failure.failures, 'time')}, worked {many(failure.successes, 'time')}"
         click.echo(f"  • Known failure: {name} ({counts}, last {moment(failure.last_seen)})")
     for each in spoke:

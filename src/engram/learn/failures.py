@@ -5,6 +5,7 @@ Everything here is folded from what happened, in the order it was recorded: the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from engram.learn import actions, strategies
 from engram.learn.accounts import CLOSE, Account, Episode, Ledger
 from engram.learn.actions import Action, Context, same_action
 from engram.learn.effect import Counts, effect, next_status
+from engram.learn.masks import error_text
 from engram.learn.patterns import EPISODES, Pattern, Remembered, Shelf
 from engram.learn.signatures import extract_error_signature
 from engram.learn.wordings import wording
@@ -28,6 +30,7 @@ ANSWER = timedelta(hours=1)
 REMEMBERED = 10_000
 """Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
 WAITING = 8
+_NUMBERED = re.compile(r"(.+)-([2-9]|[1-9]\d{1,5})")
 NEWEST = 20
 """Accounts of a pattern whose tags say at which stage it belongs."""
 
@@ -179,9 +182,15 @@ class PatternRecognizer:
         return self.view(found) if found is not None and found.times else None
 
     def formerly(self, name: str) -> list[FailurePattern]:
-        """The patterns that earlier versions can have known by a name, which is not the name of any now."""
-        seen = [pattern for pattern in self.shelf.patterns.values() if pattern.times]
-        return [self.view(pattern) for pattern in seen if name in pattern.former_names]
+        """List the patterns that earlier versions can have known by a name, which is not the name of any now.
+
+        They numbered patterns of one name as these came: `timeout-2` is the second of those called `timeout`.
+        """
+        found = [pattern for pattern in self.shelf.patterns.values() if pattern.times and name in pattern.former_names]
+        if not found and (numbered := _NUMBERED.fullmatch(name)):
+            every = [one for one in self.shelf.patterns.values() if numbered[1] in one.former_names]
+            found = [one for one in every[int(numbered[2]) - 1 :][:1] if one.times]
+        return [self.view(pattern) for pattern in found]
 
     def find(self, error: str, action: str = "") -> FailurePattern | None:
         """The pattern of the same or a similar signature; learns nothing."""
@@ -203,7 +212,7 @@ class PatternRecognizer:
 
     def prevention_check(self, name: str) -> PreventionCheck | None:
         """The check with this id or name."""
-        watch = self._watch(name)
+        watch = self._watch(name) or self._watch_formerly(name)
         if watch is None:
             return None
         pattern = self.shelf.patterns.get(watch.pattern)
@@ -271,7 +280,9 @@ class PatternRecognizer:
             self._solve(pattern, event)
         self._suggest(pattern, event)
         if event.verify.strip():
-            self._suggested(pattern, event).verify = event.verify
+            watch = self._suggested(pattern, event)
+            watch.verify = event.verify
+            self._entitle(watch)
 
     def _solution(self, event: Happening) -> None:
         pattern = self._about(event)
@@ -316,6 +327,8 @@ class PatternRecognizer:
         if pattern is None and event.error.strip():
             pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
         watch, named = self._watch(event.id), self._watch(event.name)
+        if named is None and not event.action.strip():
+            named = self._watch_formerly(event.name)
         if watch is None and named is not None and (pattern is None or named.pattern == pattern.id):
             watch = named
         if watch is None and pattern is not None and not event.action.strip():
@@ -495,6 +508,7 @@ class PatternRecognizer:
         solution = pattern.solutions.setdefault(normal_form(text), Remembered(text))
         solution.tried += 1
         solution.helped += 1.0 if event.helped is None else event.helped
+        solution.noted += event.kind == "failure" and event.helped is None
         solution.last_used = max(solution.last_used, micros(event.at)) if solution.tried > 1 else micros(event.at)
         if event.agent and event.agent not in solution.agents:
             solution.agents.append(event.agent)
@@ -528,7 +542,7 @@ class PatternRecognizer:
         if pattern is None:
             return self._free(strategies.action_check_name(watch.action), watch.id)
         solution = next((one.text for one in pattern.ranked()[:1] if one.rate >= GOOD), "")
-        name = strategies.check_name(pattern.name, solution)
+        name = strategies.check_name(pattern.name, solution or watch.verify)
         if self._titles.get(name, watch.id) == watch.id:
             return name
         return self._free(strategies.pattern_check_name(pattern.name), watch.id)
@@ -538,7 +552,7 @@ class PatternRecognizer:
         number, free = 1, name
         while self._titles.get(free, id) != id:
             number += 1
-            free = f"{name}-{number}"
+            free = strategies.another_name(name, number)
         return free
 
     def _attach(self, pattern: Pattern, watch: Watch) -> None:
@@ -615,13 +629,22 @@ class PatternRecognizer:
     def _watch(self, name: str) -> Watch | None:
         return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
 
+    def _watch_formerly(self, name: str) -> Watch | None:
+        """Give the check that an earlier version called so, after its solution or its pattern."""
+        for pattern in self.shelf.patterns.values() if name.startswith("verify-") else ():
+            solved = [strategies.former_check_name(solution.text) for solution in pattern.ranked()[:1]]
+            if pattern.checks and (name in solved or name.removeprefix("verify-") in pattern.former_names):
+                return self.checks[pattern.checks[0]]
+        return None
+
     def _stage(self, watch: Watch, pattern: FailurePattern | None) -> str:
         """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""
         if pattern is None or watch.action:
-            return strategies.stage(_named_features(watch.features), [watch.context])
+            return strategies.stage(_places(watch.features), [*_labels(watch.features), watch.context])
         accounts = self.shelf.patterns[watch.pattern].accounts[-NEWEST:]
-        tags = [tag for number in accounts for tag in _named_features(self.ledger.accounts[number].context.features)]
-        return strategies.stage(pattern.environments, tags, pattern.contexts)
+        around = [self.ledger.accounts[number].context.features for number in accounts]
+        labels = [label for features in around for label in _labels(features)]
+        return strategies.stage(pattern.environments, [*labels, *pattern.contexts])
 
     def _view_check(self, watch: Watch, pattern: FailurePattern | None) -> PreventionCheck:
         texts = (
@@ -635,7 +658,7 @@ class PatternRecognizer:
             name=watch.title,
             pattern_id=watch.pattern,
             verify=watch.verify or told,
-            rule=strategies.rule(*texts, pattern.error_signature if pattern else ""),
+            rule=strategies.rule(*texts, error_text(pattern) if pattern else ""),
             stage=watch.stage or self._stage(watch, pattern),
             command=watch.command,
             status=watch.status,
@@ -648,9 +671,14 @@ class PatternRecognizer:
         )
 
 
-def _named_features(features: Iterable[str]) -> list[str]:
-    """The values of features, such as the environment and the tags, in a fixed order."""
-    return [feature.partition("=")[2] for feature in sorted(features)]
+def _places(features: Iterable[str]) -> list[str]:
+    """List the environments among some features, in a fixed order."""
+    return [feature.partition("=")[2] for feature in sorted(features) if feature.startswith("env=")]
+
+
+def _labels(features: Iterable[str]) -> list[str]:
+    """List the values of the other features, such as the tags, in a fixed order."""
+    return [feature.partition("=")[2] for feature in sorted(features) if not feature.startswith("env=")]
 
 
 def _forms(event: Happening | _Said) -> tuple[Action, Context]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Protocol
 
 MAX_CHARACTERS = 2000
 """What lies behind this many characters of a line tells no two failures apart."""
 
 PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <func> <val> <*>".split())
 
+REDACTED = re.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{1,16})?\]")
+"""What the redactor leaves in place of a value."""
+_PLACEHOLDER = re.compile("|".join(map(re.escape, sorted(PLACEHOLDERS))))
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _CLOCK = r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?"
@@ -71,7 +75,42 @@ _KEPT = frozenset(
 )
 """Words of the trade that hold a digit and never vary."""
 
-_CONSTANTS = frozenset("true false null none nil nan".split())
+_CONSTANTS = frozenset("null none nil nan".split())
+_OPPOSITES = (
+    ("up", "down"),
+    ("true", "false"),
+    ("yes", "no"),
+    ("on", "off"),
+    ("enable enables enabled enabling", "disable disables disabled disabling"),
+    ("start starts started starting", "stop stops stopped stopping"),
+    ("open opens opened opening", "close closes closed closing"),
+    ("success successful succeeded succeeds pass passed passes", "failure unsuccessful failed fails fail"),
+    ("active activated", "inactive deactivated"),
+    ("online", "offline"),
+    ("connect connected connecting", "disconnect disconnected disconnecting"),
+    ("allow allowed accept accepted", "deny denied reject rejected refused"),
+    ("lock locked", "unlock unlocked"),
+    ("mounted", "unmounted"),
+    ("valid", "invalid"),
+    ("present", "absent missing"),
+    ("available reachable", "unavailable unreachable"),
+    ("healthy", "unhealthy"),
+    ("login", "logout"),
+    ("add added", "remove removed"),
+    ("create created", "delete deleted"),
+    ("increase increased", "decrease decreased"),
+    ("attach attached", "detach detached"),
+    ("loaded", "unloaded"),
+    ("granted", "revoked"),
+)
+"""Words that say the opposite of each other: each class has two sides."""
+_SIDES = {
+    word: (number, side)
+    for number, sides in enumerate(_OPPOSITES)
+    for side, words in enumerate(sides)
+    for word in words.split()
+}
+_LATIN = re.compile(r"[A-Za-z]+")
 _DOMAINS = frozenset(
     "com org net edu gov mil io dev app info biz local localdomain internal lan corp cloud arpa".split()
 )
@@ -112,6 +151,8 @@ def mask(text: str) -> str:
     Words in quotation marks stay: in a log they are often constant.
     """
     line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
+    if "[secret:" in line or "[personal:" in line:
+        line = REDACTED.sub("<val>", line)
     if _DIGIT.search(line):
         line = _LESS_THAN.sub("", line)
         line = _TIMES.sub("<time>", line)
@@ -140,8 +181,8 @@ def _object(found: re.Match[str]) -> str:
 
 
 def _assigned(found: re.Match[str]) -> str:
-    """Mask the value of `key=value`, unless the key announces what happened or it is a part of an address."""
-    if found["sign"] is None:
+    """Mask the value of `key=value`, unless one of both tells what happened or it is a part of an address."""
+    if found["sign"] is None or has_opposite(found["value"]):
         return found[0]
     key = _KEY.search(found.string, max(0, found.start() - 40), found.start())
     if key is None or key[0].lower() in _TELLING_KEYS:
@@ -164,6 +205,38 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[: limit - limit // 4 - 3]} … {text[len(text) - limit // 4 :]}"
+
+
+def readable(message: str) -> str:
+    """Write a masked message for people, with an ellipsis for each value."""
+    return _PLACEHOLDER.sub("…", message)
+
+
+class _Shown(Protocol):
+    """A failure that is shown to people."""
+
+    @property
+    def example(self) -> str: ...
+
+    @property
+    def error_signature(self) -> str: ...
+
+
+def error_text(failure: _Shown) -> str:
+    """Give what the error of a failure said the last time, or else what stays the same of it."""
+    return failure.example or readable(failure.error_signature)
+
+
+def has_opposite(word: str) -> bool:
+    """Tell whether there is a word that says the opposite, so that this one is never a mere value."""
+    return word.lower() in _SIDES
+
+
+def are_opposed(one: str, other: str) -> bool:
+    """Tell whether two messages say the opposite of each other, word by word, where they speak of such things."""
+    sides = [[_SIDES[word] for word in _LATIN.findall(text.lower()) if word in _SIDES] for text in (one, other)]
+    classes = [[number for number, _ in own] for own in sides]
+    return classes[0] == classes[1] and sides[0] != sides[1]
 
 
 def without_values(message: str) -> str:

@@ -11,8 +11,9 @@ from engram.ids import from_micros
 from engram.learn import strategies
 from engram.learn.beta import Beta
 from engram.learn.effect import interval
-from engram.learn.masks import without_values
+from engram.learn.masks import are_opposed, without_values
 from engram.learn.signatures import ErrorSignature
+from engram.learn.strategies import LISTED
 from engram.learn.templates import TemplateTree
 from engram.model.failure import FailurePattern, Solution
 from engram.words import STOP_WORDS, digest, index_terms
@@ -21,7 +22,6 @@ RECURRING = 2
 """From so many occurrences on, a failure comes back."""
 EPISODES = 20
 """Memories that are listed as evidence, at most."""
-LISTED = 10
 SIMILAR = 0.7
 """From this share of the words on, weighted by rarity, two messages of the same kind are the same failure."""
 CANDIDATES = 200
@@ -38,6 +38,8 @@ class Remembered:
     last_used: int = 0
     agents: list[str] = field(default_factory=list)
     episodes: list[str] = field(default_factory=list)
+    noted: int = 0
+    """How many of the tries were only noted with a failure, without a word whether they helped."""
 
     def seen(self) -> Solution:
         """The solution with its posterior rate."""
@@ -51,6 +53,7 @@ class Remembered:
             last_used=from_micros(self.last_used),
             agents=tuple(self.agents),
             episodes=tuple(reversed(self.episodes)),
+            noted=self.noted,
         )
 
     @property
@@ -77,6 +80,10 @@ class Pattern:
     solutions: dict[str, Remembered] = field(default_factory=dict)
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
+    example: str = ""
+    """What its latest error said, with its values."""
+    readings: list[list[str]] = field(default_factory=list)
+    """Kinds and messages that earlier versions read its errors as, where they are others than now."""
 
     @property
     def recurring(self) -> bool:
@@ -91,7 +98,8 @@ class Pattern:
     def former_names(self) -> set[str]:
         """The names that it can have had in earlier versions."""
         said = self.signature.removeprefix(f"{self.kind}: ") if self.kind else self.signature
-        return strategies.former_names(self.kind, said, self.heads)
+        readings = [(self.kind, said), *((kind, message) for kind, message in self.readings)]
+        return strategies.former_names(readings, self.heads)
 
     def ranked(self) -> list[Remembered]:
         """The solutions, the best first."""
@@ -115,6 +123,7 @@ class Pattern:
             known_solutions=tuple(one.seen() for one in self.ranked()),
             episodes=tuple(id for id, _ in newest[:EPISODES]),
             agents=tuple(sorted(self.agents)),
+            example=self.example,
         )
 
 
@@ -147,6 +156,10 @@ class Shelf:
             pattern = self._new(_key(signature, together), name, signature.kind, text, _words(signature.message))
             for word in pattern.words:
                 self._by_word.setdefault(f"{signature.kind} {word}", []).append(pattern.id)
+        pattern.example = signature.said
+        former = [*signature.former] if signature.former else []
+        if former and former not in pattern.readings and len(pattern.readings) < LISTED:
+            pattern.readings.append(former)
         self._by_key.setdefault(_key(signature, together), pattern.id)
         if group is not None:
             self._by_group.setdefault(signature.kind, {}).setdefault(self._tree.current(group), pattern.id)
@@ -201,7 +214,7 @@ class Shelf:
         unique = name
         while unique in self.names:
             self._namesakes[name] = self._namesakes.get(name, 1) + 1
-            unique = f"{name}-{self._namesakes[name]}"
+            unique = strategies.another_name(name, self._namesakes[name])
         pattern = Pattern(id, unique, kind, text, words)
         self._by_key[key] = id
         self._enter(pattern)
@@ -232,6 +245,8 @@ class Shelf:
         candidates = dict.fromkeys(id for one in sorted(lists, key=len) for id in one[-CANDIDATES:])
         best, score = None, SIMILAR
         for id in list(candidates)[:CANDIDATES]:
+            if are_opposed(signature.text, self.patterns[id].signature):
+                continue
             overlap = self._overlap(words, self.patterns[id])
             if overlap > score or (overlap == score and best is None):
                 best, score = id, overlap

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from traceback import TracebackException
 
-from engram.learn.masks import cut, mask_message
+from engram.learn.masks import cut, mask_message, readable
 from engram.learn.templates import tokens
 from engram.words import digest
 
@@ -32,6 +32,10 @@ class ErrorSignature:
     """The telling line, with its values masked."""
     frames: tuple[str, ...]
     """Functions of the user's code, the innermost first; those of libraries only if there are no others."""
+    said: str = ""
+    """The telling line with its values, for people."""
+    former: tuple[str, str] | None = None
+    """Kind and message as earlier versions read them, if they did otherwise."""
 
     @property
     def text(self) -> str:
@@ -80,17 +84,38 @@ def _of_text(text: str) -> ErrorSignature:
     lines = [cut(line.rstrip(), _MAX_LINE) for line in _ESCAPES.sub("", text).splitlines()]
     if len(lines) > _MAX_LINES:
         lines = lines[: _MAX_LINES // 4] + lines[-_MAX_LINES * 3 // 4 :]
-    for reader in _READERS:
-        if found := reader(lines):
-            return found
-    return _log(lines)
+    if found := _first(_READERS, lines):
+        return found
+    bare = _without_statuses(lines)
+    found = _first(_PRINTED, bare) or _log(bare)
+    status = _exit_status(lines)
+    return replace(found, former=(f"exit {status}", found.message)) if status and found.kind[:5] != "exit " else found
+
+
+def _first(readers: Iterable[_Reader], lines: Sequence[str]) -> ErrorSignature | None:
+    return next((found for reader in readers if (found := reader(lines))), None)
 
 
 def _signature(
     format: str, kind: str, message: str, frames: Iterable[_Frame] = (), *, masked: bool = False
 ) -> ErrorSignature:
-    shown = message if masked else mask_message(_without_exit(message))
-    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames))
+    said = message if masked else _without_status(message)
+    shown, before = (message, message) if masked else (mask_message(said), _masked_before(message))
+    former = None if shown == before else (kind, before)
+    told = readable(said) if masked else _SPACES.sub(" ", said).strip()
+    example = cut(": ".join(part for part in (kind, told) if part), MAX_MESSAGE)
+    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames), example, former)
+
+
+_MARK, _TRUTH = (
+    re.compile(r"\[(secret|personal):([a-z0-9-]{1,40}):[0-9a-f]{8}\]"),
+    re.compile(r"\b(?:true|false)\b", re.I),
+)
+
+
+def _masked_before(message: str) -> str:
+    """Mask a message as earlier versions did, which masked true and false and kept what was redacted."""
+    return mask_message(_TRUTH.sub("<val>", _MARK.sub(r"[\1:\2:<id>]", message)))
 
 
 _LIBRARIES = tuple(
@@ -123,6 +148,7 @@ def _frame_text(frame: _Frame) -> str:
     return ":".join(part for part in (place, frame.function) if part)
 
 
+_SPACES = re.compile(r"\s+")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _PYTHON_START = "Traceback (most recent call last):"
 _PYTHON_FRAME = re.compile(r'\s*(?:[|+] *)?File "([^"]+)", line \d+(?:, in (.+))?')
@@ -158,8 +184,11 @@ def _raised(format: str, name: str, message: str, rest: Sequence[str], frames: I
     if found := _VALIDATION.match(message):
         return _signature(format, name or "ValidationError", _validation(found[1], rest), frames, masked=True)
     telling = message or next((line.strip() for line in rest if line.strip()), "")
-    answered = _status(telling, _SURELY_HTTP)
-    return _signature(format, *answered, frames) if answered else _signature(format, name, telling, frames)
+    if answered := _status(telling, _SURELY_HTTP):
+        return _signature(format, *answered, frames)
+    if exited := _exited(telling):
+        return replace(_signature(format, *exited, frames), former=(name, mask_message(telling)))
+    return _signature(format, name, telling, frames)
 
 
 def _validation(model: str, rest: Sequence[str]) -> str:
@@ -344,19 +373,31 @@ _SURELY_HTTP = (
 _LIKELY_HTTP = (*_SURELY_HTTP, re.compile(r"\bstatus[\"']?[ :=]{1,3}([45]\d\d)\b[ :,\"'}-]*(.*)", re.IGNORECASE))
 _FOR_URL = re.compile(r" for url: .*")
 _EXIT = re.compile(
-    r"\b(?:exit(?:ed)?(?: with)?(?: (?:exit )?(?:code|status))?|returned non-zero exit status"
+    r"\b(?:exit(?:ed|s)?(?: with)?(?: (?:exit )?(?:code|status))?|returned non-zero exit status"
     r"|return code|rc(?=[:=]))[ :=]{1,2}(\d{1,3})\b",
     re.I,
 )
-_EXIT_PHRASE = re.compile(rf"[(\[]?(?:\bwith )?{_EXIT.pattern}[)\]]?", re.I)
-_ADDED_EXIT = re.compile(rf"^{_EXIT.pattern}[ :;,-]+|[ :;,.(\[-]+(?:with )?{_EXIT.pattern}[)\]]?\.?$", re.I)
-"""An exit status before or behind a message."""
-_LETTERS = re.compile(r"[a-z]{2,}")
-_QUOTATION = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]")
+_VERB = re.compile(
+    r"(?:\b(?:fail(?:s|ed)?|end(?:s|ed)?|terminated?|complete[ds]?|finishe[ds]|stopped|died|errored|quit|exit(?:s|ed)?"
+    r"|did not complete successfully)"
+    r"(?: unsuccessfully)?(?: with(?: an?| the)?)?|\bwith(?: an?| the)?)$",
+    re.I,
+)
+"""Words before an exit status that make a sentence of it."""
+_SENTENCE, _CLAUSE = re.compile(r"(?<=[.;])\s+|,\s+|\s+[(\[]|\s+[-–—]\s+"), re.compile(r"(?<=:)\s+")
+_AROUND = " \t:;,-–—([{"
+_OWN_TEXT = re.compile(r"^(exit \d{1,3}): (.+ exited)$")
+"""The text of a signature that tells nothing but which command had an exit status."""
+_PROGRAM = re.compile(r"([\"'`\[]+)(?:/[\w.-]+)+/(?=[\w.-])")
+"""The folder of a program at the beginning of a quoted command."""
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_QUOTATION = re.compile(r"'\[[^\]]*\]'|\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]")
+_UNSAID = re.compile(rf"{_QUOTATION.pattern}|\bnpm (?:ERR!|error)")
+_MARKS = re.compile(r"[\"'`\[\],]+")
 _SAYS_NOTHING = frozenset(
-    """an and build by code command completed container ended error errored exited fail failed failure finished has it
-    job non of on pipeline process program run script shell status step subprocess task terminated the this tool
-    unsuccessfully was with zero""".split()
+    """an and build by code command complete completed container did ended err error errored exited fail failed failure
+    finished has it job non not of on pipeline process program run script shell solve status step subprocess
+    successfully task terminated the this to tool unsuccessfully was with zero""".split()
 )
 """Words around an exit status that tell no failure from another."""
 _COMMANDS = (
@@ -397,43 +438,109 @@ def _before(line: str, end: int) -> str:
 
 
 def _command(lines: Sequence[str]) -> ErrorSignature | None:
-    """What a shell or a well-known command says when it fails."""
+    """Read what a shell or a well-known command says when it fails."""
     for line in lines:
         for pattern in _COMMANDS:
             if found := pattern.match(line):
                 groups = found.groupdict()
-                status = _exit_status(lines)
-                kind = groups.get("kind") or (f"exit {status}" if status else "")
-                return _signature("shell", kind, groups.get("message") or _npm(lines))
+                return _signature("shell", groups.get("kind") or "", groups.get("message") or _npm(lines))
     return None
 
 
 def _exit(lines: Sequence[str]) -> ErrorSignature | None:
-    """A command that ended with an exit status: what it printed of trouble, or what stands beside the status."""
-    status = _exit_status(lines)
-    if status in ("", "0"):
+    """Read the exit status of a command that said nothing of trouble: its last line, or which command it was."""
+    found = next((exited for line in lines if (exited := _exited(line))), None)
+    if found is None:
         return None
+    kind, about = found
     said = [line for line in lines if not _EXIT.search(line)]
-    beside = (_beside_exit(line) for line in lines if _EXIT.search(line))
-    telling = _bare(_most_telling(said)) or next((text for text in beside if text), "")
-    return _signature("shell", f"exit {status}", telling)
+    return _signature("shell", kind, _bare(_most_telling(said)) or about)
 
 
-def _beside_exit(line: str) -> str:
-    """Return the message of a line without its exit status; empty if the rest only says that a command failed."""
-    rest = _bare(_EXIT_PHRASE.sub(" ", line, count=1)).strip(" :;,.-–—")
-    return rest if _is_telling(rest) else ""
+def _exited(line: str) -> tuple[str, str] | None:
+    """Give kind and message of a line that tells an exit status and nothing else but, perhaps, which command had it."""
+    found = _EXIT.search(line)
+    if found is None or found[1] == "0":
+        return None
+    if own := _OWN_TEXT.match(line):
+        return own[1], own[2]
+    if _without_status(line) != line or _is_telling(line[found.end() :]):
+        return None
+    command = _command_of(_bare(line[: found.start()]).strip(_AROUND))
+    return f"exit {found[1]}", f"{command} exited" if command else ""
 
 
-def _without_exit(message: str) -> str:
-    """Take the exit status from the beginning or the end of a message, if the rest says what happened."""
-    rest = _ADDED_EXIT.sub("", message, count=1)
-    return rest if "\n" not in message and _is_telling(rest) else message
+def _command_of(about: str) -> str:
+    """Open the quotation marks around a command, so that it is not masked; empty if no command is named."""
+    if not _is_telling(about) and not any(map(_LETTERS.search, _QUOTATION.findall(about.lower()))):
+        return ""
+    opened = _MARKS.sub(" ", _PROGRAM.sub(r"\1", _VERB.sub("", about), count=1))
+    return _SPACES.sub(" ", opened).strip(f"{_AROUND} ")
+
+
+def _without_statuses(lines: list[str]) -> list[str]:
+    """Take the exit statuses out of what was printed, if the rest says what happened."""
+    bare = [line if line.isspace() or not _EXIT.search(line) else _without_status(line) for line in lines]
+    spoken = any(_TELLING.search(line) and _is_telling(_bare(line)) for line in bare if not _EXIT.search(line))
+    return [line for line in bare if _exited(line) is None] if spoken else bare
+
+
+def _without_status(message: str) -> str:
+    """Take an exit status and the words around it from a message, if the rest says what happened."""
+    found = _EXIT.search(message)
+    if found is None or found[1] == "0" or "\n" in message or _OWN_TEXT.match(message):
+        return message
+    before, behind = message[: found.start()], message[found.end() :].lstrip()
+    after = behind.lstrip(" \t:;,.-–—…)]}")
+    said = _before_status(before, found[0])
+    if not _is_telling(after):
+        return said or message
+    if said:
+        return f"{said} {after}"
+    return after if after != behind or not _bare(before).strip(_AROUND) else message
+
+
+def _before_status(before: str, status: str) -> str:
+    """Give what was said before an exit status, without the sentence that only tells which command had it."""
+    before = before.rstrip(_AROUND)
+    verb = _VERB.search(before)
+    sentence = status.lower().startswith(("exited", "exits", "returned"))
+    sentence = sentence or (verb is not None and not verb[0].lower().startswith("with"))
+    if verb and not sentence:
+        before = before[: verb.start()]
+    end = _end_of_sentences(before) if sentence else _end_of_telling(before)
+    rest = before[:end].rstrip(f"{_AROUND}.")
+    return rest if _is_telling(_bare(rest)) else ""
+
+
+def _end_of_sentences(text: str) -> int:
+    """Give the place where the last sentence of a text begins; behind a colon only one that says nothing itself."""
+    plain = _unquoted(text)
+    sentence = max((found.start() for found in _SENTENCE.finditer(plain)), default=0)
+    clause = max(_CLAUSE.finditer(plain), key=re.Match.start, default=None)
+    return sentence if clause is None or _is_telling(plain[clause.end() :]) else max(sentence, clause.start())
+
+
+def _end_of_telling(text: str) -> int:
+    """Give the place from which on the clauses of a text say nothing."""
+    plain = _unquoted(text)
+    end = behind = len(plain)
+    bounds = sorted(found.span() for boundary in (_SENTENCE, _CLAUSE) for found in boundary.finditer(plain))
+    for start, stop in reversed(bounds):
+        if _is_telling(plain[stop:behind]):
+            break
+        end = behind = start
+    return end
+
+
+def _unquoted(text: str) -> str:
+    """Blank what is quoted, so that no sentence ends there."""
+    return _QUOTATION.sub(lambda quoted: "_" * len(quoted[0]), text)
 
 
 def _is_telling(text: str) -> bool:
     """Tell whether a text says more than that a command failed."""
-    words = set(_LETTERS.findall(_QUOTATION.sub(" ", text).lower()))
+    words = set(_LETTERS.findall(_UNSAID.sub(" ", text).lower()))
     return bool(words - _SAYS_NOTHING)
 
 
@@ -562,7 +669,8 @@ def _singular(token: str) -> str:
     return token[:-1] if plural else token
 
 
-_READERS: tuple[Callable[[Sequence[str]], ErrorSignature | None], ...] = (
+_Reader = Callable[[Sequence[str]], ErrorSignature | None]
+_READERS: tuple[_Reader, ...] = (
     _json,
     _python,
     _go,
@@ -572,7 +680,6 @@ _READERS: tuple[Callable[[Sequence[str]], ErrorSignature | None], ...] = (
     _test,
     _compiler,
     _one_line,
-    _command,
-    _http,
-    _exit,
 )
+_PRINTED: tuple[_Reader, ...] = (_command, _http, _exit)
+"""Those for what a program printed that raised nothing."""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from engram.learn.masks import PLACEHOLDERS, mask
+from engram.learn.masks import PLACEHOLDERS, has_opposite, mask
 from engram.model.content import Frozen
 
 MAX_TOKENS = 200
@@ -149,11 +149,11 @@ def _evidence(token: str) -> int:
 
 
 def _may_vary(shape: Tokens, place: int) -> bool:
-    """Keys, verbs and the first word tell events apart, however many there are; a name before a dash may vary."""
+    """Keys, verbs, words with an opposite and the first word tell events apart; a name before a dash may vary."""
     token = shape[place]
     if token == MASKED:
         return True
-    if not _is_word(token) or _is_verb(token):
+    if not _is_word(token) or _is_verb(token) or has_opposite(token):
         return False
     if place + 1 < len(shape) and shape[place + 1] == "=":
         return False
@@ -441,7 +441,8 @@ class TemplateTree:
                     yield stop
         if shape[place] in wild.next:
             yield place
-        yield place + 1
+        if not has_opposite(shape[place]):
+            yield place + 1
 
     def _is_free(self, shape: Tokens, place: int) -> bool:
         """Whether the next word is one that no template has as a constant."""

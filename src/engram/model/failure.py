@@ -27,6 +27,9 @@ class Solution(Frozen):
     last_used: Moment | None = None
     agents: tuple[str, ...] = ()
     episodes: tuple[str, ...] = Field(default=(), description="The memories that tell of it, newest first, limited.")
+    noted: int = Field(
+        default=0, ge=0, description="How many of the tries were only noted with a failure, as if they had helped."
+    )
 
 
 class FailureRate(Frozen):
@@ -102,6 +105,7 @@ class FailurePattern(Frozen):
     agents: tuple[str, ...] = ()
     source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
     own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
+    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
 
 
 class KnownFailure(Frozen):
@@ -117,6 +121,7 @@ class KnownFailure(Frozen):
     successes: int
     last_seen: Moment
     episodes: tuple[str, ...] = ()
+    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
 
 
 class Remedy(Frozen):

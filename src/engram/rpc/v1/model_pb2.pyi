@@ -636,7 +636,7 @@ class Prediction(_message.Message):
     def __init__(self, context: _Optional[str] = ..., action: _Optional[str] = ..., probability: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., attempts: _Optional[int] = ..., similar: _Optional[int] = ..., weight: _Optional[float] = ..., evidence: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class KnownFailure(_message.Message):
-    __slots__ = ("pattern_id", "name", "error_signature", "action", "context", "similarity", "failures", "successes", "last_seen", "episodes")
+    __slots__ = ("pattern_id", "name", "error_signature", "action", "context", "similarity", "failures", "successes", "last_seen", "episodes", "example")
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ERROR_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -647,6 +647,7 @@ class KnownFailure(_message.Message):
     SUCCESSES_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLE_FIELD_NUMBER: _ClassVar[int]
     pattern_id: str
     name: str
     error_signature: str
@@ -657,7 +658,8 @@ class KnownFailure(_message.Message):
     successes: int
     last_seen: _timestamp_pb2.Timestamp
     episodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., action: _Optional[str] = ..., context: _Optional[str] = ..., similarity: _Optional[float] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., episodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    example: str
+    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., action: _Optional[str] = ..., context: _Optional[str] = ..., similarity: _Optional[float] = ..., failures: _Optional[int] = ..., successes: _Optional[int] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., episodes: _Optional[_Iterable[str]] = ..., example: _Optional[str] = ...) -> None: ...
 
 class Remedy(_message.Message):
     __slots__ = ("kind", "text", "success_rate", "attempts", "episodes")
@@ -720,7 +722,7 @@ class Noted(_message.Message):
     def __init__(self, news: bool = ...) -> None: ...
 
 class Solution(_message.Message):
-    __slots__ = ("text", "tried", "helped", "success_rate", "interval", "last_used", "agents", "episodes")
+    __slots__ = ("text", "tried", "helped", "success_rate", "interval", "last_used", "agents", "episodes", "noted")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TRIED_FIELD_NUMBER: _ClassVar[int]
     HELPED_FIELD_NUMBER: _ClassVar[int]
@@ -729,6 +731,7 @@ class Solution(_message.Message):
     LAST_USED_FIELD_NUMBER: _ClassVar[int]
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
+    NOTED_FIELD_NUMBER: _ClassVar[int]
     text: str
     tried: int
     helped: float
@@ -737,7 +740,8 @@ class Solution(_message.Message):
     last_used: _timestamp_pb2.Timestamp
     agents: _containers.RepeatedScalarFieldContainer[str]
     episodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, text: _Optional[str] = ..., tried: _Optional[int] = ..., helped: _Optional[float] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., last_used: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., agents: _Optional[_Iterable[str]] = ..., episodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    noted: int
+    def __init__(self, text: _Optional[str] = ..., tried: _Optional[int] = ..., helped: _Optional[float] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ..., last_used: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., agents: _Optional[_Iterable[str]] = ..., episodes: _Optional[_Iterable[str]] = ..., noted: _Optional[int] = ...) -> None: ...
 
 class FailureRate(_message.Message):
     __slots__ = ("opportunities", "failures", "rate", "interval")
@@ -836,7 +840,7 @@ class OwnRecord(_message.Message):
     def __init__(self, attempts: _Optional[int] = ..., quality: _Optional[float] = ..., success_rate: _Optional[float] = ..., interval: _Optional[_Union[Interval, _Mapping]] = ...) -> None: ...
 
 class FailurePattern(_message.Message):
-    __slots__ = ("pattern_id", "name", "error_signature", "kind", "occurrence_count", "first_seen", "last_seen", "recurring", "actions", "contexts", "environments", "known_solutions", "prevention_checks", "episodes", "agents", "source", "own")
+    __slots__ = ("pattern_id", "name", "error_signature", "kind", "occurrence_count", "first_seen", "last_seen", "recurring", "actions", "contexts", "environments", "known_solutions", "prevention_checks", "episodes", "agents", "source", "own", "example")
     PATTERN_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ERROR_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -854,6 +858,7 @@ class FailurePattern(_message.Message):
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     OWN_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLE_FIELD_NUMBER: _ClassVar[int]
     pattern_id: str
     name: str
     error_signature: str
@@ -871,7 +876,8 @@ class FailurePattern(_message.Message):
     agents: _containers.RepeatedScalarFieldContainer[str]
     source: PatternSource
     own: OwnRecord
-    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., kind: _Optional[str] = ..., occurrence_count: _Optional[int] = ..., first_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., recurring: bool = ..., actions: _Optional[_Iterable[str]] = ..., contexts: _Optional[_Iterable[str]] = ..., environments: _Optional[_Iterable[str]] = ..., known_solutions: _Optional[_Iterable[_Union[Solution, _Mapping]]] = ..., prevention_checks: _Optional[_Iterable[_Union[PreventionCheck, _Mapping]]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ..., own: _Optional[_Union[OwnRecord, _Mapping]] = ...) -> None: ...
+    example: str
+    def __init__(self, pattern_id: _Optional[str] = ..., name: _Optional[str] = ..., error_signature: _Optional[str] = ..., kind: _Optional[str] = ..., occurrence_count: _Optional[int] = ..., first_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_seen: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., recurring: bool = ..., actions: _Optional[_Iterable[str]] = ..., contexts: _Optional[_Iterable[str]] = ..., environments: _Optional[_Iterable[str]] = ..., known_solutions: _Optional[_Iterable[_Union[Solution, _Mapping]]] = ..., prevention_checks: _Optional[_Iterable[_Union[PreventionCheck, _Mapping]]] = ..., episodes: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[PatternSource, _Mapping]] = ..., own: _Optional[_Union[OwnRecord, _Mapping]] = ..., example: _Optional[str] = ...) -> None: ...
 
 class KeyFactor(_message.Message):
     __slots__ = ("feature", "effect", "interval", "log_odds", "support", "without", "p_value", "corrected_p", "good_with", "good_without")
