@@ -192,7 +192,7 @@ def test_a_branch_that_could_cost_much_abstains_and_says_why() -> None:
     assert tree(better, threshold=0.999).decide(set()).recommended is None
     assert "only 1 attempt" in tree([episode(0, "retry", 1.0)]).decide(set()).reason
     failed = [episode(n, "retry", 0.0) for n in range(5)]
-    assert "more often than it failed" in tree(failed).decide(set()).reason
+    assert "more likely to work than to fail" in tree(failed).decide(set()).reason
 
 
 def test_a_tree_reads_as_sentences() -> None:

@@ -131,14 +131,14 @@ def test_of_two_that_did_equally_well_the_one_tried_more_often_is_recommended() 
 def test_it_abstains_where_following_the_best_known_could_cost_much() -> None:
     suggestion = weigh([decision("retry", 1.0), decision("wait", 1.0)])
     assert suggestion.abstained
-    assert "too close to call between" in suggestion.reason
+    assert "too little evidence to choose between" in suggestion.reason
     assert len(suggestion.actions) == 2
 
 
 def test_nothing_is_recommended_when_everything_failed() -> None:
     suggestion = weigh([decision("retry", 0.0), decision("wait", 0.0), decision("wait", 0.0)])
     assert suggestion.abstained
-    assert "more often than it failed" in suggestion.reason
+    assert "more likely to work than to fail" in suggestion.reason
 
 
 def test_the_same_action_in_other_letters_is_one_action() -> None:
@@ -211,7 +211,7 @@ def test_what_was_never_tried_does_not_stand_in_the_way_of_what_worked() -> None
     past = [episode("retry", 1.0) for _ in range(2)]
     suggestion = decisions.weigh("c", past, now=START, groups=groups, actions=["retry", "other", "third"])
     assert suggestion.recommended in {"retry", None}
-    assert "has worked more often than it failed" not in suggestion.reason
+    assert "is more likely to work than to fail" not in suggestion.reason
 
 
 def test_other_features_make_an_episode_count_less() -> None:

@@ -32,6 +32,8 @@ from engram.words import normal_form
 
 STUCK, WORTH_TRYING = 6, 0.2
 """Attempts after which something else may be worth trying, and how likely that must be to be better."""
+LATELY = 3
+"""Failures in a row that are told of an action that had worked."""
 EITHER, SURE = 0.1, 0.75
 """Rates that differ by less are called equally good, while it is not surer than this which one is better."""
 
@@ -314,8 +316,8 @@ def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tup
     best = tried[0]
     if best.belief.mean <= GOOD:
         where = "this context or similar ones" if similar else "this context"
-        changed = _told_change(best) or _told_fall(tried)
-        return f"nothing tried in {where} has worked more often than it failed{changed}", 0.0
+        changed = _told_change(best) or _told_fall(tried) or _told_failures(tried)
+        return f"nothing tried in {where} is more likely to work than to fail{changed}", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
     if named:
@@ -324,7 +326,8 @@ def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tup
     if not rivals:
         loss, rival = best.belief.loss_against(GOOD), "chance"
     if loss > settings.acceptable_loss:
-        return f"too close to call between {best.action} and {rival}", confidence
+        doubt = "too close to call" if best.weight >= settings.enough_attempts else "too little evidence to choose"
+        return f"{doubt} between {best.action} and {rival}", confidence
     return None, confidence
 
 
@@ -339,7 +342,11 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     if equal is not None and confidence < SURE:
         more = "; this one was tried more often" if best.attempts() > equal.attempts() else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
-    return f"it worked best {where}, with {confidence:.0%} confidence{changed}{_untried(best, others)}"
+    return f"it worked best {where}, with {_percent(confidence)} confidence{changed}{_untried(best, others)}"
+
+
+def _percent(probability: float) -> str:
+    return "over 99%" if probability > 0.99 else f"{probability:.0%}"
 
 
 def _told_change(account: Account) -> str:
@@ -350,6 +357,17 @@ def _told_fall(accounts: Iterable[Account]) -> str:
     """Say which action works less often than it did, the first of those."""
     fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
     return next((_told_change(one) for one in fallen), "")
+
+
+def _told_failures(accounts: Iterable[Account]) -> str:
+    """Say which action failed lately, time after time, though it had worked; the first of those."""
+    for account in accounts:
+        known = [*account.here, *(one for one in account.near if one.same_situation is True)]
+        latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
+        failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
+        if LATELY <= failed < len(latest):
+            return f"; {account.action} worked before, but failed the last {failed} times"
+    return ""
 
 
 def _untried(best: Account, others: Sequence[Account]) -> str:

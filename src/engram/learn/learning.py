@@ -320,7 +320,7 @@ class Learning:
         state = f"{round(GROWTH * math.log2(decisions))} {placed.embedder}"
         if (known := self._experience.nearness(self._scope, state)) is not None:
             return known
-        samples = [each for text in sample if (each := self._sample(Clean(text))) is not None]
+        samples = [each for text in sample if (each := self._sample(self._clean("context", text))) is not None]
         found = nearness.learned(samples, habits, self._unrelated())
         self._experience.keep_nearness(self._scope, state, found)
         return found

@@ -124,7 +124,7 @@ def check(
     rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
     failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
     if not failed and not named and not rules:
-        reason = "it worked before" if matches else "nothing is known about it"
+        reason = _past(matches)
         return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
     time = micros(now)
     pieces = _pieces(known, matches, named, asked, time, settings)
@@ -152,6 +152,14 @@ def check(
         reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
         checks=tuple(spoke) if decision != "allow" else (),
     )
+
+
+def _past(matches: Sequence[Match]) -> str:
+    """Say what is known of an action that never failed."""
+    qualities = [one.quality for match in matches for one in match.episodes]
+    if not qualities:
+        return "nothing is known about it"
+    return "it worked before" if max(qualities) > GOOD else "it was tried before, and did not fail"
 
 
 def is_try(verdict: Verdict) -> bool:
@@ -464,12 +472,19 @@ def _reason(
         if here is not None and here.change is not None and here.change.after < GOOD:
             return f"it {here.change.told()}"
         if here is not None and not all(one.here for one in here.outcomes):
-            return f"it failed {here.failures()} of {len(here.outcomes)} times in this situation"
+            return f"it failed {_times([one.quality for one in here.outcomes])} in this situation"
         known = [one for match in told for one in match.episodes]
-        times = sum(1 for one in known if one.quality < GOOD)
         what = "it" if first.action == 1 else "a similar action"
         last = "the last " if any(one.account.tried > len(one.account.episodes) for one in told) else ""
-        return f"{what} failed {times} of {last}{len(known)} times {where}"
+        return f"{what} failed {_times([one.quality for one in sorted(known, key=lambda one: one.at)], last)} {where}"
     if named:
         return f"a failure that names it was seen {len(named[0].times)} times"
     return f"a check asks to verify first: {rules[0].verify or rules[0].name or rules[0].action}"
+
+
+def _times(qualities: Sequence[float], last: str = "") -> str:
+    """Say how many of some outcomes, the oldest first, were failures, and whether these were the latest."""
+    failed = sum(quality < GOOD for quality in qualities)
+    if 1 < failed < len(qualities) and all(quality < GOOD for quality in qualities[-failed:]):
+        return f"the last {failed} of {last}{len(qualities)} times"
+    return f"{failed} of {last}{len(qualities)} times"

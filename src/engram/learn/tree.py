@@ -276,7 +276,7 @@ def _doubt(best: _Account, rivals: Sequence[_Account], attempts: int, threshold:
     if attempts < _ENOUGH:
         return "too little evidence: only 1 attempt"
     if best.belief.mean <= GOOD:
-        return "nothing tried here has worked more often than it failed"
+        return "nothing tried here is more likely to work than to fail"
     loss = max((best.belief.loss(rival.belief) for rival in rivals), default=best.belief.loss_against(GOOD))
     if loss > DEFAULT.acceptable_loss * (1 - threshold) / (1 - CONFIDENCE):
         return f"too close to call between {best.action} and {rivals[0].action if rivals else 'chance'}"
