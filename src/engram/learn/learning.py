@@ -21,7 +21,7 @@ from engram.learn import commands, happened, prevention, reuse, scores
 from engram.learn.accounts import Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.belief import SAME, Episode, Tally
+from engram.learn.belief import SAME, Episode, Groups, Tally
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
@@ -103,7 +103,7 @@ class Told:
 
 
 class Learning:
-    """One agent's learning. Several can be asked together; each brings its own evidence."""
+    """One agent's learning. Several can be asked together: each brings its own evidence, and all count alike."""
 
     def __init__(
         self,
@@ -140,33 +140,42 @@ class Learning:
         *,
         explore: Random | None = None,
         others: Sequence[Testimony] = (),
+        beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Suggestion:
-        """What to do in a context, from what this agent and the others did in such contexts."""
-        now, episodes = self._sources.now(), self._pooled(context, others, near)
+        """What to do in a context, from what this agent did in such contexts, and what others lent it.
+
+        The agents `beside` it are asked together with it: the evidence of each counts alike.
+        """
+        now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
         suggestion = self._evaluator.weigh(
             context,
-            episodes,
+            known.episodes,
             now=now,
-            groups=self._groups(around, now),
+            groups=known.groups,
             features=around.features(),
             actions=actions,
             explore=explore,
-            usual=self._usual(context) if episodes else None,
-            typical=self._typical,
+            usual=self._usual(context) if known.episodes else None,
+            typical=known.typical,
         )
-        named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
+        names = (each._situation_name(context, known.episodes, suggestion) for each in known.agents)
+        named = {"id": self._sources.new_id(), "situation": next(filter(None, names), "")}
         suggestion = suggestion.model_copy(update=named)
-        return suggestion if explore is not None else self._unless_blocked(suggestion, context, around)
+        if explore is None:
+            for each in (self, *(agent for agent, _ in beside)):
+                whose = f" of {each._scope.agent}" if beside else ""
+                suggestion = each._unless_blocked(suggestion, context, around, whose)
+        return suggestion
 
-    def _unless_blocked(self, suggestion: Suggestion, context: Clean, around: Circumstances) -> Suggestion:
+    def _unless_blocked(self, suggestion: Suggestion, context: Clean, around: Circumstances, whose: str) -> Suggestion:
         """Take back the recommendation of an action that a check would block: advice does not contradict itself."""
         if suggestion.recommended is None:
             return suggestion
         verdict = self.verdict(self._clean("action", suggestion.recommended), context, around)
         if verdict.decision != "block":
             return suggestion
-        reason = f"{suggestion.recommended} would be blocked by a check: {verdict.reason}"
+        reason = f"{suggestion.recommended} would be blocked by a check{whose}: {verdict.reason}"
         return suggestion.model_copy(
             update={"recommended": None, "abstained": True, "reason": reason, "confidence": None}
         )
@@ -177,14 +186,20 @@ class Learning:
         action: Clean,
         around: Circumstances,
         others: Sequence[Testimony] = (),
+        beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Prediction:
-        """How likely an action is to succeed in a context."""
-        now, episodes = self._sources.now(), self._pooled(context, others, near)
-        groups, features = self._groups(around, now), around.features()
-        usual = self._usual(context) if episodes else None
+        """How likely an action is to succeed in a context, asked like `suggest`."""
+        known = self._evidence(context, around, others, beside, near)
         return self._evaluator.predict(
-            context, action, episodes, now=now, groups=groups, features=features, usual=usual, typical=self._typical
+            context,
+            action,
+            known.episodes,
+            now=self._sources.now(),
+            groups=known.groups,
+            features=around.features(),
+            usual=self._usual(context) if known.episodes else None,
+            typical=known.typical,
         )
 
     def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
@@ -247,6 +262,42 @@ class Learning:
         more = happened.episodes(store.events_of(self._scope, missing), self._scope.agent, {}) if missing else []
         marked = [replace(one, same_situation=same[one.id]) for one in episodes]
         return marked + [replace(one, same_situation=True) for one in more]
+
+    def _evidence(
+        self,
+        context: Clean,
+        around: Circumstances,
+        others: Sequence[Testimony],
+        beside: Sequence[Beside],
+        near: Near | None,
+    ) -> _Evidence:
+        """Gather what is known about a context: by this agent alone, or by all that are asked together.
+
+        Of several, those that know nothing about the context are left out. In which order they are asked makes no
+        difference, and what one has and another one was lent counts once, as that of its owner.
+        """
+        now = self._sources.now()
+        every = sorted([(self, others), *beside], key=lambda one: one[0]._scope.agent)
+        known = [
+            _Evidence((each,), each._pooled(context, lent, near), each._groups(around, now)) for each, lent in every
+        ]
+        relevant = [each for each in known if self._tells(context, around, each, now)]
+        return known[0] if len(known) == 1 else _joint(relevant or known)
+
+    def _tells(self, context: Clean, around: Circumstances, known: _Evidence, now: datetime) -> bool:
+        """Tell whether any decision that an agent knows counts in a context."""
+        return bool(
+            known.episodes
+            and self._evaluator.weigh(
+                context,
+                known.episodes,
+                now=now,
+                groups=known.groups,
+                features=around.features(),
+                usual=self._usual(context),
+                typical=known.typical,
+            ).evidence
+        )
 
     def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
         """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
@@ -565,7 +616,7 @@ class Learning:
 
     def calibration(self) -> Calibration:
         """How far this agent's predictions can be believed, told from its own decisions."""
-        return scores.calibration(self.history(), self._evaluator)
+        return scores.calibration(scores.replay(self.history(), self._evaluator))
 
     def harmful(self) -> list[HarmfulMemory]:
         """Memories whose use goes with failure, the worst first."""
@@ -577,23 +628,27 @@ class Learning:
         return [each.model_copy(update={"text": memory.text}) for each, memory in told if isinstance(memory, Memory)]
 
     def stats(self, others: Sequence[Learning] = ()) -> LearningStats:
-        """The five measures of success over this agent and the others."""
-        several = (self, *others)
-        days, patterns = [], []
+        """Measure how well this agent and the others learn, each from its own decisions, and sum that up."""
+        agents = tuple(each._scope.agent for each in (self, *others))
+        several = sorted((self, *others), key=lambda one: one._scope.agent)
+        days, patterns, episodes, successes = [], [], list[Episode](), 0
+        replays = list[tuple[float, float]]()
         for each in several:
             with each._experience.of(each._scope) as learned:
                 days.append({day: tuple(counts) for day, counts in learned.days.items()})
             patterns += each.failures()
-        episodes, runs = self._past(others)
-        successes = self._synthesized(episodes, runs).patterns
-        agents = tuple(each._scope.agent for each in several)
-        calibration = scores.calibration(episodes, self._evaluator)
-        found = scores.stats(agents, days, episodes, patterns, len(successes), calibration)
+            own, runs = each._past(())
+            successes += len(each._synthesized(own, runs).patterns)
+            replays += scores.replay(own, each._evaluator)
+            episodes += own
+        found = scores.stats(agents, days, episodes, patterns, successes, scores.calibration(replays))
         return found.model_copy(update={"spared": spared([each.attempts() for each in several])})
 
     def attempts(self) -> list[reuse.Attempt]:
         """List all decisions whose outcome is known, with what each was based on, oldest first."""
-        return reuse.attempts(self._feed(), self._scope.agent)
+        found = reuse.attempts(self._feed(), self._scope.agent)
+        with self._experience.of(self._scope) as learned:
+            return [replace(one, situation=learned.situations.of(one.context) or "") for one in found]
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
@@ -627,6 +682,40 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+Beside = tuple[Learning, Sequence[Testimony]]
+"""An agent that is asked together with another one, and what others lent to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Whose experience answers a question, and the decisions and tallies that tell."""
+
+    agents: tuple[Learning, ...]
+    episodes: Sequence[Episode]
+    groups: Groups
+
+    def typical(self) -> float:
+        """Give the closeness that contexts usually have to the nearest other one with one of these agents."""
+        return min(each._typical() for each in self.agents)
+
+
+def _joint(several: Sequence[_Evidence]) -> _Evidence:
+    """Put together what several agents know; an episode that two of them bring counts as its owner's."""
+    if len(several) == 1:
+        return several[0]
+    episodes, groups = dict[str, Episode](), dict[str, dict[str, Tally]]()
+    for known in several:
+        for one in known.episodes:
+            if one.id not in episodes or one.trust > episodes[one.id].trust:
+                episodes[one.id] = one
+        for name, tallies in known.groups.items():
+            sums = groups.setdefault(name, {})
+            for action, tally in tallies.items():
+                before = sums.get(action, Tally(0.0, 0.0))
+                sums[action] = Tally(before.attempts + tally.attempts, before.quality + tally.quality)
+    return _Evidence(tuple(each for known in several for each in known.agents), list(episodes.values()), groups)
 
 
 def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | None, bool]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -14,12 +15,15 @@ from engram.learn.beta import Beta
 from engram.learn.comparisons import difference, scan, wilson
 from engram.learn.decisions import DecisionEvaluator
 from engram.learn.rates import Rates
+from engram.learn.situations import RECENT
 from engram.model import Calibration, FailurePattern, HarmfulMemory, LearningStats, Ratio, Trend
 from engram.ports import Credit
 from engram.words import normal_form
 
 JUDGED = 1000
 """So many of the newest decisions are predicted again from what was known before each."""
+UNRELATED = 0.5
+"""How similar an unrelated context is taken to be; contexts are told apart by their situations alone."""
 COMPARED = 10
 """From so many decisions on each side, newer ones are compared with older ones."""
 SHARE = 1 / 2
@@ -31,32 +35,50 @@ LEAST_HARM = 2
 GOOD = 0.5
 
 
-def calibration(episodes: Sequence[Episode], evaluator: DecisionEvaluator) -> Calibration:
-    """Predict each decision from those before it in the same context and of all, and compare with what became of it."""
-    ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
-    rates, known = Rates(), defaultdict[str, list[Episode]](list)
-    half_life = timedelta(days=evaluator.settings.half_life_days)
-    predicted, actual = [], []
-    for number, episode in enumerate(ordered):
-        same = known[normal_form(episode.context)]
-        if number and number >= len(ordered) - JUDGED:
-            groups = rates.tallies(episode.features, episode.at, half_life)
-            prediction = evaluator.predict(
-                episode.context, episode.action, same, now=episode.at, groups=groups, features=episode.features
-            )
-            predicted.append(prediction.probability)
-            actual.append(episode.quality)
-        same.append(episode)
-        rates.count(episode.features, episode.action, episode.at, episode.quality)
-    if not predicted:
+def calibration(replays: Iterable[tuple[float, float]]) -> Calibration:
+    """Compare what was predicted with what became of it, decision by decision."""
+    known = list(replays)
+    if not known:
         return Calibration(decisions=0)
-    p, y = np.array(predicted), np.array(actual)
+    p, y = np.array([predicted for predicted, _ in known]), np.array([got for _, got in known])
     return Calibration(
         decisions=len(p),
         brier=float(np.mean((p - y) ** 2)),
         base_rate_brier=float(np.mean((y.mean() - y) ** 2)),
         calibration_error=calibration_error(p, y),
     )
+
+
+def replay(episodes: Sequence[Episode], evaluator: DecisionEvaluator) -> list[tuple[float, float]]:
+    """Predict each decision of one agent from those before it, and give that with what became of it.
+
+    Those in the same context count whole; those of the same situation, in other words or with other numbers, count as
+    much as they do at least; of all others there are the rates of each action.
+    """
+    ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
+    rates, exact = Rates(), defaultdict[str, list[Episode]](list)
+    alike = defaultdict[str, deque[Episode]](lambda: deque(maxlen=RECENT))
+    half_life = timedelta(days=evaluator.settings.half_life_days)
+    found = []
+    for number, episode in enumerate(ordered):
+        context = normal_form(episode.context)
+        situation = episode.situation or context
+        if number and number >= len(ordered) - JUDGED:
+            others = [one for one in alike[situation] if normal_form(one.context) != context]
+            prediction = evaluator.predict(
+                episode.context,
+                episode.action,
+                [*exact[context], *others],
+                now=episode.at,
+                groups=rates.tallies(episode.features, episode.at, half_life),
+                features=episode.features,
+                usual=UNRELATED,
+            )
+            found.append((prediction.probability, episode.quality))
+        exact[context].append(episode)
+        alike[situation].append(replace(episode, similarity=0.0, same_situation=True))
+        rates.count(episode.features, episode.action, episode.at, episode.quality)
+    return found
 
 
 def calibration_error(predicted: NDArray[np.float64], got: NDArray[np.float64], bins: int = 10) -> float:
