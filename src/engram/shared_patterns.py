@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal, TypeVar
 
+from engram.errors import InvalidInput, NotFound
 from engram.learn.learning import Learning
+from engram.learn.naming import Named, meant
 from engram.learn.reuse import Attempt, own_record
 from engram.model import FailurePattern, PreventionCheck
 from engram.model.grant import Right
@@ -17,7 +19,7 @@ from engram.model.shared import SharedCheck, SharedPattern
 from engram.model.source import OwnRecord, PatternSource
 from engram.model.success import DecisionTemplate, SuccessPattern
 from engram.ports import Scope
-from engram.sharing import Lender, Sharing
+from engram.sharing import NAMED, Lender, Sharing
 
 P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
@@ -54,6 +56,27 @@ class SharedPatterns:
         self._log(shown, APPLIED)
         return [pattern for _, pattern in shown]
 
+    def meant(self, word: str, owner: str | None = None) -> str:
+        """Give the name of the one pattern that a word means: of the agent's own or, if none is, of those of others.
+
+        `owner` takes those of one agent only. Raises `NotFound`, and `InvalidInput` if it can mean several.
+        """
+        if owner in {None, self._scope.agent}:
+            try:
+                return self._sharing.meant_pattern(self._scope, word)
+            except NotFound:
+                if owner is not None:
+                    raise
+        shown = self._shown(frozenset({"failure", "success"}), owner, False)
+        found = {one.id: one for one in meant(word, [_known_by(each.pattern) for _, each in shown])}
+        if not found:
+            raise NotFound(f"there is no pattern {word!a}; `engram learning patterns` shows what there is")
+        self._log([(lender, each) for lender, each in shown if each.pattern.pattern_id in found], SEEN)
+        if len({one.name for one in found.values()}) > 1:
+            names = ", ".join(one.name for one in [*found.values()][:NAMED])
+            raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
+        return next(iter(found.values())).name
+
     def checks(self, *, imports: bool = False) -> Checks:
         """List the prevention checks of others, by source and name."""
         shown = self._shown(frozenset({"failure"}), None, imports)
@@ -87,6 +110,7 @@ class SharedPatterns:
         """Get a failure pattern by its id or name: the agent's own or, if it has none, that of somebody else."""
         own = self._learning.failure(name)
         if own is not None:
+            self._learning.show_patterns([own.pattern_id], lent=False)
             return own
         shown = [each for each in self._shown(frozenset({"failure"}), None, False) if _named(each[1], name)][:1]
         self._log(shown, SEEN)
@@ -201,6 +225,15 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
         action, contexts = branch.action, (pattern.context_signature,)
         rate, tried = branch.success_rate, branch.attempts
     return own_record(own, pattern.pattern_id, action, contexts, rate, tried, source.trust)
+
+
+def _known_by(pattern: Pattern) -> Named:
+    """Give the name of a pattern with the texts that it can be known by."""
+    if isinstance(pattern, FailurePattern):
+        return Named(pattern.pattern_id, pattern.name, (pattern.error_signature, *pattern.actions, *pattern.contexts))
+    if isinstance(pattern, SuccessPattern):
+        return Named(pattern.pattern_id, pattern.name, (pattern.context_signature, pattern.successful_approach))
+    return Named(pattern.pattern_id, pattern.title)
 
 
 def _evidence(pattern: Pattern) -> int:
