@@ -14,6 +14,7 @@ from engram import engine
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.learn import credits
+from engram.learn.echoes import Echoes
 from engram.model import Hit
 from engram.ports import KeepsEvents, Scope, Shown
 from engram.testing import FixedSources
@@ -318,6 +319,14 @@ def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, 
     theirs = brain.agent("bob").suggest(context="ferry").id
     alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(theirs)])
     assert alice.learning.stats().utilization.some == 0
+    unread = alice.remember("The tram runs on Sundays").id
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(unread)])
+    nothing = alice.suggest(context="bake a cake")
+    assert not nothing.actions
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(nothing.id)])
+    yesterday = START - timedelta(days=1)
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[recall], at=yesterday)
+    assert alice.learning.stats().utilization.some == 0
     for id in (memory, recall, alice.suggest(context="ferry").id):
         alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=["made-up", str(id)])
     alice.learn_from_failure("TimeoutError: no answer", "wait", action="call", context="ferry")
@@ -328,6 +337,7 @@ def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, 
     verdict = alice.check(action="call", context="ferry")
     assert verdict.id is not None
     alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id])
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id], at=yesterday)
     assert alice.learning.stats().utilization.some == 5
     before = alice.learning.stats()
     brain.experience.anew(Scope("alice"))
@@ -487,6 +497,20 @@ def test_nothing_about_a_failure_stays_when_it_is_forgotten(brain: Engram, alice
     alice.forget(pattern.episodes[0])
     assert isinstance(brain.store, KeepsEvents)
     assert "zanzibar" not in str(brain.store.feed(Scope("alice"), 0, 100))
+
+
+def test_a_lent_memory_informs_only_whom_it_was_shown(brain: Engram, alice: AgentHandle) -> None:
+    bob = brain.agent("bob")
+    lent = str(alice.remember("The bridge is closed on Sundays").id)
+    alice.recall("bridge")
+    alice.grants.share("bob", everything=True)
+    bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
+    assert bob.learning.stats().utilization.some == 0
+    bob.recall("bridge")
+    brain.echoes = Echoes()  # as in another process
+    bob = brain.agent("bob")
+    bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
+    assert bob.learning.stats().utilization.some == 1
 
 
 # Several agents asked together ---------------------------------------------------------------------------

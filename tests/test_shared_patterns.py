@@ -300,7 +300,7 @@ def test_a_pattern_has_no_outcome_of_its_own(brain: Engram) -> None:
     (pattern,) = alice.learning.synthesis().patterns
     with pytest.raises(InvalidInput, match="no outcome of its own"):
         alice.outcome(pattern.pattern_id, "success")
-    with pytest.raises(NotFound):
+    with pytest.raises(InvalidInput, match="no outcome of its own"):
         alice.outcome(alice.learning.failures()[0].pattern_id, "success")
     assert alice.learning.stats().utilization.some == 0
 

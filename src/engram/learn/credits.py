@@ -15,6 +15,8 @@ from engram.ports import Credit, Shown, unstorable
 MOST = 1000
 CITED = 20
 GOOD = 0.5
+SAYS = "says"
+"""Where a suggestion notes whether it said anything; one that knew of nothing informs no decision."""
 LENDERS = "lenders"
 """Where a recall notes whose memories it showed."""
 
@@ -69,6 +71,7 @@ def suggested(suggestion: Suggestion, around: Circumstances, at: datetime, *, le
         "task_type": around.task_type,
         "tags": [*around.tags],
         "lent": lent,
+        SAYS: suggestion.recommended is not None or bool(suggestion.evidence),
     }
     return Shown(str(suggestion.id), at, tuple(episodes), about=about)
 

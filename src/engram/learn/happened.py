@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import traceback
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from pydantic import JsonValue
@@ -225,13 +226,16 @@ def with_given(event: Event, given: Iterable[str]) -> Event:
     return replace(event, body={**event.body, GIVEN: [*given]})
 
 
-def informed(event: Event, verdicts: Collection[str] = ()) -> bool:
-    """Whether a decision cites something that its agent had been given; `verdicts` are the ids of earlier verdicts.
+def informed(event: Event, verdicts: Mapping[str, datetime] = MappingProxyType({})) -> bool:
+    """Tell whether a decision cites something that its agent had been given by then.
 
-    Of a decision recorded before this was noted, what it says is believed.
+    `verdicts` says when the verdicts were given. Of a decision recorded before what was given was noted, what it says
+    is believed.
     """
     ids, given = cited(event), event.body.get(GIVEN)
-    return bool(given if isinstance(given, list) else ids) or any(id in verdicts for id in ids)
+    if given if isinstance(given, list) else ids:
+        return True
+    return any(id in verdicts and verdicts[id] <= event.at for id in ids)
 
 
 def text(event: Event, name: str) -> str:

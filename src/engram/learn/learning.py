@@ -416,10 +416,16 @@ class Learning:
 
     # Failures ------------------------------------------------------------------------------------------
 
-    def failures(self) -> list[FailurePattern]:
-        """The failures that are known, the most recently seen first."""
+    def failures(self, *, quiet: bool = False) -> list[FailurePattern]:
+        """List the failures that are known, the most recently seen first.
+
+        If it is the agent itself who asks, decisions can cite them; not if somebody looks quietly.
+        """
         with self._experience.of(self._scope) as learned:
-            return learned.recognizer.patterns()
+            found = learned.recognizer.patterns()
+        if self._notes_shown and not quiet:
+            self.show_patterns((each.pattern_id for each in found), lent=False)
+        return found
 
     def failure(self, name: str) -> FailurePattern | None:
         """The failure pattern of this id or name, or the one that a failure of this id belongs to."""
@@ -511,7 +517,7 @@ class Learning:
 
     def checks(self) -> list[PreventionCheck]:
         """All prevention checks, by name."""
-        found = [check for pattern in self.failures() for check in pattern.prevention_checks]
+        found = [check for pattern in self.failures(quiet=True) for check in pattern.prevention_checks]
         return sorted(found, key=lambda check: (check.name, check.id))
 
     def generate(self, pattern: str, *, stage: str = "", command: Sequence[str] | None = None) -> list[PreventionCheck]:
@@ -636,7 +642,7 @@ class Learning:
         for each in several:
             with each._experience.of(each._scope) as learned:
                 days.append({day: tuple(counts) for day, counts in learned.days.items()})
-            patterns += each.failures()
+            patterns += each.failures(quiet=True)
             own, runs = each._past(())
             successes += len(each._synthesized(own, runs).patterns)
             replays += scores.replay(own, each._evaluator)

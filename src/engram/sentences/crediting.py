@@ -41,7 +41,8 @@ def outcome(
         return False
     event = credits.shared(shown, used, result, seat.sources.now())
     if "context" in shown.about:
-        event = replace(event, about={"decision": _followed(seat, shown, action, outcome, told)})
+        decided = _followed(seat, shown, action, outcome, told)
+        event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
     if not isinstance(seat.store, CreditsRecalls):
         return True
     counted = seat.store.credit(seat.scope, event)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from engram import arguments
 from engram.errors import Conflict, InvalidInput
 from engram.knowledge.quarantine import Quarantine
-from engram.learn import happened
+from engram.learn import credits, happened
 from engram.learn.signatures import extract_error_signature
 from engram.memory.drafting import prepare, readable, rejected, with_source
 from engram.model import Draft, FailurePattern, Memory, MemoryType, Origin, Receipt, quality
@@ -95,7 +96,9 @@ def failure(
         raise kind(f"the failure was not kept: {receipt.reason}")
     if receipt.status == "quarantined":
         raise InvalidInput(f"the failure was set apart for review as {receipt.id}: {receipt.reason}")
-    return seat.learning.failure(receipt.id) or seat.learning.unlearned(receipt.id, signature)
+    found = seat.learning.failure(receipt.id) or seat.learning.unlearned(receipt.id, signature)
+    seat.learning.show_patterns([found.pattern_id], lent=False)
+    return found
 
 
 def _learned_from(
@@ -113,16 +116,19 @@ def _from_others(seat: Seat, id: str) -> bool:
     return shown is not None and bool(shown.about.get("lent"))
 
 
-def _was_given(seat: Seat, id: str) -> bool:
-    """Return whether the agent had been given this: a recall, a suggestion, a pattern, or a memory it may read.
+def _was_given(seat: Seat, id: str, by: datetime) -> bool:
+    """Tell whether the agent had been given this by a moment: a recall, a suggestion, a pattern, or a memory.
 
-    Verdicts are events of their own and are looked up where decisions are counted.
+    A suggestion that knew of nothing gave nothing. Verdicts are events of their own and are looked up where decisions
+    are counted.
     """
-    if seat.shown(id) is not None:
+    if (shown := seat.shown(id)) is not None:
+        return shown.at <= by and shown.about.get(credits.SAYS) is not False
+    if not arguments.is_id(id) or (memory := _seen(seat, id)) is None or memory.created_at > by:
+        return False
+    if seat.echoes.showed(seat.scope, id):
         return True
-    if arguments.is_id(id) and _seen(seat, id) is not None:
-        return True
-    return seat.learning.failure(id) is not None
+    return memory.access_count > 0 if memory.agent == seat.scope.agent else seat.sharing.showed(seat.scope, id)
 
 
 def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
@@ -145,7 +151,7 @@ def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry,
         entry = replace(entry, memory=_no_purer(seat, entry.memory))
     if event is not None:
         if cited := happened.cited(event):
-            event = happened.with_given(event, [id for id in cited if _was_given(seat, id)])
+            event = happened.with_given(event, [id for id in cited if _was_given(seat, id, event.at)])
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
         Quarantine(seat.store, seat.scope, seat.sources, seat.redactor).put(entry, TELLS_WHAT_TO_DO)

@@ -139,7 +139,7 @@ def decisions(asking: Asking) -> Response:
 def failures(asking: Asking) -> Response:
     """The failures that come back, and what prevents them."""
     learning, start = asking.agent.learning, asking.count("start", 0, 0, 1_000_000)
-    patterns, times = learning.failures(), queries.occurrences(asking)
+    patterns, times = learning.failures(quiet=True), queries.occurrences(asking)
     now = asking.brain.sources.now()
     return asking.page(
         "failures.html",
