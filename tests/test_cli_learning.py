@@ -330,7 +330,7 @@ def test_stats_say_what_is_known_and_what_is_not_yet(run: Run) -> None:
         "memory utilization      0% of decisions cite something that memory had shown (0 of 1, 95% interval 0–79%)\n"
         in shown
     )
-    assert "pattern recognition     not known yet: no failure that came back was recorded\n" in shown
+    assert "pattern recognition     not known yet: no failure with a message came back yet\n" in shown
     assert "cross-agent transfer    not known yet: no informed decision was recorded\n" in shown
     assert "prevention success      not known yet: " in shown
     assert "calibration             not known yet: it takes 10 decisions with an outcome, and there are 1\n" in shown

@@ -250,7 +250,8 @@ def _failing(rate: FailureRate | None) -> str:
 
 
 def _helps(effect: Effect) -> str:
+    from engram.learn.comparisons import certainty
+
     low, high = effect.interval
-    return (
-        f"{effect.helps:.0%} likely, by {effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"
-    )
+    points = f"{effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"
+    return f"{certainty(effect.helps)} likely, by {points}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engram.learn.belief import Episode
 from engram.learn.beta import Beta
-from engram.learn.comparisons import difference, scan, wilson
+from engram.learn.comparisons import MOST, Change, difference, scan, wilson
 from engram.learn.decisions import DecisionEvaluator
 from engram.learn.rates import Rates
 from engram.learn.situations import RECENT
@@ -139,19 +139,21 @@ def stats(
 def trend(episodes: Sequence[Episode]) -> Trend | None:
     """Compare newer decisions with older ones: since a change that lasts, or else half by half; `None` if few.
 
-    The interval of a change that was searched for holds for all moments that were looked at together, so that it is
-    right 95 times in 100 although the clearest moment was picked.
+    Of a stretch that went otherwise and has passed, the decisions before it are compared with those since. The interval
+    of a change that was searched for holds for all moments that were looked at together, so that it is right 95 times
+    in 100 although the clearest moment was picked.
     """
     ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
     if len(ordered) * SHARE < COMPARED:
         return None
-    quality = [episode.quality for episode in ordered]
-    change = scan(quality, [1.0] * len(quality), least=COMPARED, passing=False)
+    change = _changed([episode.quality for episode in ordered])
     found = change if change is not None and change.found else None
-    place = found.start if found else len(ordered) // 2
-    good, well = sum(quality[:place]), sum(quality[place:])
-    older, newer = place, len(ordered) - place
-    doubt = {"doubt": found.doubt} if found else {}
+    start = found.start if found else len(ordered) // 2
+    end = found.end if found and not found.lasts else start
+    before, since = ordered[:start], ordered[end:]
+    older, newer = len(before), len(since)
+    good, well = sum(each.quality for each in before), sum(each.quality for each in since)
+    doubt = {"doubt": found.doubt} if found and found.lasts else {}
     apart, interval = difference(good, older, well, newer, **doubt)
     return Trend(
         baseline=good / older,
@@ -162,9 +164,19 @@ def trend(episodes: Sequence[Episode]) -> Trend | None:
         decisions=min(older, newer),
         baseline_decisions=older,
         recent_decisions=newer,
-        changed_at=ordered[place].at if found else None,
+        changed_at=ordered[start].at if found and found.lasts else None,
         p_value=change.p if change else None,
     )
+
+
+def _changed(quality: Sequence[float]) -> Change | None:
+    """Find the stretch of a record that differs most from the rest; a long record is looked at in groups."""
+    size = -(-len(quality) // MOST)
+    groups = [quality[place : place + size] for place in range(0, len(quality), size)]
+    found = scan([sum(group) for group in groups], [float(len(group)) for group in groups], least=COMPARED)
+    if found is None or size == 1:
+        return found
+    return replace(found, start=found.start * size, end=min(found.end * size, len(quality)))
 
 
 def prevented(patterns: Iterable[FailurePattern]) -> tuple[float, tuple[float, float]] | None:
