@@ -19,7 +19,7 @@ from engram.model.shared import SharedCheck, SharedPattern
 from engram.model.source import OwnRecord, PatternSource
 from engram.model.success import DecisionTemplate, SuccessPattern
 from engram.ports import Scope
-from engram.sharing import NAMED, Lender, Sharing
+from engram.sharing import NAMED, Lender, Sharing, topic
 
 P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
@@ -43,7 +43,7 @@ class SharedPatterns:
         """
         shown = self._shown(frozenset(types), owner, imports)
         self._log(shown, SEEN)
-        self._learning.show_patterns((each.pattern.pattern_id for _, each in shown), lent=True)
+        self._note(shown)
         return [pattern for _, pattern in shown]
 
     def failures(self) -> Patterns:
@@ -54,6 +54,7 @@ class SharedPatterns:
         """Find the patterns of this name or id that may be applied; that is logged as a use of each."""
         shown = [(lender, each) for lender, each in self._shown(frozenset(TYPES), owner, False) if _named(each, name)]
         self._log(shown, APPLIED)
+        self._note(shown)
         return [pattern for _, pattern in shown]
 
     def meant(self, word: str, owner: str | None = None) -> str:
@@ -143,6 +144,13 @@ class SharedPatterns:
                 if key not in found or _evidence(each) > _evidence(found[key][1].pattern):
                     found[key] = (lender, _shared(source, each, attempts.attempts))
         return list(found.values())
+
+    def _note(self, shown: Shown) -> None:
+        """Note that the agent was shown these patterns, and whose they are."""
+        sources: dict[str, list[str]] = {}
+        for lender, each in shown:
+            sources.setdefault(each.pattern.pattern_id, []).append(topic(lender.key))
+        self._learning.show_patterns(sources, lent=True, sources=sources)
 
     def _log(self, shown: Shown, action: str) -> None:
         by_lender: dict[str, list[SharedPattern]] = {}

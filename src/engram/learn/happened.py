@@ -24,6 +24,8 @@ DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "soluti
 CHECK, CHECKED, RAN, SITUATION = "check", "checked", "ran", "situation"
 GIVEN = "given"
 """Where a decision notes which of the ids that it cites had been given to its agent before."""
+SOURCES = "sources"
+"""Where a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
 LONGEST_ERROR = 8000
 _NUMBER = re.compile(r"\d+")
 _HAPPENINGS = frozenset({DECISION, OUTCOME, FAILURE, SOLUTION, CHECK, CHECKED, RAN})
@@ -221,9 +223,17 @@ def cited(event: Event) -> list[str]:
     return [str(id) for id in value] if isinstance(value, list) else []
 
 
-def with_given(event: Event, given: Iterable[str]) -> Event:
-    """The event of a decision, with the cited ids that had been given to its agent."""
-    return replace(event, body={**event.body, GIVEN: [*given]})
+def with_given(event: Event, given: Iterable[str], sources: Mapping[str, float]) -> Event:
+    """The event of a decision, with the cited ids that had been given to its agent, and the sources it followed."""
+    noted: dict[str, JsonValue] = {SOURCES: {**sources}} if sources else {}
+    return replace(event, body={**event.body, GIVEN: [*given], **noted})
+
+
+def by_source(decision: Event, quality: float) -> dict[str, tuple[float, float]]:
+    """Share the outcome of a decision among the sources that it followed: how far each helped and hindered."""
+    noted = decision.body.get(SOURCES)
+    shares = {name: float(str(share)) for name, share in noted.items()} if isinstance(noted, dict) else {}
+    return {name: (share * quality, share * (1 - quality)) for name, share in shares.items()}
 
 
 def informed(event: Event, verdicts: Mapping[str, datetime] = MappingProxyType({})) -> bool:

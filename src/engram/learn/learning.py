@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from random import Random
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
@@ -85,6 +86,8 @@ class Testimony:
     voice: str
     episodes: Sequence[Episode]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
+    source: str = ""
+    """The topic by which an agent keeps how far this source helped it, where it was lent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,13 +610,21 @@ class Learning:
             episodes, runs=runs, own=self._scope.agent, titles=self._titles(), taken=taken
         )
 
-    def show_patterns(self, ids: Iterable[str], *, lent: bool) -> None:
-        """Note that this agent was shown patterns, with `lent` those of others, so that a decision can cite them."""
+    def show_patterns(
+        self, ids: Iterable[str], *, lent: bool, sources: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
+        """Note that this agent was shown patterns, with `lent` those of others, so that a decision can cite them.
+
+        `sources` says from which sources each came.
+        """
         if not isinstance(self._store, RemembersShown):
             return
-        now, about = self._sources.now(), {"lent": lent, PATTERN: True}
+        now = self._sources.now()
         for id in ids:
             if self._store.shown(self._scope, id) is None:
+                behind = sources.get(id, ())
+                shares: dict[str, JsonValue] = {name: 1 / len(behind) for name in behind}
+                about: dict[str, JsonValue] = {"lent": lent, PATTERN: True, happened.SOURCES: shares}
                 self._store.show(self._scope, Shown(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:

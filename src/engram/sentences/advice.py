@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 
 from engram import arguments
@@ -15,6 +16,7 @@ from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
 from engram.ports import RemembersShown
 from engram.sentences.seat import Seat
+from engram.sharing import topic
 
 TRUSTED = 0.7
 """From this trust on, what a source knows to fail is blocked."""
@@ -47,7 +49,9 @@ def suggest(
     )
     if isinstance(first.store, RemembersShown) and suggestion.id is not None:
         lent = bool(told) or len(seats) > 1
-        first.store.show(first.scope, credits.suggested(suggestion, around, first.sources.now(), lent=lent))
+        sources = {one.id: each.source for each in told for one in each.episodes}
+        shown = credits.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
+        first.store.show(first.scope, shown)
     return suggestion
 
 
@@ -93,5 +97,5 @@ def _lent(seat: Seat, context: Clean, near: Near, use: str, asked: Collection[st
         told = lender.learning.testimony(context, near)
         seat.sharing.used(seat.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
         if told.episodes:
-            found.append(told)
+            found.append(replace(told, source=topic(lender.key)))
     return found
