@@ -123,10 +123,10 @@ class Engram:
         return AgentHandle(self, scope)
 
     def agents(self) -> list[str]:
-        """The names of all agents that have stored something."""
+        """The names of all agents that have stored or imported something, in their order."""
         if not isinstance(self.store, ListsAgents):
             raise Unsupported("this store does not list its agents; name one")
-        return [name for name in self.store.agents() if not reserved(name)]
+        return sorted(name for name in {*self.store.agents(), *self.sharing.importers()} if not reserved(name))
 
     @property
     def embedder(self) -> Embedder:

@@ -124,6 +124,11 @@ class Sharing:
                 found.append(self._copied(reader, name, body, by_id[grant]))
         return found
 
+    def importers(self) -> frozenset[str]:
+        """List the agents that imported something, also those that have stored nothing themselves."""
+        bodies = [] if self._ledger is None else self._ledger.annexes().values()
+        return frozenset(str(body["receiver"]) for body in bodies if not (body.get("gone") or body.get("quarantined")))
+
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
         grant, owner = chain[0], Scope(chain[0].owner)
         ids = self.covered(chain)

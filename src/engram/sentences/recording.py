@@ -168,7 +168,7 @@ def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry,
     if event is not None:
         if cited := happened.cited(event):
             given = [id for id in cited if _was_given(seat, id, event.at)]
-            shown = [known for id in given if (known := seat.shown(id)) is not None]
+            shown = [one for id in given if (one := seat.shown(id)) is not None]
             event = happened.with_given(event, given, credits.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
