@@ -171,9 +171,8 @@ def _print(state: State, report: ImportReport, receiver: str) -> None:
         print_json({"agent": receiver, **report.model_dump(mode="json")})
         return
     verb = "would be stored" if report.dry_run else "stored"
-    click.echo(
-        f"From {inline(report.source)} ({report.format}, {report.verification.status}): {report.stored} {verb} for {inline(receiver)}"
-    )
+    origin = f"{inline(report.source)} ({report.format}, {report.verification.status})"
+    click.echo(f"From {origin}: {report.stored} {verb} for {inline(receiver)}")
     said = {
         "merged": "say what was known",
         "known": "had come before",
