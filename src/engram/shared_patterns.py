@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from engram.errors import InvalidInput, NotFound
 from engram.learn.learning import Learning
-from engram.learn.naming import Named, meant
+from engram.learn.naming import named, only
 from engram.learn.reuse import Attempt, own_record
 from engram.model import FailurePattern, PreventionCheck
 from engram.model.grant import Right
@@ -19,7 +18,7 @@ from engram.model.shared import SharedCheck, SharedPattern
 from engram.model.source import OwnRecord, PatternSource
 from engram.model.success import DecisionTemplate, SuccessPattern
 from engram.ports import Scope
-from engram.sharing import NAMED, Lender, Sharing, topic
+from engram.sharing import Lender, Sharing, topic
 
 P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
@@ -50,33 +49,19 @@ class SharedPatterns:
         """List the failures that others know, the most recently seen of each source first."""
         return self.list(("failure",))
 
-    def find(self, name: str, owner: str | None = None) -> Patterns:
-        """Find the patterns of this name or id that may be applied; that is logged as a use of each."""
-        shown = [(lender, each) for lender, each in self._shown(frozenset(TYPES), owner, False) if _named(each, name)]
+    def find(self, name: str, owner: str | None = None, *, words: bool = False) -> Patterns:
+        """Find the patterns of this name or id that may be applied; that is logged as a use of each.
+
+        With `words`, also one that has another name, but is the only one that is about them. Raises `InvalidInput` if
+        several are.
+        """
+        known = self._shown(frozenset(TYPES), owner, False)
+        shown = [(lender, each) for lender, each in known if _named(each, name)]
+        if words and not shown:
+            shown = _about(name, known)
         self._log(shown, APPLIED)
         self._note(shown)
         return [pattern for _, pattern in shown]
-
-    def meant(self, word: str, owner: str | None = None) -> str:
-        """Give the name of the one pattern that a word means: of the agent's own or, if none is, of those of others.
-
-        `owner` takes those of one agent only. Raises `NotFound`, and `InvalidInput` if it can mean several.
-        """
-        if owner in {None, self._scope.agent}:
-            try:
-                return self._sharing.meant_pattern(self._scope, word)
-            except NotFound:
-                if owner is not None:
-                    raise
-        shown = self._shown(frozenset({"failure", "success"}), owner, False)
-        found = {one.id: one for one in meant(word, [_known_by(each.pattern) for _, each in shown])}
-        if not found:
-            raise NotFound(f"there is no pattern {word!a}; `engram learning patterns` shows what there is")
-        self._log([(lender, each) for lender, each in shown if each.pattern.pattern_id in found], SEEN)
-        if len({one.name for one in found.values()}) > 1:
-            names = ", ".join(one.name for one in [*found.values()][:NAMED])
-            raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
-        return next(iter(found.values())).name
 
     def checks(self, *, imports: bool = False) -> Checks:
         """List the prevention checks of others, by source and name."""
@@ -235,13 +220,10 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
     return own_record(own, pattern.pattern_id, action, contexts, rate, tried, source.trust)
 
 
-def _known_by(pattern: Pattern) -> Named:
-    """Give the name of a pattern with the texts that it can be known by."""
-    if isinstance(pattern, FailurePattern):
-        return Named(pattern.pattern_id, pattern.name, (pattern.error_signature, *pattern.actions, *pattern.contexts))
-    if isinstance(pattern, SuccessPattern):
-        return Named(pattern.pattern_id, pattern.name, (pattern.context_signature, pattern.successful_approach))
-    return Named(pattern.pattern_id, pattern.title)
+def _about(words: str, known: Shown) -> Shown:
+    """Give the failures or successes of the one name that is about some words; nothing if there is none."""
+    found = {one.id for one in only(words, named(each.pattern for _, each in known))}
+    return [(lender, each) for lender, each in known if each.pattern.pattern_id in found]
 
 
 def _evidence(pattern: Pattern) -> int:

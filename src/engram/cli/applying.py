@@ -116,14 +116,14 @@ def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
             )
     try:
         return _called(writer, name, giver)
-    except NotFound as unknown:
-        try:
-            meant = writer.shared_patterns.meant(name, giver)
-        except NotFound:
-            raise unknown from None
-        if meant == name:
+    except NotFound:
+        meant = _meant(writer, name) if giver in {None, writer.name} else name
+        if meant != name:
+            return _called(writer, meant, giver)
+        plans = _of_others(writer, name, giver, words=True)
+        if not plans:
             raise
-        return _called(writer, meant, giver)
+        return max(plans, key=lambda plan: plan.sure)
 
 
 def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
@@ -134,11 +134,25 @@ def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
         except NotFound:
             if giver is not None:
                 raise
-    plans = [plan for shared in writer.shared_patterns.find(name, giver) for plan in _of_shared(shared)]
+    plans = _of_others(writer, name, giver)
     plans = plans or [plan for plan in _told(writer, name, shared=True) if giver in {None, plan.owner}]
     if not plans:
         return _found([writer] if giver is None else [], name)
     return max(plans, key=lambda plan: plan.sure)
+
+
+def _meant(writer: AgentHandle, words: str) -> str:
+    """The name of the one own pattern that is about these words, or the words if there is none."""
+    from engram.learn.naming import named, only
+
+    learning = writer.learning
+    found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
+    return found[0].name if found else words
+
+
+def _of_others(writer: AgentHandle, name: str, giver: str | None, *, words: bool = False) -> list[Plan]:
+    found = writer.shared_patterns.find(name, giver, words=words)
+    return [plan for shared in found for plan in _of_shared(shared)]
 
 
 def _of_shared(shared: SharedPattern) -> Iterator[Plan]:

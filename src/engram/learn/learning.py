@@ -284,8 +284,9 @@ class Learning:
         known = [
             _Evidence((each,), each._pooled(context, lent, near), each._groups(around, now)) for each, lent in every
         ]
-        relevant = [each for each in known if self._tells(context, around, each, now)]
-        return known[0] if len(known) == 1 else _joint(relevant or known)
+        if len(known) == 1:
+            return known[0]
+        return _joint([each for each in known if self._tells(context, around, each, now)] or known)
 
     def _tells(self, context: Clean, around: Circumstances, known: _Evidence, now: datetime) -> bool:
         """Tell whether any decision that an agent knows counts in a context."""
