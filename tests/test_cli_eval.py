@@ -46,7 +46,7 @@ def test_a_row_for_each_week_and_whether_it_drifts(run: Run, path: Path) -> None
     assert lines[2].startswith("2026-03-09  0% of 12 (0% to 24%)")
     assert lines[3].startswith("all         50% of 24 ")
     assert lines[4] == (
-        "recalls that helped: DRIFT (clearest difference -100 points since 2026-03-09, interval -100 to -66, p = 0.000)"
+        "recalls that helped: DRIFT (clearest difference -100 points since 2026-03-09, interval -100 to -66, p < 0.001)"
     )
     assert lines[6] == (
         "decisions informed: no drift (clearest difference +0 points since 2026-03-09, interval -79 to +79, p = 1.000)"

@@ -60,6 +60,7 @@ def test_scenario_2_one_agent_learns_from_another(run: Run) -> None:
     assert found.startswith("Found ")
     assert " from alice:\n" in found
     assert "migration-rollback-strategy" in found
+    run("engram memory share --from alice --to default --everything")
     applied = run("engram learning apply-pattern migration-rollback-strategy --task db-migration-456").stdout
     lines = applied.splitlines()
     assert lines[0] == 'Applying pattern "migration-rollback-strategy" of alice (83% success rate, 4 attempts):'
@@ -255,7 +256,7 @@ def test_failures_are_listed_the_most_recent_first(run: Run) -> None:
 
 def test_a_failure_is_applied_by_its_best_solution(run: Run) -> None:
     fail(run, 1, "--solution 'reboot the host' --solution-helped no")
-    run("learning apply-pattern npm-install-timeout --task t", code=0)
+    run("learning apply-pattern npm-install-timeout --task t --agent alice", code=0)
     fail(run, 2, "--solution 'clear the npm cache'")
     run("memory share --from alice --to bob --everything")
     applied = value(run("learning apply-pattern npm-install-timeout --task t --agent bob --from alice --json"))
@@ -280,10 +281,35 @@ def test_a_pattern_of_another_agent_must_be_asked_for(run: Run) -> None:
     assert "nothing that solves" in run("learning apply-pattern render-page-key-error --task t", code=3).stderr
 
 
+def test_without_an_agent_the_default_one_needs_consent_as_any_other(run: Run) -> None:
+    for _ in range(4):
+        decide(run, "c", "a plan")
+    refused = run("learning apply-pattern a-plan --task t", code=4).stderr
+    assert "alice" in refused
+    assert "engram memory share --from alice --to default --pattern a-plan" in refused
+    assert value(run("memory list --agent default --json")) == []
+    grant = value(run("memory share --from alice --to default --pattern a-plan --json"))
+    applied = value(run("learning apply-pattern a-plan --task t --json"))
+    assert (applied["from"], applied["agent"]) == ("alice", "default")
+    assert "apply" in {use["action"] for use in value(run(f"grant uses {grant['id']} --json"))}
+    run("learning apply-pattern no-plan --task t", code=3)
+
+
+def test_a_pattern_is_applied_by_the_words_that_share_it(run: Run) -> None:
+    error = "ERR code ETIMEDOUT network timeout at registry"
+    record = f"memory record --type failure --error '{error}' --action 'npm install' --context 'CI build'"
+    run(f"{record} --agent alice --solution 'clear the cache'")
+    run("memory share --from alice --to bob --pattern npm-install")
+    applied = value(run("learning apply-pattern npm-install --task t --agent bob --json"))
+    assert (applied["from"], applied["action"]) == ("alice", "clear the cache")
+    assert value(run("learning apply-pattern npm-install --task t --agent alice --json"))["from"] == "alice"
+    run("learning apply-pattern pip-install --task t --agent bob", code=3)
+
+
 def test_a_success_that_was_recorded_can_be_applied(run: Run) -> None:
     line = "memory record --agent alice --type success --context 'database migration' --approach 'Rollback strategy'"
     run(line + " --factor 'a fresh backup' --step 'verify the backup' --step 'roll back'")
-    shown = run("learning apply-pattern rollback-strategy --task db-1").stdout.splitlines()
+    shown = run("learning apply-pattern rollback-strategy --task db-1 --agent alice").stdout.splitlines()
     assert shown[0] == ('Applying pattern "Rollback strategy" of alice (as it was told, success rate not known yet):')
     assert shown[1:5] == [
         "  Context: database migration",
@@ -304,7 +330,7 @@ def test_stats_say_what_is_known_and_what_is_not_yet(run: Run) -> None:
         "memory utilization      0% of decisions cite something that memory had shown (0 of 1, 95% interval 0–79%)\n"
         in shown
     )
-    assert "pattern recognition     not known yet: no failure that came back was recorded\n" in shown
+    assert "pattern recognition     not known yet: no failure with a message came back yet\n" in shown
     assert "cross-agent transfer    not known yet: no informed decision was recorded\n" in shown
     assert "prevention success      not known yet: " in shown
     assert "calibration             not known yet: it takes 10 decisions with an outcome, and there are 1\n" in shown

@@ -140,3 +140,43 @@ def test_a_burst_that_contradicts_raises_an_alarm(run: Run) -> None:
         run(f"{told} failure")
     assert "rolling in deploy (alice): 8 of 8 outcomes" in run("learning alarms --agent alice").output
     assert value(run("--json learning alarms --agent alice"))[0]["single_source"] is True
+
+
+def test_an_agent_that_only_imported_is_read_without_being_named(run: Run, tmp_path: Path) -> None:
+    taught(run)
+    file = tmp_path / "all.json"
+    run(f"knowledge export --agent alice --file {file}")
+    other = f"--db {tmp_path / 'other.db'}"
+    told = run(f"{other} knowledge import --file {file} --agent dora").stdout
+    assert "6 stored for dora" in told
+    assert value(run(f"--json {other} knowledge import --file {file} --agent dora"))["agent"] == "dora"
+    assert [each["name"] for each in value(run(f"--json {other} agent list"))] == ["dora"]
+    assert len(value(run(f"--json {other} memory list"))) == 6
+    assert value(run(f"--json {other} memory search deploy"))
+    assert "rolling" in run(f"{other} learning suggest --context deploy").stdout
+    run(f"{other} memory add 'Lunch is at noon' --agent amy")
+    assert "rolling" in run(f"{other} learning suggest --context deploy").stdout
+
+
+def test_a_file_of_ones_own_says_what_hands_it_to_another_agent(run: Run, tmp_path: Path) -> None:
+    taught(run)
+    file = tmp_path / "own.json"
+    run(f"knowledge export --agent alice --file {file}")
+    told = run(f"knowledge import --file {file} --agent bob")
+    assert "engram knowledge merge" in told.stderr
+    assert "engram memory share" in told.stderr
+
+
+def test_a_lent_check_or_failure_says_whose_it_is(run: Run) -> None:
+    run(
+        "memory record --agent alice --type failure --error 'TimeoutError: registry' --action 'npm install' "
+        "--solution 'clear the cache'"
+    )
+    (pattern,) = value(run("--json learning failures --agent alice"))
+    (check,) = value(run(f"--json prevention generate --pattern {pattern['name']} --agent alice --command true"))
+    run("memory share --from alice --to bob --everything")
+    for line in (f"prevention run {check['name']}", f"prevention generate --pattern {pattern['name']}"):
+        told = run(f"{line} --agent bob", code=3).stderr
+        assert "shared by alice" in told
+        assert "of one's own" in told
+    run(f"prevention run {check['name']} --agent carol", code=3)

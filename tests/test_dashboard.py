@@ -380,9 +380,35 @@ def test_a_failure_shows_when_it_happened_and_what_helps(admin: httpx.Client) ->
     link = re.search(r'/dashboard/(failure\?[^"]+)', shown(admin, "failures?agent=alice"))
     assert link is not None
     page = shown(admin, html.unescape(link[1]))
-    for words in ("Occurrences over time", "Solutions", "Checks", "before and after", "restart the pool"):
+    for words in ("Occurrences over time", "Solutions", "Checks", "silent, heeded and ignored", "restart the pool"):
         assert words in page
     shown(admin, "failure?agent=alice&name=nothing", 404)
+
+
+def test_prevention_is_told_as_heeded_ignored_and_silent(home: House, admin: httpx.Client) -> None:
+    agent = home.brain.agent("careful")
+    agent.learn_from_failure("TimeoutError: no answer", "wait", action="call", context="ferry")
+    agent.learning.generate(agent.learning.failures()[0].pattern_id)
+    for _ in range(3):
+        agent.record_decision(context="ferry", action="call", outcome="failure", error="TimeoutError: no answer")
+    overview, page = shown(admin, "?agent=careful"), shown(admin, "failures?agent=careful")
+    assert "not known yet: no check that spoke up was heeded yet" in overview
+    assert 'data-label="Helps"><span class="dim">not known yet</span>' in page
+    for outcome in ("success", "failure"):
+        verdict = agent.check(action="call", context="ferry")
+        agent.record_decision(context="ferry", action="wait", outcome=outcome, informed_by=[str(verdict.id)])
+    verdict = agent.check(action="call", context="ferry")
+    agent.record_decision(context="ferry", action="call", outcome="failure", informed_by=[str(verdict.id)])
+    (check,) = agent.learning.checks()
+    assert check.effect is not None
+    assert check.effect.heeded is not None
+    assert check.effect.ignored is not None
+    page = shown(admin, "failures?agent=careful")
+    for label in ("Silent", "Heeded", "Ignored"):
+        assert f'data-label="{label}"' in page
+    for side in (check.effect.heeded, check.effect.ignored):
+        assert f"{side.rate:.0%}" in page
+    assert "since checks spoke up" not in shown(admin, "?agent=careful")
 
 
 def test_every_occurrence_of_a_failure_is_counted(home: House, admin: httpx.Client) -> None:

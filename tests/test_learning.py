@@ -3,15 +3,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import engram
+from engram import engine
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.learn import credits
+from engram.learn.echoes import Echoes
 from engram.model import Hit
 from engram.ports import KeepsEvents, Scope, Shown
 from engram.testing import FixedSources
@@ -316,6 +319,14 @@ def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, 
     theirs = brain.agent("bob").suggest(context="ferry").id
     alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(theirs)])
     assert alice.learning.stats().utilization.some == 0
+    unread = alice.remember("The tram runs on Sundays").id
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(unread)])
+    nothing = alice.suggest(context="bake a cake")
+    assert not nothing.actions
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[str(nothing.id)])
+    yesterday = START - timedelta(days=1)
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[recall], at=yesterday)
+    assert alice.learning.stats().utilization.some == 0
     for id in (memory, recall, alice.suggest(context="ferry").id):
         alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=["made-up", str(id)])
     alice.learn_from_failure("TimeoutError: no answer", "wait", action="call", context="ferry")
@@ -326,6 +337,7 @@ def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, 
     verdict = alice.check(action="call", context="ferry")
     assert verdict.id is not None
     alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id])
+    alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id], at=yesterday)
     assert alice.learning.stats().utilization.some == 5
     before = alice.learning.stats()
     brain.experience.anew(Scope("alice"))
@@ -485,3 +497,88 @@ def test_nothing_about_a_failure_stays_when_it_is_forgotten(brain: Engram, alice
     alice.forget(pattern.episodes[0])
     assert isinstance(brain.store, KeepsEvents)
     assert "zanzibar" not in str(brain.store.feed(Scope("alice"), 0, 100))
+
+
+def test_a_lent_memory_informs_only_whom_it_was_shown(brain: Engram, alice: AgentHandle) -> None:
+    bob = brain.agent("bob")
+    lent = str(alice.remember("The bridge is closed on Sundays").id)
+    alice.recall("bridge")
+    alice.grants.share("bob", everything=True)
+    bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
+    assert bob.learning.stats().utilization.some == 0
+    bob.recall("bridge")
+    brain.echoes = Echoes()  # as in another process
+    bob = brain.agent("bob")
+    bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
+    assert bob.learning.stats().utilization.some == 1
+
+
+# Several agents asked together ---------------------------------------------------------------------------
+
+
+def test_agents_asked_together_count_alike_in_any_order(brain: Engram) -> None:
+    amy, bea = brain.agent("amy"), brain.agent("bea")
+    for number in range(20):
+        bea.record_decision(context="deploy api", action="rolling", outcome="success" if number % 10 else "failure")
+    for number in range(6):
+        amy.record_decision(context="deploy api", action="rolling", outcome="success" if number else "failure")
+    first, second = engine.suggest([amy, bea], "deploy api"), engine.suggest([bea, amy], "deploy api")
+    assert first.recommended == second.recommended == "rolling"
+    assert first.actions[0].success_rate == pytest.approx(second.actions[0].success_rate, abs=1e-4)
+    assert first.actions[0].success_rate == pytest.approx(0.87, abs=0.04)  # 23 of 26, none of them capped
+    assert first.actions[0].attempts == 26
+    forth, back = (engine.predict(asked, "deploy api", "rolling") for asked in ([amy, bea], [bea, amy]))
+    assert forth.probability == pytest.approx(back.probability, abs=1e-4)
+
+
+def test_an_agent_that_knows_nothing_about_a_context_changes_nothing(brain: Engram) -> None:
+    amy, bea = brain.agent("amy"), brain.agent("bea")
+    for number in range(20):
+        bea.record_decision(context="deploy api", action="rolling", outcome="success" if number % 10 else "failure")
+    amy.remember("The canteen opens at noon")
+    amy.record_decision(context="order lunch", action="pizza", outcome="failure")
+    amy.record_decision(context="order lunch", action="rolling", outcome="failure")
+    alone, together = bea.suggest("deploy api"), engine.suggest([amy, bea], "deploy api")
+    assert [each.action for each in together.actions] == ["rolling"]
+    assert together.actions[0].success_rate == pytest.approx(alone.actions[0].success_rate, abs=1e-3)
+    assert together.actions[0].interval == pytest.approx(alone.actions[0].interval, abs=1e-3)
+
+
+def test_statistics_of_several_agents_do_not_depend_on_their_order(brain: Engram) -> None:
+    amy, bea = brain.agent("amy"), brain.agent("bea")
+    for number in range(12):
+        for agent, good in ((amy, number % 2), (bea, number % 4)):
+            agent.record_decision(context="deploy api", action="rolling", outcome="success" if good else "failure")
+    forth, back = amy.learning.stats([bea.learning]), bea.learning.stats([amy.learning])
+    assert forth.model_copy(update={"agents": back.agents}) == back
+    assert forth.success_patterns == len(amy.learning.synthesis().patterns) + len(bea.learning.synthesis().patterns)
+
+
+def test_what_an_asked_agent_lends_another_one_counts_once(brain: Engram) -> None:
+    amy, bea = brain.agent("amy"), brain.agent("bea")
+    for _ in range(8):
+        bea.record_decision(context="deploy api", action="rolling", outcome="success")
+    grant = bea.grants.share("amy", everything=True, purpose="help")
+    together = engine.suggest([amy, bea], "deploy api")
+    assert together.actions[0].success_rate == pytest.approx(
+        bea.suggest("deploy api").actions[0].success_rate, abs=1e-3
+    )
+    assert bea.grants.uses(grant.id) == []
+
+
+def test_numbered_contexts_are_predicted_from_their_situation(brain: Engram, alice: AgentHandle) -> None:
+    chance, places = Random(1), ["disk of host is full", "login to billing times out", "release of the web shop"]
+    actions = ["restart", "retry", "rollback"]
+    real = []
+    for number in range(60):
+        place, action = chance.randrange(3), chance.choice(actions)
+        context, good = f"{places[place]}, case {1000 + number}", action == actions[place]
+        if number:
+            real.append((alice.predict(context, action).probability - good) ** 2)
+        alice.record_decision(context=context, action=action, outcome="success" if good else "failure")
+    told = alice.learning.calibration()
+    assert told.brier is not None
+    assert told.base_rate_brier is not None
+    assert told.brier < 0.8 * told.base_rate_brier
+    assert told.brier == pytest.approx(sum(real) / len(real), abs=0.04)
+    assert alice.learning.stats().calibration == told

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engram.learn.belief import Episode
+from engram.learn.comparisons import certainty, significance
 from engram.learn.scores import prevented, ratio, trend
 from engram.model import FailurePattern
 from engram.model.failure import Effect, FailureRate, PreventionCheck
@@ -41,6 +42,27 @@ def test_a_late_change_is_not_diluted() -> None:
     found = trend(record(*[1.0] * 80, *[0.0] * 12))
     assert found is not None
     assert (found.baseline, found.recent, found.recent_decisions) == (1.0, 0.0, 12)
+
+
+def test_a_dip_that_has_passed_is_no_change_that_holds_now() -> None:
+    found = trend(record(*[1.0] * 20, *[0.0] * 20, *[1.0] * 20))
+    assert found is not None
+    assert (found.difference, found.changed_at) == (0.0, None)
+    assert (found.baseline_decisions, found.recent_decisions) == (20, 20)
+    assert found.interval[0] < 0 < found.interval[1]
+
+
+def test_a_dip_in_a_long_record_has_passed_as_well() -> None:
+    found = trend(record(*[1.0] * 500, *[0.0] * 200, *[1.0] * 300))
+    assert found is not None
+    assert found.changed_at is None
+    assert found.baseline_decisions + found.recent_decisions == pytest.approx(800, abs=6)
+    assert found.difference == pytest.approx(0.0, abs=0.01)
+    lasting = trend(record(*[1.0] * 500, *[0.0] * 500))
+    assert lasting is not None
+    assert lasting.baseline_decisions == pytest.approx(500, abs=3)
+    assert lasting.difference == pytest.approx(-1.0, abs=0.01)
+    assert lasting.changed_at is not None
 
 
 def test_too_few_decisions_are_not_compared() -> None:
@@ -115,3 +137,15 @@ def test_prevention_is_unknown_without_failures_before_and_has_an_interval_with_
 def test_warnings_that_were_only_ignored_say_nothing_about_prevention() -> None:
     ignored = pattern((rate(0, 30), rate(0, 0)))
     assert prevented([ignored]) is None
+
+
+def test_nothing_is_worded_as_more_certain_than_it_is() -> None:
+    assert [certainty(p) for p in (0.0, 0.001, 0.5, 0.994, 0.995, 1.0)] == [
+        "0%",
+        "under 1%",
+        "50%",
+        "99%",
+        "over 99%",
+        "100%",
+    ]
+    assert [significance(p) for p in (0.0, 0.0004, 0.001, 0.25)] == ["p < 0.001", "p < 0.001", "p = 0.001", "p = 0.250"]

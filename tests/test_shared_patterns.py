@@ -10,6 +10,7 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.knowledge import bundle
 from engram.model.bundle import End
+from engram.ports import Scope
 from engram.sharing import Sharing
 from engram.transfer import Knowledge
 
@@ -294,13 +295,57 @@ def test_citing_a_pattern_reads_no_history(brain: Engram, monkeypatch: pytest.Mo
         assert receipt.ok
 
 
+def test_a_lent_suggestion_that_is_followed_earns_or_costs_its_source_trust(brain: Engram) -> None:
+    alice, bob = brain.agent("alice"), brain.agent("bob")
+    teach(alice)
+    for _ in range(6):
+        alice.record_decision(context="release of service Z", action="rolling update", outcome="success")
+    alice.grants.share("bob", everything=True)
+    (source,) = bob.grants.sources()
+    suggestion = bob.suggest("release of service Z")
+    assert suggestion.recommended == "rolling update"
+    bob.outcome(str(suggestion.id), "failure")
+    (after,) = bob.grants.sources()
+    assert after.hindered == pytest.approx(1.0)
+    assert after.trust < source.trust
+    bob.outcome(str(suggestion.id), "failure")
+    bob.outcome(str(suggestion.id), "success", correct=True)
+    assert bob.grants.sources() == [after], "a decision counts once"
+    suggestion = bob.suggest("release of service Z")
+    bob.record_decision(
+        context="release of service Z", action="all at once", outcome="failure", informed_by=[str(suggestion.id)]
+    )
+    assert bob.grants.sources() == [after], "something else was done"
+
+
+def test_a_lent_pattern_that_is_applied_earns_or_costs_its_source_trust(brain: Engram) -> None:
+    alice, bob = brain.agent("alice"), brain.agent("bob")
+    for _ in range(6):
+        alice.record_decision(context="release of service Z", action="rolling update", outcome="success")
+    alice.grants.share("bob", everything=True)
+    (pattern,) = (each.pattern for each in bob.shared_patterns.list(("success",)))
+    receipt = bob.record_decision(
+        context="release of service Z", action="rolling update", informed_by=[pattern.pattern_id]
+    )
+    (before,) = bob.grants.sources()
+    bob.outcome(str(receipt.id), "success")
+    (after,) = bob.grants.sources()
+    assert (before.helped, after.helped, after.hindered) == (0, 1, 0)
+    bob.record_decision(
+        context="release of service Z", action="rolling update", outcome="failure", informed_by=[pattern.pattern_id]
+    )
+    assert [(each.helped, each.hindered) for each in bob.grants.sources()] == [(1, 1)]
+    brain.experience.anew(Scope("bob"))
+    assert [(each.helped, each.hindered) for each in bob.grants.sources()] == [(1, 1)]
+
+
 def test_a_pattern_has_no_outcome_of_its_own(brain: Engram) -> None:
     alice = brain.agent("alice")
     teach(alice)
     (pattern,) = alice.learning.synthesis().patterns
     with pytest.raises(InvalidInput, match="no outcome of its own"):
         alice.outcome(pattern.pattern_id, "success")
-    with pytest.raises(NotFound):
+    with pytest.raises(InvalidInput, match="no outcome of its own"):
         alice.outcome(alice.learning.failures()[0].pattern_id, "success")
     assert alice.learning.stats().utilization.some == 0
 

@@ -1,5 +1,6 @@
 """Duplicate learning that was spared, estimated against the agent's own record."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -37,6 +38,13 @@ def test_a_context_is_compared_with_itself() -> None:
     assert 8 < found.failures < 10
     assert found.interval[0] > 5
     assert (found.rate_with, found.rate_without) == (0, 1)
+
+
+def test_contexts_of_one_situation_are_compared_with_each_other() -> None:
+    records = [(f"case {number}", float(number >= 10), number >= 10) for number in range(15)]
+    found = spared([[replace(one, situation="case") for one in attempts(*records)]])
+    assert found is not None
+    assert (found.compared, found.rate_with, found.rate_without) == (5, 0, 1)
 
 
 def test_a_new_context_is_compared_with_first_attempts_elsewhere() -> None:

@@ -123,10 +123,10 @@ class Engram:
         return AgentHandle(self, scope)
 
     def agents(self) -> list[str]:
-        """The names of all agents that have stored something."""
+        """The names of all agents that have stored or imported something, in their order."""
         if not isinstance(self.store, ListsAgents):
             raise Unsupported("this store does not list its agents; name one")
-        return [name for name in self.store.agents() if not reserved(name)]
+        return sorted(name for name in {*self.store.agents(), *self.sharing.importers()} if not reserved(name))
 
     @property
     def embedder(self) -> Embedder:
@@ -643,9 +643,9 @@ def suggest(
     around: Circumstances = ANYWHERE,
     shared: bool = True,
 ) -> Suggestion:
-    """What to do in a context, from what the first of these agents did, and the others as far as they agree with it.
+    """What to do in a context, from what these agents did and what was lent to them.
 
-    One agent alone is also told what was lent to it.
+    All of them count alike, in whatever order they are given.
     """
     seats = [agent._seat for agent in agents]
     return advice.suggest(seats, context, actions, around, explore=explore, shared=shared)
@@ -654,7 +654,7 @@ def suggest(
 def predict(
     agents: Sequence[AgentHandle], context: str, action: str, *, around: Circumstances = ANYWHERE, shared: bool = True
 ) -> Prediction:
-    """How likely an action is to succeed in a context, for the first of these agents, asked like `suggest`."""
+    """How likely an action is to succeed in a context, from what these agents know, asked like `suggest`."""
     return advice.predict([agent._seat for agent in agents], context, action, around, shared=shared)
 
 

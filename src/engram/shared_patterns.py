@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from engram.learn.learning import Learning
+from engram.learn.naming import named, only
 from engram.learn.reuse import Attempt, own_record
 from engram.model import FailurePattern, PreventionCheck
 from engram.model.grant import Right
@@ -17,7 +18,7 @@ from engram.model.shared import SharedCheck, SharedPattern
 from engram.model.source import OwnRecord, PatternSource
 from engram.model.success import DecisionTemplate, SuccessPattern
 from engram.ports import Scope
-from engram.sharing import Lender, Sharing
+from engram.sharing import Lender, Sharing, topic
 
 P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
@@ -41,17 +42,25 @@ class SharedPatterns:
         """
         shown = self._shown(frozenset(types), owner, imports)
         self._log(shown, SEEN)
-        self._learning.show_patterns((each.pattern.pattern_id for _, each in shown), lent=True)
+        self._note(shown)
         return [pattern for _, pattern in shown]
 
     def failures(self) -> Patterns:
         """List the failures that others know, the most recently seen of each source first."""
         return self.list(("failure",))
 
-    def find(self, name: str, owner: str | None = None) -> Patterns:
-        """Find the patterns of this name or id that may be applied; that is logged as a use of each."""
-        shown = [(lender, each) for lender, each in self._shown(frozenset(TYPES), owner, False) if _named(each, name)]
+    def find(self, name: str, owner: str | None = None, *, words: bool = False) -> Patterns:
+        """Find the patterns of this name or id that may be applied; that is logged as a use of each.
+
+        With `words`, also one that has another name, but is the only one that is about them. Raises `InvalidInput` if
+        several are.
+        """
+        known = self._shown(frozenset(TYPES), owner, False)
+        shown = [(lender, each) for lender, each in known if _named(each, name)]
+        if words and not shown:
+            shown = _about(name, known)
         self._log(shown, APPLIED)
+        self._note(shown)
         return [pattern for _, pattern in shown]
 
     def checks(self, *, imports: bool = False) -> Checks:
@@ -87,6 +96,7 @@ class SharedPatterns:
         """Get a failure pattern by its id or name: the agent's own or, if it has none, that of somebody else."""
         own = self._learning.failure(name)
         if own is not None:
+            self._learning.show_patterns([own.pattern_id], lent=False)
             return own
         shown = [each for each in self._shown(frozenset({"failure"}), None, False) if _named(each[1], name)][:1]
         self._log(shown, SEEN)
@@ -119,6 +129,13 @@ class SharedPatterns:
                 if key not in found or _evidence(each) > _evidence(found[key][1].pattern):
                     found[key] = (lender, _shared(source, each, attempts.attempts))
         return list(found.values())
+
+    def _note(self, shown: Shown) -> None:
+        """Note that the agent was shown these patterns, and whose they are."""
+        sources: dict[str, list[str]] = {}
+        for lender, each in shown:
+            sources.setdefault(each.pattern.pattern_id, []).append(topic(lender.key))
+        self._learning.show_patterns(sources, lent=True, sources=sources)
 
     def _log(self, shown: Shown, action: str) -> None:
         by_lender: dict[str, list[SharedPattern]] = {}
@@ -201,6 +218,12 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
         action, contexts = branch.action, (pattern.context_signature,)
         rate, tried = branch.success_rate, branch.attempts
     return own_record(own, pattern.pattern_id, action, contexts, rate, tried, source.trust)
+
+
+def _about(words: str, known: Shown) -> Shown:
+    """Give the failures or successes of the one name that is about some words; nothing if there is none."""
+    found = {one.id for one in only(words, named(each.pattern for _, each in known))}
+    return [(lender, each) for lender, each in known if each.pattern.pattern_id in found]
 
 
 def _evidence(pattern: Pattern) -> int:

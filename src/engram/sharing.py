@@ -24,7 +24,7 @@ from engram.learn.naming import Named, meant, words
 from engram.learn.successes import slug
 from engram.model import Clean, FailurePattern, Hit, KnowledgeContent, Memory, MemoryType, Origin
 from engram.model.grant import Grant, GrantUse, Right, Source, Subject
-from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
+from engram.ports import CountsAccess, Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
 from engram.words import digest, normal_form
 
 USES = Scope("\x1fuses")
@@ -43,6 +43,8 @@ NAMED = 20
 LENSES = 64
 UNSIGNED = "unsigned"
 """Whoever does not sign can call himself anything: all of them have one voice together."""
+SHOWING = frozenset({"recall", "list"})
+"""The uses of a grant in which memories are shown to the one who uses it."""
 TRUST, USED = "source", "use"
 _DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
 _IN_CONTEXTS = frozenset({MemoryType.DECISION, MemoryType.FAILURE, MemoryType.SUCCESS})
@@ -121,6 +123,11 @@ class Sharing:
             elif grant in by_id:  # a copy is worth what the grant is that it was made under, at this moment
                 found.append(self._copied(reader, name, body, by_id[grant]))
         return found
+
+    def importers(self) -> frozenset[str]:
+        """List the agents that imported something, also those that have stored nothing themselves."""
+        bodies = [] if self._ledger is None else self._ledger.annexes().values()
+        return frozenset(str(body["receiver"]) for body in bodies if not (body.get("gone") or body.get("quarantined")))
 
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
         grant, owner = chain[0], Scope(chain[0].owner)
@@ -307,6 +314,17 @@ class Sharing:
             for event in self._store.about(USES, f"{USED}:{grant}", limit)
         ]
 
+    def showed(self, reader: Scope, id: str) -> bool:
+        """Tell whether a lent or imported memory was shown to an agent, by a recall or a list."""
+        for lender in self.lenders(reader, Right.READ):
+            (memory,) = lender.store.get(lender.scope, [id])
+            uses = self.uses(lender.grants[0].id) if lender.grants and memory is not None else []
+            if any(use.agent == reader.agent and use.action in SHOWING and id in use.memories for use in uses):
+                return True
+            if memory is not None and not lender.grants and memory.access_count > 0:
+                return True
+        return False
+
     def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
         """What an agent believes of a source, from how often it helped, since when that counts, and hindered."""
         belief = FIRST_TRUST
@@ -405,6 +423,8 @@ class Sharing:
                 by_lender.setdefault(lent[hit.id].id, []).append(hit.id)
         for id, ids in by_lender.items():
             self.used(reader, lenders[id], "recall", len(ids), ids)
+            if not lenders[id].grants and isinstance(self._store, CountsAccess):
+                self._store.touch(lenders[id].scope, ids, self._sources.now())
             self._meet(reader, lenders[id].key)
 
     def _meet(self, reader: Scope, key: str) -> None:

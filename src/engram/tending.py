@@ -178,7 +178,7 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list
     made = consolidation.standing(events)
     cited = set[str]().union(*made.values())
     learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
-    learned |= {id for pattern in brain.agent(agent).learning.failures() for id in pattern.episodes}
+    learned |= {id for pattern in brain.agent(agent).learning.failures(quiet=True) for id in pattern.episodes}
     fade = partial(forgetting.fade, credits=credits, now=brain.sources.now(), limits=limits, learned=learned)
     found = fade(memories, cited=cited)
     held = holds.held(store)

@@ -53,14 +53,15 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
     """Show how to do again what worked, and record that it is being done.
 
     NAME is the name or id of a success pattern, of a failure whose best solution is meant, or of a success that was
-    recorded. The decision is recorded without an outcome; `engram learning outcome` tells it later. A pattern of
-    another agent takes a grant to learn from it, and a recorded success one to read it; the use is logged.
+    recorded; any word of a name that means one pattern will do. The decision is recorded without an outcome;
+    `engram learning outcome` tells it later. A pattern of another agent takes a grant to learn from it, and a recorded
+    success one to read it; the use is logged. Without --agent, the agent is `default`.
     """
     state = ctx.ensure_object(State)
     with state.brain() as brain:
         writer = state.writer(brain, agent)
         named = agent is not None or bool(state.settings.agent) or giver is not None
-        plan = _allowed(writer, name, giver) if named else _found(state.readers(brain, None), name)
+        plan = _allowed(writer, name, giver) if named else _by_default(writer, name, state.readers(brain, None))
         writer.learning.show_patterns([plan.pattern_id], lent=plan.owner != writer.name)
         receipt = writer.record_decision(
             context=plan.context,
@@ -86,6 +87,18 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
     click.echo(f"  How it goes: engram learning outcome {receipt.id} success|failure|partial")
 
 
+def _by_default(writer: AgentHandle, name: str, everybody: Sequence[AgentHandle]) -> Plan:
+    """Give the surest plan for the default agent. Raises `NotAllowed` if only others have one, and `NotFound`."""
+    try:
+        return _allowed(writer, name, None)
+    except NotFound:
+        owner = _found(everybody, name).owner
+    raise NotAllowed(
+        f"{name} is a pattern of {owner}, who does not share it with {writer.name}: --agent {owner} applies it for "
+        f"{owner}, and this shares it: engram memory share --from {owner} --to {writer.name} --pattern {name}"
+    )
+
+
 def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
     """The surest plan among the agent's own and those that are shared with it. Raises `NotAllowed` and `NotFound`.
 
@@ -101,17 +114,45 @@ def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
                 f"{giver} shares nothing with {writer.name}; ask for it: engram grant request "
                 f"--agent {writer.name} --from {giver} --pattern {name} --purpose …"
             )
+    try:
+        return _called(writer, name, giver)
+    except NotFound:
+        meant = _meant(writer, name) if giver in {None, writer.name} else name
+        if meant != name:
+            return _called(writer, meant, giver)
+        plans = _of_others(writer, name, giver, words=True)
+        if not plans:
+            raise
+        return max(plans, key=lambda plan: plan.sure)
+
+
+def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
+    """The surest plan of exactly this name or id. Raises `NotFound`."""
     if giver in {None, writer.name}:
         try:
             return _found([writer], name)
         except NotFound:
             if giver is not None:
                 raise
-    plans = [plan for shared in writer.shared_patterns.find(name, giver) for plan in _of_shared(shared)]
+    plans = _of_others(writer, name, giver)
     plans = plans or [plan for plan in _told(writer, name, shared=True) if giver in {None, plan.owner}]
     if not plans:
         return _found([writer] if giver is None else [], name)
     return max(plans, key=lambda plan: plan.sure)
+
+
+def _meant(writer: AgentHandle, words: str) -> str:
+    """The name of the one own pattern that is about these words, or the words if there is none."""
+    from engram.learn.naming import named, only
+
+    learning = writer.learning
+    found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
+    return found[0].name if found else words
+
+
+def _of_others(writer: AgentHandle, name: str, giver: str | None, *, words: bool = False) -> list[Plan]:
+    found = writer.shared_patterns.find(name, giver, words=words)
+    return [plan for shared in found for plan in _of_shared(shared)]
 
 
 def _of_shared(shared: SharedPattern) -> Iterator[Plan]:

@@ -79,6 +79,8 @@ def _cell(measure: Measure) -> str:
 
 
 def _drift(drift: Drift, period: Period) -> str:
+    from engram.learn.comparisons import significance
+
     verdict = "DRIFT" if drift.drifted else "no drift"
     when = "" if drift.since is None else f" since {drift.since:%Y-%m-%d}"
     if drift.until is not None:
@@ -87,4 +89,4 @@ def _drift(drift: Drift, period: Period) -> str:
     if drift.interval is not None:
         interval = f", interval {100 * drift.interval[0]:+.0f} to {100 * drift.interval[1]:+.0f}"
     said = f"clearest difference {100 * drift.change:+.0f} points{when}{interval}"
-    return f"{NAMES[drift.measure]}: {verdict} ({said}, p = {drift.p_value:.3f})"
+    return f"{NAMES[drift.measure]}: {verdict} ({said}, {significance(drift.p_value)})"

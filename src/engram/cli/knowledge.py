@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 FORMATS = ("engram", "mem0", "mcp-memory", "markdown", "openai", "anthropic", "langgraph")
 KEY = "signing.key"
 
+OWN_FILE = (
+    "  If the file was written here, its memories are here already: `engram memory share` lends them to another agent, "
+    "and `engram knowledge merge` then gives it copies."
+)
+
 
 @click.group("knowledge", cls=Group)
 def command() -> None:
@@ -115,7 +120,8 @@ def import_(
             if seen.status != "valid":
                 raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
         report = knowledge.take_in(file, dry_run=dry_run, progress=tell, **options)
-    _print(state, report)
+        receiver = state.writer(brain, agent).name
+    _print(state, report, receiver)
 
 
 @command.command("merge")
@@ -130,8 +136,9 @@ def merge(state: State, /, from_agent: str, agent: str | None, **options: Any) -
     from engram.transfer import Knowledge
 
     with state.brain() as brain:
-        report = Knowledge(brain, state.writer(brain, agent)).merge(from_agent, **options)
-    _print(state, report)
+        receiver = state.writer(brain, agent)
+        report = Knowledge(brain, receiver).merge(from_agent, **options)
+    _print(state, report, receiver.name)
 
 
 @command.command("keys")
@@ -159,12 +166,13 @@ def keys(state: State, show: bool, trust: str | None) -> None:
         print_facts({key.id: inline(name) for name, key in trusted_keys().items()} or {"trusted": "nobody"})
 
 
-def _print(state: State, report: ImportReport) -> None:
+def _print(state: State, report: ImportReport, receiver: str) -> None:
     if state.json:
-        print_json(report.model_dump(mode="json"))
+        print_json({"agent": receiver, **report.model_dump(mode="json")})
         return
     verb = "would be stored" if report.dry_run else "stored"
-    click.echo(f"From {inline(report.source)} ({report.format}, {report.verification.status}): {report.stored} {verb}")
+    origin = f"{inline(report.source)} ({report.format}, {report.verification.status})"
+    click.echo(f"From {origin}: {report.stored} {verb} for {inline(receiver)}")
     said = {
         "merged": "say what was known",
         "known": "had come before",
@@ -178,6 +186,8 @@ def _print(state: State, report: ImportReport) -> None:
             click.echo(f"  {number} {words}")
     for reason in report.reasons:
         click.echo(f"  {inline(reason)}", err=True)
+    if report.quarantined and any(each.code == "forged-origin" for each in report.findings):
+        click.echo(OWN_FILE, err=True)
 
 
 def _signing_key() -> PrivateKey:

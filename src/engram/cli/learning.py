@@ -343,7 +343,9 @@ def _says_more(reason: str) -> bool:
 
 
 def _print_prediction(prediction: Prediction) -> None:
-    click.echo(f"{inline(prediction.action)}: {prediction.probability:.0%} likely to succeed")
+    from engram.learn.comparisons import certainty
+
+    click.echo(f"{inline(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
     similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""
     click.echo(f"  95% interval {between(prediction.interval)}; {many(prediction.attempts, 'attempt')} here{similar}")
 
@@ -354,7 +356,7 @@ def _print_stats(found: LearningStats) -> None:
     least = math.ceil(COMPARED / SHARE)
     change = f"not known yet: it takes {least} decisions with an outcome, and there are {found.with_outcome}"
     if found.effectiveness is not None:
-        change = _trend(found.effectiveness)
+        change = _trend(found.effectiveness, found.with_outcome)
     rate = "" if found.success_rate is None else f", success rate {found.success_rate:.0%}"
     if found.success_interval is not None:
         rate += f" (95% interval {between(found.success_interval)})"
@@ -365,13 +367,17 @@ def _print_stats(found: LearningStats) -> None:
             "decisions": f"{found.decisions:,}, {found.with_outcome:,} with an outcome{rate}",
             "learning effectiveness": change,
             "memory utilization": _ratio(
-                found.utilization, "of decisions cite something that memory had shown", "no decision"
+                found.utilization, "of decisions cite something that memory had shown", "no decision was recorded"
             ),
             "pattern recognition": _ratio(
-                found.recognition, "of failures that came back were recognised", "no failure that came back"
+                found.recognition,
+                "of failures that came back were recognised",
+                "no failure with a message came back yet",
             ),
             "cross-agent transfer": _ratio(
-                found.transfer, "of informed decisions owe something to other agents", "no informed decision"
+                found.transfer,
+                "of informed decisions owe something to other agents",
+                "no informed decision was recorded",
             ),
             "learning spared": _spared(found.spared),
             "prevention success": fewer
@@ -386,19 +392,24 @@ def _print_stats(found: LearningStats) -> None:
 
 def _ratio(ratio: Ratio, what: str, nothing: str) -> str:
     if ratio.share is None:
-        return f"not known yet: {nothing} was recorded"
+        return f"not known yet: {nothing}"
     interval = "" if ratio.interval is None else f", 95% interval {between(ratio.interval)}"
     return f"{ratio.share:.0%} {what} ({ratio.some:,} of {ratio.all:,}{interval})"
 
 
-def _trend(trend: Trend) -> str:
-    """The change of the success rate in points; as a share of the baseline only where there is one."""
+def _trend(trend: Trend, known: int) -> str:
+    """Word the change of the success rate in points; as a share of the baseline only where there is one.
+
+    Of the `known` decisions, those on neither side are of a stretch that has passed.
+    """
     low, high = (100 * bound for bound in trend.interval)
     relative = "" if trend.change is None else f", {trend.change:+.0%} of the baseline"
     older, newer = many(trend.baseline_decisions, "decision"), many(trend.recent_decisions, "decision")
     when = "older half against newer half, no clear change in between"
     if trend.changed_at is not None:
         when = f"changed on {trend.changed_at:%Y-%m-%d}"
+    if passed := known - trend.baseline_decisions - trend.recent_decisions:
+        when = f"before and since {many(passed, 'decision')} in between that went otherwise, which has passed"
     return (
         f"{100 * trend.difference:+.0f} points{relative}: {trend.baseline:.0%} → {trend.recent:.0%} success "
         f"({older}, then {newer}; 95% interval {low:+.0f} to {high:+.0f} points; {when})"

@@ -61,7 +61,8 @@ def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where:
     """List memories, newest first."""
     with state.brain() as brain:
         readers = state.readers(brain, agent)
-        also = shared and len(readers) == 1  # who looks at everybody sees what is shared where it is
+        named = agent is not None or bool(state.settings.agent)
+        also = (shared or not named) and len(readers) == 1  # of everybody, what is shared is seen where it is
         found = [memory for reader in readers for memory in reader.list(limit=limit, shared=also, **where)]
     found.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
     found = found[:limit]

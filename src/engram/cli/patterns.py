@@ -303,12 +303,14 @@ def factors(found: Sequence[KeyFactor]) -> str:
 
 
 def _factor(factor: KeyFactor) -> str:
+    from engram.learn.comparisons import significance
+
     low, high = (100 * bound for bound in factor.interval)
     p = factor.p_value if factor.corrected_p is None else factor.corrected_p
     return (
         f"{factor.feature} ({factor.effect * 100:+.0f} points, 95% interval {low:+.0f} to {high:+.0f}; "
         f"{factor.good_with:g} of {factor.support:,} went well with it, {factor.good_without:g} of {factor.without:,} "
-        f"without; p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}, corrected)"
+        f"without; {significance(p)}, corrected)"
     )
 
 

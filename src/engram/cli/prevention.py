@@ -46,7 +46,7 @@ def generate(ctx: click.Context, pattern: str, stage: str, program: str | None, 
     """Make a prevention check from a failure and what solved it."""
     state, words = ctx.ensure_object(State), _words(program)
     with state.brain() as brain:
-        made = _generated(state.readers(brain, agent), pattern, stage, words)
+        made = _generated(state, brain, agent, pattern, stage, words)
     if state.json:
         print_json(dump(made))
     for check in () if state.json else made:
@@ -182,25 +182,43 @@ def _words(program: str | None) -> list[str] | None:
         raise click.BadParameter(f"it cannot be read: {error}.", param_hint="--command") from None
 
 
-def _generated(owners: list[AgentHandle], pattern: str, stage: str, program: list[str] | None) -> list[PreventionCheck]:
+def _generated(
+    state: State, brain: Engram, agent: str | None, pattern: str, stage: str, program: list[str] | None
+) -> list[PreventionCheck]:
     """The checks of whoever has the pattern. Raises `NotFound`, or `InvalidInput` if several have it."""
+    from engram.model import FailurePattern
+
+    owners, named = state.readers(brain, agent), agent is not None or bool(state.settings.agent)
     having = [owner for owner in owners if owner.learning.failure(pattern) is not None]
     if len(having) > 1:
         names = ", ".join(owner.name for owner in having)
         raise InvalidInput(f"{pattern} is known to {names}; say whose is meant with --agent")
     if not having:
+        for each in (one for owner in owners for one in owner.shared_patterns.list(("failure",), imports=not named)):
+            if isinstance(each.pattern, FailurePattern) and pattern in {each.pattern.pattern_id, each.pattern.name}:
+                raise NotFound(
+                    f"{pattern} was {whose(each.source)}: a check is made from a failure of one's own; "
+                    "`engram memory record --type failure` records one when it happens here"
+                )
         raise NotFound(f"there is no failure pattern {pattern}; `engram learning failures` shows what there is")
     return having[0].learning.generate(pattern, stage=stage, command=program)
 
 
 def _check(state: State, brain: Engram, name: str, agent: str | None) -> tuple[AgentHandle, PreventionCheck]:
     """The check of this name or id, and whose it is. Raises `NotFound`, or `InvalidInput` if several have it."""
-    readers = state.readers(brain, agent)
+    readers, named = state.readers(brain, agent), agent is not None or bool(state.settings.agent)
     found = [(reader, each) for reader in readers for each in reader.learning.checks() if name in {each.id, each.name}]
     missing: EngramError = NotFound(f"there is no check {name}; `engram prevention list` shows what there is")
     if len(found) > 1:
         owners = ", ".join(f"{each.id} of {reader.name}" for reader, each in found)
         missing = InvalidInput(f"there are several checks {name}: {owners}; give the id, or --agent")
+    if not found:
+        for each in (one for reader in readers for one in reader.shared_patterns.checks(imports=not named)):
+            if name in {each.check.id, each.check.name}:
+                missing = NotFound(
+                    f"{name} was {whose(each.source)}: only checks of one's own are run and measured here; "
+                    "`engram prevention generate` makes one from a failure of one's own"
+                )
     if len(found) != 1:
         raise missing
     return found[0]
@@ -251,7 +269,8 @@ def _failing(rate: FailureRate | None) -> str:
 
 
 def _helps(effect: Effect) -> str:
+    from engram.learn.comparisons import certainty
+
     low, high = effect.interval
-    return (
-        f"{effect.helps:.0%} likely, by {effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"
-    )
+    points = f"{effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"
+    return f"{certainty(effect.helps)} likely, by {points}"

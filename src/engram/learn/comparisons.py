@@ -126,5 +126,19 @@ def _whole(good: float, all: float) -> tuple[int, int]:
     return round(float(good)), round(float(all))
 
 
+def certainty(probability: float) -> str:
+    """Word a probability in percent, never as certain or impossible unless it is exactly that."""
+    if probability < 1 and f"{probability:.0%}" == "100%":
+        return "over 99%"
+    if probability > 0 and f"{probability:.0%}" == "0%":
+        return "under 1%"
+    return f"{probability:.0%}"
+
+
+def significance(p: float) -> str:
+    """Word a p-value; one that is too small for three places is never zero."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
 def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
+from engram.learn import happened
 from engram.learn.happened import Circumstances
-from engram.model import Hit, Suggestion
+from engram.model import ActionRecord, Hit, Suggestion
 from engram.ports import Credit, Shown, unstorable
+from engram.words import normal_form
 
 MOST = 1000
 CITED = 20
 GOOD = 0.5
+SAYS = "says"
+"""Where a suggestion notes whether it said anything; one that knew of nothing informs no decision."""
 LENDERS = "lenders"
 """Where a recall notes whose memories it showed."""
 
@@ -57,8 +63,18 @@ def parts(hits: Sequence[Hit], names: Collection[str], tuned: Mapping[str, float
     }
 
 
-def suggested(suggestion: Suggestion, around: Circumstances, at: datetime, *, lent: bool) -> Shown:
-    """What a suggestion showed: the episodes that spoke for what it recommends."""
+def suggested(
+    suggestion: Suggestion,
+    around: Circumstances,
+    at: datetime,
+    *,
+    lent: bool,
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> Shown:
+    """What a suggestion showed: the episodes that spoke for what it recommends.
+
+    `sources` says which episodes came from whom; noted is how much of what is behind the recommendation did.
+    """
     chosen = next((record for record in suggestion.actions if record.action == suggestion.recommended), None)
     episodes = chosen.episodes_for[-CITED:] if chosen is not None else ()
     about: dict[str, JsonValue] = {
@@ -69,8 +85,31 @@ def suggested(suggestion: Suggestion, around: Circumstances, at: datetime, *, le
         "task_type": around.task_type,
         "tags": [*around.tags],
         "lent": lent,
+        happened.SOURCES: {} if chosen is None else _behind(chosen, sources),
+        SAYS: suggestion.recommended is not None or bool(suggestion.evidence),
     }
     return Shown(str(suggestion.id), at, tuple(episodes), about=about)
+
+
+def _behind(chosen: ActionRecord, sources: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Give the share of each source in the episodes behind a recommendation."""
+    ids = [*chosen.episodes_for, *chosen.episodes_against, *chosen.near]
+    lent = Counter(sources[id] for id in ids if id in sources)
+    return {name: number / len(ids) for name, number in sorted(lent.items())}
+
+
+def followed(several: Iterable[Shown], action: str) -> dict[str, float]:
+    """Add up how far a decision rests on each source by what it cites, together at most wholly.
+
+    A suggestion counts only if what it recommended was done.
+    """
+    found = Counter[str]()
+    for shown in several:
+        noted, advised = shown.about.get(happened.SOURCES), shown.about.get("action")
+        if isinstance(noted, dict) and (advised is None or normal_form(str(advised)) == normal_form(action)):
+            found.update({name: float(str(share)) for name, share in noted.items()})
+    whole = max(1.0, sum(found.values()))
+    return {name: share / whole for name, share in sorted(found.items())}
 
 
 def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:

@@ -30,6 +30,11 @@ class Echoes:
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
 
+    def showed(self, scope: Scope, id: str) -> bool:
+        """Tell whether a memory was recalled lately."""
+        with self._lock:
+            return any(known == id and owner == scope for (owner, _), known in self._known.items())
+
     def source(self, scope: Scope, memory: Memory) -> str | None:
         """The memory that was recalled and now comes back, if this is one."""
         if not self._known or len(memory.text.split()) < LEAST_WORDS:

@@ -26,7 +26,7 @@ from engram.learn.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
 from engram.words import digest
 
-FORM = 12
+FORM = 13
 """Changes when what is folded changes; a snapshot of another form is not used."""
 PAGE = 2000
 WORTH_KEEPING = 2000
@@ -53,8 +53,8 @@ class Learned:
         """By day: decisions, those informed by memory, failures that came back, those recognised, those of others."""
         self.seen: dict[str, str] = {}
         """The failures that happened, by what makes two of them the same, and the pattern each was put under."""
-        self.verdicts: dict[str, None] = {}
-        """The newest verdicts that were given, by id."""
+        self.verdicts: dict[str, datetime] = {}
+        """When the newest verdicts were given, by id."""
         self.ran: dict[str, str] = {}
         """When the command of a check last found its condition met; empty if it did not."""
         self.early: set[str] = set()
@@ -80,7 +80,7 @@ class Learned:
         elif event.kind == happened.OUTCOME:
             self._correct(event)
         elif event.kind == happened.CHECKED:
-            self.verdicts[event.id] = None
+            self.verdicts[event.id] = event.at
             if len(self.verdicts) > MOST_VERDICTS:
                 del self.verdicts[next(iter(self.verdicts))]
         alike = happened.sameness(event)
@@ -151,7 +151,7 @@ class Learned:
             "situations": self.situations.dump(),
             "days": [[day, *counts] for day, counts in sorted(self.days.items())],
             "seen": dict(sorted(self.seen.items())),
-            "verdicts": [*self.verdicts],
+            "verdicts": [[id, at.isoformat()] for id, at in self.verdicts.items()],
             "ran": dict(sorted(self.ran.items())),
         }
 
@@ -167,7 +167,7 @@ class Learned:
         learned.situations = Situations.load(state["situations"])
         learned.days = {day: counts for day, *counts in state["days"]}
         learned.seen, learned.ran = dict(state["seen"]), dict(state["ran"])
-        learned.verdicts = dict.fromkeys(state["verdicts"])
+        learned.verdicts = {id: datetime.fromisoformat(at) for id, at in state["verdicts"]}
         return learned
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import traceback
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from pydantic import JsonValue
@@ -23,6 +24,8 @@ DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "soluti
 CHECK, CHECKED, RAN, SITUATION = "check", "checked", "ran", "situation"
 GIVEN = "given"
 """Where a decision notes which of the ids that it cites had been given to its agent before."""
+SOURCES = "sources"
+"""Where a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
 LONGEST_ERROR = 8000
 _NUMBER = re.compile(r"\d+")
 _HAPPENINGS = frozenset({DECISION, OUTCOME, FAILURE, SOLUTION, CHECK, CHECKED, RAN})
@@ -220,18 +223,29 @@ def cited(event: Event) -> list[str]:
     return [str(id) for id in value] if isinstance(value, list) else []
 
 
-def with_given(event: Event, given: Iterable[str]) -> Event:
-    """The event of a decision, with the cited ids that had been given to its agent."""
-    return replace(event, body={**event.body, GIVEN: [*given]})
+def with_given(event: Event, given: Iterable[str], sources: Mapping[str, float]) -> Event:
+    """The event of a decision, with the cited ids that had been given to its agent, and the sources it followed."""
+    noted: dict[str, JsonValue] = {SOURCES: {**sources}} if sources else {}
+    return replace(event, body={**event.body, GIVEN: [*given], **noted})
 
 
-def informed(event: Event, verdicts: Collection[str] = ()) -> bool:
-    """Whether a decision cites something that its agent had been given; `verdicts` are the ids of earlier verdicts.
+def by_source(decision: Event, quality: float) -> dict[str, tuple[float, float]]:
+    """Share the outcome of a decision among the sources that it followed: how far each helped and hindered."""
+    noted = decision.body.get(SOURCES)
+    shares = {name: float(str(share)) for name, share in noted.items()} if isinstance(noted, dict) else {}
+    return {name: (share * quality, share * (1 - quality)) for name, share in shares.items()}
 
-    Of a decision recorded before this was noted, what it says is believed.
+
+def informed(event: Event, verdicts: Mapping[str, datetime] = MappingProxyType({})) -> bool:
+    """Tell whether a decision cites something that its agent had been given by then.
+
+    `verdicts` says when the verdicts were given. Of a decision recorded before what was given was noted, what it says
+    is believed.
     """
     ids, given = cited(event), event.body.get(GIVEN)
-    return bool(given if isinstance(given, list) else ids) or any(id in verdicts for id in ids)
+    if given if isinstance(given, list) else ids:
+        return True
+    return any(id in verdicts and verdicts[id] <= event.at for id in ids)
 
 
 def text(event: Event, name: str) -> str:

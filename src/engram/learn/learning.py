@@ -6,11 +6,13 @@ Texts that come in here have passed the redactor.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from random import Random
+from types import MappingProxyType
 
 from pydantic import JsonValue
 
@@ -21,7 +23,7 @@ from engram.learn import commands, happened, nearness, prevention, reuse, scores
 from engram.learn.accounts import SAME_SITUATION, SIMILAR_SITUATION, Alike
 from engram.learn.agreement import agreement
 from engram.learn.alarms import Alarm, alarms, capped
-from engram.learn.belief import SAME, Episode, Tally, is_related
+from engram.learn.belief import SAME, Episode, Groups, Tally, is_related
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
@@ -90,6 +92,8 @@ class Testimony:
     voice: str
     episodes: Sequence[Episode]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
+    source: str = ""
+    """The topic by which an agent keeps how far this source helped it, where it was lent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Told:
 
 
 class Learning:
-    """One agent's learning. Several can be asked together; each brings its own evidence."""
+    """One agent's learning. Several can be asked together: each brings its own evidence, and all count alike."""
 
     def __init__(
         self,
@@ -147,33 +151,42 @@ class Learning:
         *,
         explore: Random | None = None,
         others: Sequence[Testimony] = (),
+        beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Suggestion:
-        """What to do in a context, from what this agent and the others did in such contexts."""
-        now, episodes = self._sources.now(), self._pooled(context, others, near)
+        """What to do in a context, from what this agent did in such contexts, and what others lent it.
+
+        The agents `beside` it are asked together with it: the evidence of each counts alike.
+        """
+        now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
         suggestion = self._evaluator.weigh(
             context,
-            episodes,
+            known.episodes,
             now=now,
-            groups=self._groups(around, now),
+            groups=known.groups,
             features=around.features(),
             actions=actions,
             explore=explore,
-            usual=self._usual(context) if episodes else None,
-            nearness=self._nearness(context),
+            usual=self._usual(context) if known.episodes else None,
+            nearness=known.nearness(context),
         )
-        named = {"id": self._sources.new_id(), "situation": self._situation_name(context, episodes, suggestion)}
+        names = (each._situation_name(context, known.episodes, suggestion) for each in known.agents)
+        named = {"id": self._sources.new_id(), "situation": next(filter(None, names), "")}
         suggestion = suggestion.model_copy(update=named)
-        return suggestion if explore is not None else self._unless_blocked(suggestion, context, around)
+        if explore is None:
+            for each in (self, *(agent for agent, _ in beside)):
+                whose = f" of {each._scope.agent}" if beside else ""
+                suggestion = each._unless_blocked(suggestion, context, around, whose)
+        return suggestion
 
-    def _unless_blocked(self, suggestion: Suggestion, context: Clean, around: Circumstances) -> Suggestion:
+    def _unless_blocked(self, suggestion: Suggestion, context: Clean, around: Circumstances, whose: str) -> Suggestion:
         """Take back the recommendation of an action that a check would block: advice does not contradict itself."""
         if suggestion.recommended is None:
             return suggestion
         verdict = self.verdict(self._clean("action", suggestion.recommended), context, around)
         if verdict.decision != "block":
             return suggestion
-        reason = f"{suggestion.recommended} would be blocked by a check: {verdict.reason}"
+        reason = f"{suggestion.recommended} would be blocked by a check{whose}: {verdict.reason}"
         return suggestion.model_copy(
             update={"recommended": None, "abstained": True, "reason": reason, "confidence": None}
         )
@@ -184,21 +197,20 @@ class Learning:
         action: Clean,
         around: Circumstances,
         others: Sequence[Testimony] = (),
+        beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Prediction:
-        """How likely an action is to succeed in a context."""
-        now, episodes = self._sources.now(), self._pooled(context, others, near)
-        groups, features = self._groups(around, now), around.features()
-        usual = self._usual(context) if episodes else None
+        """How likely an action is to succeed in a context, asked like `suggest`."""
+        known = self._evidence(context, around, others, beside, near)
         return self._evaluator.predict(
             context,
             action,
-            episodes,
-            now=now,
-            groups=groups,
-            features=features,
-            usual=usual,
-            nearness=self._nearness(context),
+            known.episodes,
+            now=self._sources.now(),
+            groups=known.groups,
+            features=around.features(),
+            usual=self._usual(context) if known.episodes else None,
+            nearness=known.nearness(context),
         )
 
     def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
@@ -270,6 +282,43 @@ class Learning:
             for one in episodes
         ]
         return marked + [replace(one, same_situation=True) for one in more]
+
+    def _evidence(
+        self,
+        context: Clean,
+        around: Circumstances,
+        others: Sequence[Testimony],
+        beside: Sequence[Beside],
+        near: Near | None,
+    ) -> _Evidence:
+        """Gather what is known about a context: by this agent alone, or by all that are asked together.
+
+        Of several, those that know nothing about the context are left out. In which order they are asked makes no
+        difference, and what one has and another one was lent counts once, as that of its owner.
+        """
+        now = self._sources.now()
+        every = sorted([(self, others), *beside], key=lambda one: one[0]._scope.agent)
+        known = [
+            _Evidence((each,), each._pooled(context, lent, near), each._groups(around, now)) for each, lent in every
+        ]
+        if len(known) == 1:
+            return known[0]
+        return _joint([each for each in known if self._tells(context, around, each, now)] or known)
+
+    def _tells(self, context: Clean, around: Circumstances, known: _Evidence, now: datetime) -> bool:
+        """Tell whether any decision that an agent knows counts in a context."""
+        return bool(
+            known.episodes
+            and self._evaluator.weigh(
+                context,
+                known.episodes,
+                now=now,
+                groups=known.groups,
+                features=around.features(),
+                usual=self._usual(context),
+                nearness=known.nearness(context),
+            ).evidence
+        )
 
     def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
         """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
@@ -403,10 +452,16 @@ class Learning:
 
     # Failures ------------------------------------------------------------------------------------------
 
-    def failures(self) -> list[FailurePattern]:
-        """The failures that are known, the most recently seen first."""
+    def failures(self, *, quiet: bool = False) -> list[FailurePattern]:
+        """List the failures that are known, the most recently seen first.
+
+        If it is the agent itself who asks, decisions can cite them; not if somebody looks quietly.
+        """
         with self._experience.of(self._scope) as learned:
-            return learned.recognizer.patterns()
+            found = learned.recognizer.patterns()
+        if self._notes_shown and not quiet:
+            self.show_patterns((each.pattern_id for each in found), lent=False)
+        return found
 
     def failure(self, name: str) -> FailurePattern | None:
         """The failure pattern of this id or name, or the one that a failure of this id belongs to."""
@@ -505,7 +560,7 @@ class Learning:
 
     def checks(self) -> list[PreventionCheck]:
         """All prevention checks, by name."""
-        found = [check for pattern in self.failures() for check in pattern.prevention_checks]
+        found = [check for pattern in self.failures(quiet=True) for check in pattern.prevention_checks]
         return sorted(found, key=lambda check: (check.name, check.id))
 
     def generate(self, pattern: str, *, stage: str = "", command: Sequence[str] | None = None) -> list[PreventionCheck]:
@@ -595,13 +650,21 @@ class Learning:
             episodes, runs=runs, own=self._scope.agent, titles=self._titles(), taken=taken
         )
 
-    def show_patterns(self, ids: Iterable[str], *, lent: bool) -> None:
-        """Note that this agent was shown patterns, with `lent` those of others, so that a decision can cite them."""
+    def show_patterns(
+        self, ids: Iterable[str], *, lent: bool, sources: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
+        """Note that this agent was shown patterns, with `lent` those of others, so that a decision can cite them.
+
+        `sources` says from which sources each came.
+        """
         if not isinstance(self._store, RemembersShown):
             return
-        now, about = self._sources.now(), {"lent": lent, PATTERN: True}
+        now = self._sources.now()
         for id in ids:
             if self._store.shown(self._scope, id) is None:
+                behind = sources.get(id, ())
+                shares: dict[str, JsonValue] = {name: 1 / len(behind) for name in behind}
+                about: dict[str, JsonValue] = {"lent": lent, PATTERN: True, happened.SOURCES: shares}
                 self._store.show(self._scope, Shown(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:
@@ -610,7 +673,7 @@ class Learning:
 
     def calibration(self) -> Calibration:
         """How far this agent's predictions can be believed, told from its own decisions."""
-        return scores.calibration(self.history(), self._evaluator)
+        return scores.calibration(scores.replay(self.history(), self._evaluator))
 
     def harmful(self) -> list[HarmfulMemory]:
         """Memories whose use goes with failure, the worst first."""
@@ -622,23 +685,27 @@ class Learning:
         return [each.model_copy(update={"text": memory.text}) for each, memory in told if isinstance(memory, Memory)]
 
     def stats(self, others: Sequence[Learning] = ()) -> LearningStats:
-        """The five measures of success over this agent and the others."""
-        several = (self, *others)
-        days, patterns = [], []
+        """Measure how well this agent and the others learn, each from its own decisions, and sum that up."""
+        agents = tuple(each._scope.agent for each in (self, *others))
+        several = sorted((self, *others), key=lambda one: one._scope.agent)
+        days, patterns, episodes, successes = [], [], list[Episode](), 0
+        replays = list[tuple[float, float]]()
         for each in several:
             with each._experience.of(each._scope) as learned:
                 days.append({day: tuple(counts) for day, counts in learned.days.items()})
-            patterns += each.failures()
-        episodes, runs = self._past(others)
-        successes = self._synthesized(episodes, runs).patterns
-        agents = tuple(each._scope.agent for each in several)
-        calibration = scores.calibration(episodes, self._evaluator)
-        found = scores.stats(agents, days, episodes, patterns, len(successes), calibration)
+            patterns += each.failures(quiet=True)
+            own, runs = each._past(())
+            successes += len(each._synthesized(own, runs).patterns)
+            replays += scores.replay(own, each._evaluator)
+            episodes += own
+        found = scores.stats(agents, days, episodes, patterns, successes, scores.calibration(replays))
         return found.model_copy(update={"spared": spared([each.attempts() for each in several])})
 
     def attempts(self) -> list[reuse.Attempt]:
         """List all decisions whose outcome is known, with what each was based on, oldest first."""
-        return reuse.attempts(self._feed(), self._scope.agent)
+        found = reuse.attempts(self._feed(), self._scope.agent)
+        with self._experience.of(self._scope) as learned:
+            return [replace(one, situation=learned.situations.of(one.context) or "") for one in found]
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
@@ -672,6 +739,41 @@ class Learning:
         if not isinstance(self._store, KeepsEvents):
             raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
         return self._store
+
+
+Beside = tuple[Learning, Sequence[Testimony]]
+"""An agent that is asked together with another one, and what others lent to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Whose experience answers a question, and the decisions and tallies that tell."""
+
+    agents: tuple[Learning, ...]
+    episodes: Sequence[Episode]
+    groups: Groups
+
+    def nearness(self, context: Clean) -> Nearness:
+        """Tell what the closeness of contexts means to the agent that knows most about a context."""
+        known = Counter(one.agent for one in self.episodes)
+        return max(self.agents, key=lambda each: (known[each._scope.agent], each._scope.agent))._nearness(context)
+
+
+def _joint(several: Sequence[_Evidence]) -> _Evidence:
+    """Put together what several agents know; an episode that two of them bring counts as its owner's."""
+    if len(several) == 1:
+        return several[0]
+    episodes, groups = dict[str, Episode](), dict[str, dict[str, Tally]]()
+    for known in several:
+        for one in known.episodes:
+            if one.id not in episodes or one.trust > episodes[one.id].trust:
+                episodes[one.id] = one
+        for name, tallies in known.groups.items():
+            sums = groups.setdefault(name, {})
+            for action, tally in tallies.items():
+                before = sums.get(action, Tally(0.0, 0.0))
+                sums[action] = Tally(before.attempts + tally.attempts, before.quality + tally.quality)
+    return _Evidence(tuple(each for known in several for each in known.agents), list(episodes.values()), groups)
 
 
 def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | None, bool]:

@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from engram.errors import InvalidInput
+from engram.model import FailurePattern
+from engram.model.success import DecisionTemplate, SuccessPattern
 from engram.words import normal_form
 
+MOST_NAMES = 20
 _WORD = re.compile(r"[^\W_]+")
 _SAYS_NOTHING = frozenset({"pattern", "patterns"})
 
@@ -30,6 +34,29 @@ def meant(word: str, patterns: Iterable[Named]) -> list[Named]:
         return exact[:1]
     asked = set(words(word)) - _SAYS_NOTHING
     return [each for each in every if asked and _is_about(each, asked)]
+
+
+def named(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[Named]:
+    """Give failures and successes by their names, with the texts that they can be known by; templates have no name."""
+    found = []
+    for each in patterns:
+        if isinstance(each, FailurePattern):
+            found.append(Named(each.pattern_id, each.name, (each.error_signature, *each.actions, *each.contexts)))
+        elif isinstance(each, SuccessPattern):
+            found.append(Named(each.pattern_id, each.name, (each.context_signature, each.successful_approach)))
+    return found
+
+
+def only(word: str, patterns: Iterable[Named]) -> list[Named]:
+    """Give the patterns of the one name that a word can mean; none if there is none.
+
+    Raises `InvalidInput` with the names if there are several.
+    """
+    found = meant(word, patterns)
+    names = list(dict.fromkeys(each.name for each in found))
+    if len(names) > 1:
+        raise InvalidInput(f"{word!a} can mean several patterns; say which: {', '.join(names[:MOST_NAMES])}")
+    return found
 
 
 def _is_about(pattern: Named, asked: Iterable[str]) -> bool:

@@ -27,6 +27,8 @@ class Attempt:
     informed_by: frozenset[str] = frozenset()
     shared: bool = False
     """Whether it used what other agents had learned."""
+    situation: str = ""
+    """The id of its situation among those of its agent; empty if it has none yet."""
 
 
 def attempts(events: Sequence[Event], agent: str) -> list[Attempt]:

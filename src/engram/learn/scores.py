@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -11,15 +12,18 @@ from numpy.typing import NDArray
 
 from engram.learn.belief import Episode
 from engram.learn.beta import Beta
-from engram.learn.comparisons import difference, scan, wilson
+from engram.learn.comparisons import MOST, Change, difference, scan, wilson
 from engram.learn.decisions import DecisionEvaluator
 from engram.learn.rates import Rates
+from engram.learn.situations import RECENT
 from engram.model import Calibration, FailurePattern, HarmfulMemory, LearningStats, Ratio, Trend
 from engram.ports import Credit
 from engram.words import normal_form
 
 JUDGED = 1000
 """So many of the newest decisions are predicted again from what was known before each."""
+UNRELATED = 0.5
+"""How similar an unrelated context is taken to be; contexts are told apart by their situations alone."""
 COMPARED = 10
 """From so many decisions on each side, newer ones are compared with older ones."""
 SHARE = 1 / 2
@@ -31,32 +35,50 @@ LEAST_HARM = 2
 GOOD = 0.5
 
 
-def calibration(episodes: Sequence[Episode], evaluator: DecisionEvaluator) -> Calibration:
-    """Predict each decision from those before it in the same context and of all, and compare with what became of it."""
-    ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
-    rates, known = Rates(), defaultdict[str, list[Episode]](list)
-    half_life = timedelta(days=evaluator.settings.half_life_days)
-    predicted, actual = [], []
-    for number, episode in enumerate(ordered):
-        same = known[normal_form(episode.context)]
-        if number and number >= len(ordered) - JUDGED:
-            groups = rates.tallies(episode.features, episode.at, half_life)
-            prediction = evaluator.predict(
-                episode.context, episode.action, same, now=episode.at, groups=groups, features=episode.features
-            )
-            predicted.append(prediction.probability)
-            actual.append(episode.quality)
-        same.append(episode)
-        rates.count(episode.features, episode.action, episode.at, episode.quality)
-    if not predicted:
+def calibration(replays: Iterable[tuple[float, float]]) -> Calibration:
+    """Compare what was predicted with what became of it, decision by decision."""
+    known = list(replays)
+    if not known:
         return Calibration(decisions=0)
-    p, y = np.array(predicted), np.array(actual)
+    p, y = np.array([predicted for predicted, _ in known]), np.array([got for _, got in known])
     return Calibration(
         decisions=len(p),
         brier=float(np.mean((p - y) ** 2)),
         base_rate_brier=float(np.mean((y.mean() - y) ** 2)),
         calibration_error=calibration_error(p, y),
     )
+
+
+def replay(episodes: Sequence[Episode], evaluator: DecisionEvaluator) -> list[tuple[float, float]]:
+    """Predict each decision of one agent from those before it, and give that with what became of it.
+
+    Those in the same context count whole; those of the same situation, in other words or with other numbers, count as
+    much as they do at least; of all others there are the rates of each action.
+    """
+    ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
+    rates, exact = Rates(), defaultdict[str, list[Episode]](list)
+    alike = defaultdict[str, deque[Episode]](lambda: deque(maxlen=RECENT))
+    half_life = timedelta(days=evaluator.settings.half_life_days)
+    found = []
+    for number, episode in enumerate(ordered):
+        context = normal_form(episode.context)
+        situation = episode.situation or context
+        if number and number >= len(ordered) - JUDGED:
+            others = [one for one in alike[situation] if normal_form(one.context) != context]
+            prediction = evaluator.predict(
+                episode.context,
+                episode.action,
+                [*exact[context], *others],
+                now=episode.at,
+                groups=rates.tallies(episode.features, episode.at, half_life),
+                features=episode.features,
+                usual=UNRELATED,
+            )
+            found.append((prediction.probability, episode.quality))
+        exact[context].append(episode)
+        alike[situation].append(replace(episode, similarity=0.0, same_situation=True))
+        rates.count(episode.features, episode.action, episode.at, episode.quality)
+    return found
 
 
 def calibration_error(predicted: NDArray[np.float64], got: NDArray[np.float64], bins: int = 10) -> float:
@@ -117,19 +139,21 @@ def stats(
 def trend(episodes: Sequence[Episode]) -> Trend | None:
     """Compare newer decisions with older ones: since a change that lasts, or else half by half; `None` if few.
 
-    The interval of a change that was searched for holds for all moments that were looked at together, so that it is
-    right 95 times in 100 although the clearest moment was picked.
+    Of a stretch that went otherwise and has passed, the decisions before it are compared with those since. The interval
+    of a change that was searched for holds for all moments that were looked at together, so that it is right 95 times
+    in 100 although the clearest moment was picked.
     """
     ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
     if len(ordered) * SHARE < COMPARED:
         return None
-    quality = [episode.quality for episode in ordered]
-    change = scan(quality, [1.0] * len(quality), least=COMPARED, passing=False)
+    change = _changed([episode.quality for episode in ordered])
     found = change if change is not None and change.found else None
-    place = found.start if found else len(ordered) // 2
-    good, well = sum(quality[:place]), sum(quality[place:])
-    older, newer = place, len(ordered) - place
-    doubt = {"doubt": found.doubt} if found else {}
+    start = found.start if found else len(ordered) // 2
+    end = found.end if found and not found.lasts else start
+    before, since = ordered[:start], ordered[end:]
+    older, newer = len(before), len(since)
+    good, well = sum(each.quality for each in before), sum(each.quality for each in since)
+    doubt = {"doubt": found.doubt} if found and found.lasts else {}
     apart, interval = difference(good, older, well, newer, **doubt)
     return Trend(
         baseline=good / older,
@@ -140,9 +164,19 @@ def trend(episodes: Sequence[Episode]) -> Trend | None:
         decisions=min(older, newer),
         baseline_decisions=older,
         recent_decisions=newer,
-        changed_at=ordered[place].at if found else None,
+        changed_at=ordered[start].at if found and found.lasts else None,
         p_value=change.p if change else None,
     )
+
+
+def _changed(quality: Sequence[float]) -> Change | None:
+    """Find the stretch of a record that differs most from the rest; a long record is looked at in groups."""
+    size = -(-len(quality) // MOST)
+    groups = [quality[place : place + size] for place in range(0, len(quality), size)]
+    found = scan([sum(group) for group in groups], [float(len(group)) for group in groups], least=COMPARED)
+    if found is None or size == 1:
+        return found
+    return replace(found, start=found.start * size, end=min(found.end * size, len(quality)))
 
 
 def prevented(patterns: Iterable[FailurePattern]) -> tuple[float, tuple[float, float]] | None:

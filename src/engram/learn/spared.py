@@ -1,7 +1,7 @@
 """Estimate the failures that an agent was spared by using what others had learned.
 
-Decisions that used shared knowledge are compared with decisions of the same agent that did not, in the same context if
-it has enough of them there, else with those that met a context at the same stage: for the first time, with little
+Decisions that used shared knowledge are compared with decisions of the same agent that did not, in the same situation
+if it has enough of them there, else with those that met a situation at the same stage: for the first time, with little
 experience, or with more. The estimate is the effect on the decisions that used it, summed over these strata:
 (failure rate without − failure rate with) × number of decisions with. Both rates have Jeffreys' prior. It is an
 observation, not an experiment: an agent that turns to shared knowledge in harder cases is spared more than it says.
@@ -19,11 +19,11 @@ from engram.model.learning import Spared
 from engram.words import normal_form
 
 ENOUGH = 3
-"""From so many attempts without shared knowledge on, a context is compared with itself."""
+"""From so many attempts without shared knowledge on, a situation is compared with itself."""
 DRAWS = 20_000
 PRIOR = 0.5
 STAGES = (0, 1, 3)
-"""An attempt is the first in its context, one of the next two, or a later one."""
+"""An attempt is the first in its situation, one of the next two, or a later one."""
 Record = tuple[int, float]
 """How many attempts, and how many of them failed; an outcome in between counts in part."""
 
@@ -63,21 +63,26 @@ def _strata(attempts: Sequence[Attempt]) -> Iterable[tuple[Record, Record]]:
     """Pair the attempts with shared knowledge with comparable ones without, as far as there are any."""
     seen, stages = Counter[str](), list[int]()
     for attempt in attempts:
-        context = normal_form(attempt.context)
-        stages.append(max(number for number, least in enumerate(STAGES) if seen[context] >= least))
-        seen[context] += 1
+        place = _place(attempt)
+        stages.append(max(number for number, least in enumerate(STAGES) if seen[place] >= least))
+        seen[place] += 1
     alone_in, alone_at = defaultdict[str, list[float]](list), defaultdict[int, list[float]](list)
     for attempt, stage in zip(attempts, stages, strict=True):
         if not attempt.shared:
-            alone_in[normal_form(attempt.context)].append(1 - attempt.quality)
+            alone_in[_place(attempt)].append(1 - attempt.quality)
             alone_at[stage].append(1 - attempt.quality)
     assisted = defaultdict[str | int, list[float]](list)
     for attempt, stage in zip(attempts, stages, strict=True):
         if attempt.shared:
-            context = normal_form(attempt.context)
-            where: str | int = context if len(alone_in[context]) >= ENOUGH else stage
+            place = _place(attempt)
+            where: str | int = place if len(alone_in[place]) >= ENOUGH else stage
             assisted[where].append(1 - attempt.quality)
     for where, failed in assisted.items():
         base = alone_in[where] if isinstance(where, str) else alone_at[where]
         if base:
             yield (len(failed), sum(failed)), (len(base), sum(base))
+
+
+def _place(attempt: Attempt) -> str:
+    """Give the situation of an attempt, or where it has none yet, its context."""
+    return attempt.situation or normal_form(attempt.context)

@@ -22,7 +22,8 @@ class Trend(Frozen):
     """How the success rate changed: the older decisions as the baseline, against the newer ones.
 
     Where the record shows a change that lasts (a scan over all moments, corrected for the scan), the two are the
-    decisions before and since that moment; otherwise they are the older and the newer half.
+    decisions before and since that moment. Where it shows a stretch that went otherwise and has passed, they are those
+    before and since the stretch, whose own decisions are in neither; otherwise they are the older and the newer half.
     """
 
     baseline: Share
@@ -86,8 +87,8 @@ class LearningStats(Frozen):
     success_rate: Share | None
     effectiveness: Trend | None = Field(description="None as long as there are too few decisions to compare.")
     utilization: Ratio = Field(
-        description="Decisions that cite a recall, suggestion, verdict, pattern or memory that this agent was really "
-        "given before, of all decisions."
+        description="Decisions that cite a recall, suggestion, verdict, pattern or memory that existed at their time, "
+        "had been shown to this agent and said something, of all decisions."
     )
     recognition: Ratio = Field(
         description="Failures put under the pattern of their earlier occurrence, of those that came back: the same "

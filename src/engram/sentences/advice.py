@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cache
 
 from engram import arguments
 from engram.ids import EPOCH
 from engram.learn import credits, decisions
 from engram.learn.happened import Circumstances
-from engram.learn.learning import Near, Testimony
+from engram.learn.learning import Beside, Near, Testimony
 from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
 from engram.ports import RemembersShown
 from engram.sentences.seat import Seat
+from engram.sharing import topic
 
 TRUSTED = 0.7
 """From this trust on, what a source knows to fail is blocked."""
@@ -28,9 +30,9 @@ def suggest(
     explore: bool,
     shared: bool,
 ) -> Suggestion:
-    """What to do in a context, from what the first of these agents did, and the others as far as they agree with it.
+    """What to do in a context, from what these agents did, all of which count alike, and what was lent to them.
 
-    One agent alone is also told what was lent to it. The suggestion counts as shown.
+    The suggestion counts as shown to the first one.
     """
     wanted = None if actions is None else arguments.texts("actions", actions)
     if not seats:
@@ -38,20 +40,25 @@ def suggest(
     first, gate, near = seats[0], seats[0].gate, cache(seats[0].placing.similar)
     candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
-    told = _testimonies(seats, clean, near, "suggest", shared=shared)
+    told, *beside = _asked(seats, clean, near, "suggest", shared=shared)
     chance = first.sources.random if explore else None
-    suggestion = first.learning.suggest(clean, around, candidates, explore=chance, others=told, near=near)
+    suggestion = first.learning.suggest(
+        clean, around, candidates, explore=chance, others=told, beside=_beside(seats, beside), near=near
+    )
     if isinstance(first.store, RemembersShown) and suggestion.id is not None:
-        first.store.show(first.scope, credits.suggested(suggestion, around, first.sources.now(), lent=bool(told)))
+        lent = bool(told) or len(seats) > 1
+        sources = {one.id: each.source for each in told for one in each.episodes}
+        shown = credits.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
+        first.store.show(first.scope, shown)
     return suggestion
 
 
 def predict(seats: Sequence[Seat], context: str, action: str, around: Circumstances, *, shared: bool) -> Prediction:
-    """How likely an action is to succeed in a context, for the first of these agents, asked like `suggest`."""
+    """How likely an action is to succeed in a context, from what these agents know, asked like `suggest`."""
     first, near = seats[0], cache(seats[0].placing.similar)
     where, done = first.gate.clean("context", context), first.gate.clean("action", action)
-    told = _testimonies(seats, where, near, "predict", shared=shared)
-    return first.learning.predict(where, done, around, told, near=near)
+    told, *beside = _asked(seats, where, near, "predict", shared=shared)
+    return first.learning.predict(where, done, around, told, beside=_beside(seats, beside), near=near)
 
 
 def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, shared: bool) -> Verdict:
@@ -66,15 +73,27 @@ def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, s
     return verdict
 
 
-def _testimonies(seats: Sequence[Seat], context: Clean, near: Near, use: str, *, shared: bool) -> list[Testimony]:
-    """What the other agents know about a context, or to one alone, what was lent to it; that use is written down."""
-    first, *others = seats
-    if others:
-        return [other.learning.testimony(context, near) for other in others]
+def _asked(seats: Sequence[Seat], context: Clean, near: Near, use: str, *, shared: bool) -> list[list[Testimony]]:
+    """Gather what was lent to each of some agents about a context; that use is logged.
+
+    What one of them lends to another is left out, because its owner is asked itself.
+    """
+    names = {seat.scope.agent for seat in seats}
+    return [_lent(seat, context, near, use, names) if shared else [] for seat in seats]
+
+
+def _beside(seats: Sequence[Seat], lent: Sequence[Sequence[Testimony]]) -> list[Beside]:
+    """Pair the agents after the first with what was lent to each."""
+    return [(seat.learning, told) for seat, told in zip(seats[1:], lent, strict=True)]
+
+
+def _lent(seat: Seat, context: Clean, near: Near, use: str, asked: Collection[str]) -> list[Testimony]:
     found = []
-    for lender in first.sharing.lenders(first.scope, Right.LEARN) if shared else ():
+    for lender in seat.sharing.lenders(seat.scope, Right.LEARN):
+        if lender.grants and lender.name in asked:
+            continue
         told = lender.learning.testimony(context, near)
-        first.sharing.used(first.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
+        seat.sharing.used(seat.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
         if told.episodes:
-            found.append(told)
+            found.append(replace(told, source=topic(lender.key)))
     return found

@@ -10,7 +10,7 @@ from engram.errors import Conflict, InvalidInput, Unsupported
 from engram.learn import credits
 from engram.learn.learning import PATTERN, Told
 from engram.model import Hit, quality
-from engram.ports import Credit, CreditsRecalls, Shown
+from engram.ports import Credit, CreditsRecalls, KeepsEvents, Shown
 from engram.sentences import recording
 from engram.sentences.recalling import parts
 from engram.sentences.seat import Seat
@@ -32,7 +32,10 @@ def outcome(
             f"{id} is a pattern, which has no outcome of its own; tell that of the decision in which it was applied"
         )
     if shown is None:
-        return seat.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
+        new = seat.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
+        if new and isinstance(seat.store, KeepsEvents):
+            recording.credit_sources(seat, seat.store.events_of(seat.scope, [id]))
+        return new
     if shown.told and (decided := shown.about.get("decision")):
         return seat.learning.outcome(str(decided), result, told, correct=correct)
     if shown.told:
@@ -41,7 +44,8 @@ def outcome(
         return False
     event = credits.shared(shown, used, result, seat.sources.now())
     if "context" in shown.about:
-        event = replace(event, about={"decision": _followed(seat, shown, action, outcome, told)})
+        decided = _followed(seat, shown, action, outcome, told)
+        event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
     if not isinstance(seat.store, CreditsRecalls):
         return True
     counted = seat.store.credit(seat.scope, event)

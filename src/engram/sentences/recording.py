@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from engram import arguments
 from engram.errors import Conflict, InvalidInput
 from engram.knowledge.quarantine import Quarantine
-from engram.learn import happened
+from engram.learn import credits, happened
 from engram.learn.signatures import extract_error_signature
 from engram.memory.drafting import prepare, readable, rejected, with_source
 from engram.model import Draft, FailurePattern, Memory, MemoryType, Origin, Receipt, quality
-from engram.ports import Entry, unstorable
+from engram.ports import Entry, Event, unstorable
 from engram.privacy.instructions import any_instruction
 from engram.sentences.seat import Seat
+from engram.words import digest
 
 Item = str | Draft | Mapping[str, Any]
 TELLS_WHAT_TO_DO = (
@@ -31,7 +33,11 @@ def record(seat: Seat, items: Sequence[Item], fields: Mapping[str, Any]) -> list
     if not drafted:
         return [receipt for receipt in prepared if isinstance(receipt, Receipt)]
     entries, lack = seat.placing.embed([entry for entry, _ in drafted])
-    receipts = iter(seat.store.add(seat.scope, entries))
+    stored = seat.store.add(seat.scope, entries)
+    for entry, receipt in zip(entries, stored, strict=True):
+        if receipt.status == "stored":
+            credit_sources(seat, entry.events)
+    receipts = iter(stored)
     return [p if isinstance(p, Receipt) else _completed(next(receipts), p[1], lack) for p in prepared]
 
 
@@ -95,7 +101,9 @@ def failure(
         raise kind(f"the failure was not kept: {receipt.reason}")
     if receipt.status == "quarantined":
         raise InvalidInput(f"the failure was set apart for review as {receipt.id}: {receipt.reason}")
-    return seat.learning.failure(receipt.id) or seat.learning.unlearned(receipt.id, signature)
+    found = seat.learning.failure(receipt.id) or seat.learning.unlearned(receipt.id, signature)
+    seat.learning.show_patterns([found.pattern_id], lent=False)
+    return found
 
 
 def _learned_from(
@@ -107,22 +115,36 @@ def _learned_from(
     return record(seat, [text], {"kind": kind, "context": context, "content": given, **fields})[0]
 
 
+def credit_sources(seat: Seat, events: Sequence[Event]) -> None:
+    """Credit or blame those whose lent knowledge a decision followed, once its outcome is known; each counts once."""
+    decision = next((event for event in events if event.kind == happened.DECISION), None)
+    if decision is None or happened.SOURCES not in decision.body:
+        return
+    quality = happened.number([*happened.outcomes(events), decision][0], "quality")
+    if quality is not None:
+        key = digest(happened.DECISION, decision.subject)  # no id of a memory stays when that is forgotten
+        seat.sharing.told(seat.scope, key, happened.by_source(decision, quality))
+
+
 def _from_others(seat: Seat, id: str) -> bool:
     """Whether what was shown under this id came from other agents, too."""
     shown = seat.shown(id)
     return shown is not None and bool(shown.about.get("lent"))
 
 
-def _was_given(seat: Seat, id: str) -> bool:
-    """Return whether the agent had been given this: a recall, a suggestion, a pattern, or a memory it may read.
+def _was_given(seat: Seat, id: str, by: datetime) -> bool:
+    """Tell whether the agent had been given this by a moment: a recall, a suggestion, a pattern, or a memory.
 
-    Verdicts are events of their own and are looked up where decisions are counted.
+    A suggestion that knew of nothing gave nothing. Verdicts are events of their own and are looked up where decisions
+    are counted.
     """
-    if seat.shown(id) is not None:
+    if (shown := seat.shown(id)) is not None:
+        return shown.at <= by and shown.about.get(credits.SAYS) is not False
+    if not arguments.is_id(id) or (memory := _seen(seat, id)) is None or memory.created_at > by:
+        return False
+    if seat.echoes.showed(seat.scope, id):
         return True
-    if arguments.is_id(id) and _seen(seat, id) is not None:
-        return True
-    return seat.learning.failure(id) is not None
+    return memory.access_count > 0 if memory.agent == seat.scope.agent else seat.sharing.showed(seat.scope, id)
 
 
 def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
@@ -145,7 +167,9 @@ def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry,
         entry = replace(entry, memory=_no_purer(seat, entry.memory))
     if event is not None:
         if cited := happened.cited(event):
-            event = happened.with_given(event, [id for id in cited if _was_given(seat, id)])
+            given = [id for id in cited if _was_given(seat, id, event.at)]
+            shown = [one for id in given if (one := seat.shown(id)) is not None]
+            event = happened.with_given(event, given, credits.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
         Quarantine(seat.store, seat.scope, seat.sources, seat.redactor).put(entry, TELLS_WHAT_TO_DO)

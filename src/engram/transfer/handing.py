@@ -214,7 +214,7 @@ class Knowledge:
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
-        for failure in learning.failures():
+        for failure in learning.failures(quiet=True):
             if ids is None or ids >= set(failure.episodes):
                 counted["patterns"] += 1
                 yield CarriedPattern(

@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from engram import __version__, arguments
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.learn.comparisons import certainty
 from engram.model.access import EVERYONE, Right
 from engram.ports import Scope, reserved
 from engram.server.dashboard import charts
@@ -111,7 +112,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     pages.filters |= {"moment": _moment, "share": _share, "number": _number, "bytes": _bytes}
-    pages.filters |= {"short": _short, "plain": _plain}
+    pages.filters |= {"chance": certainty, "short": _short, "plain": _plain}
     pages.globals |= {"home": HOME, "version": __version__}
     pages.globals |= {"plotly": charts.plotly_version(), "plotly_styles": charts.plotly_styles}
     return pages

@@ -133,28 +133,34 @@ def weekly(times: Iterable[datetime], now: datetime) -> tuple[int, ...]:
 
 
 def effect(pattern: FailurePattern) -> Chart | None:
-    """Failures per opportunity before each check spoke up, and after, of those that have."""
+    """Draw the failures per opportunity while each check was silent, and when it was heeded and ignored."""
     checks: list[PreventionCheck] = [
         each for each in pattern.prevention_checks if each.effect and each.effect.after.opportunities
     ]
     told = [check.effect for check in checks if check.effect is not None]
     if not told:
         return None
-    before = [each.before for each in told]
-    after = [each.after for each in told]
+    sides = {
+        "silent": [each.before for each in told],
+        "heeded": [each.heeded or each.before for each in told],
+        "ignored": [each.ignored or each.before for each in told],
+    }
     lines = tuple(
         _line(
             name,
-            [rate.rate for rate in found],
-            [rate.interval[0] for rate in found],
-            [rate.interval[1] for rate in found],
+            [rate.rate if rate.opportunities else None for rate in found],
+            [rate.interval[0] if rate.opportunities else None for rate in found],
+            [rate.interval[1] if rate.opportunities else None for rate in found],
         )
-        for name, found in (("before it spoke up", before), ("after", after))
+        for name, found in sides.items()
+        if any(rate.opportunities for rate in found)
     )
     return Chart("interval", tuple(check.name for check in checks), lines, "check", share=True)
 
 
-def _line(name: str, means: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Line:
+def _line(
+    name: str, means: Sequence[float | None], lows: Sequence[float | None], highs: Sequence[float | None]
+) -> Line:
     return Line(name, tuple(means), tuple(lows), tuple(highs))
 
 

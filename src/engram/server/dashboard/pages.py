@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from engram.errors import InvalidInput, NotAllowed, Unsupported
+from engram.learn.scores import COMPARED, SHARE
 from engram.model import Memory, MemoryType
 from engram.ports import Scope
 from engram.server.dashboard import charts, queries
@@ -35,7 +37,14 @@ def overview(asking: Asking) -> Response:
     trend = told.report and charts.measured(told.report, ("success", "decisions that went well"))
     pairs = (("hit_ratio", "memories that helped"), ("retrieval_success", "recalls that helped"))
     hits = told.report and charts.measured(told.report, *pairs)
-    return asking.page("overview.html", told=told, growth=charts.growth(told.days), trend=trend, hits=hits)
+    return asking.page(
+        "overview.html",
+        told=told,
+        growth=charts.growth(told.days),
+        trend=trend,
+        hits=hits,
+        least=math.ceil(COMPARED / SHARE),
+    )
 
 
 def timeline(asking: Asking) -> Response:
@@ -139,7 +148,7 @@ def decisions(asking: Asking) -> Response:
 def failures(asking: Asking) -> Response:
     """The failures that come back, and what prevents them."""
     learning, start = asking.agent.learning, asking.count("start", 0, 0, 1_000_000)
-    patterns, times = learning.failures(), queries.occurrences(asking)
+    patterns, times = learning.failures(quiet=True), queries.occurrences(asking)
     now = asking.brain.sources.now()
     return asking.page(
         "failures.html",

@@ -49,8 +49,8 @@ function points(chart, line, colour, beside) {
     error_x: {
       type: "data",
       symmetric: false,
-      array: line.y.map((value, at) => line.high[at] - value),
-      arrayminus: line.y.map((value, at) => value - line.low[at]),
+      array: line.y.map((value, at) => (value === null ? null : line.high[at] - value)),
+      arrayminus: line.y.map((value, at) => (value === null ? null : value - line.low[at])),
       color: colour,
       thickness: 1.5,
       width: 4,
