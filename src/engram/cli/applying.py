@@ -16,7 +16,7 @@ from engram.cli.text import inline, many
 from engram.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:
-    from engram.engine import AgentHandle
+    from engram.engine import AgentHandle, Engram
     from engram.model import FailurePattern, Memory, SuccessPattern
     from engram.model.shared import SharedPattern
 
@@ -55,13 +55,16 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
     NAME is the name or id of a success pattern, of a failure whose best solution is meant, or of a success that was
     recorded; any word of a name that means one pattern will do. The decision is recorded without an outcome;
     `engram learning outcome` tells it later. A pattern of another agent takes a grant to learn from it, and a recorded
-    success one to read it; the use is logged. Without --agent, the agent is `default`.
+    success one to read it; the use is logged. Without --agent, the agent is `default`; if it has no such pattern, the
+    agent that learned it does it again.
     """
     state = ctx.ensure_object(State)
     with state.brain() as brain:
-        writer = state.writer(brain, agent)
-        named = agent is not None or bool(state.settings.agent) or giver is not None
-        plan = _allowed(writer, name, giver) if named else _by_default(writer, name, state.readers(brain, None))
+        if agent is not None or bool(state.settings.agent) or giver is not None:
+            writer = state.writer(brain, agent)
+            plan = _allowed(writer, name, giver)
+        else:
+            writer, plan = _by_default(state, brain, name)
         writer.learning.show_patterns([plan.pattern_id], lent=plan.owner != writer.name)
         receipt = writer.record_decision(
             context=plan.context,
@@ -87,16 +90,17 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
     click.echo(f"  How it goes: engram learning outcome {receipt.id} success|failure|partial")
 
 
-def _by_default(writer: AgentHandle, name: str, everybody: Sequence[AgentHandle]) -> Plan:
-    """Give the surest plan for the default agent. Raises `NotAllowed` if only others have one, and `NotFound`."""
+def _by_default(state: State, brain: Engram, name: str) -> tuple[AgentHandle, Plan]:
+    """Give the default agent with its plan, or if it has none, the agent that learned one, for which it is applied.
+
+    Whoever names no agent acts as the owner of the database, and nothing goes from one agent to another.
+    """
+    writer = state.writer(brain, None)
     try:
-        return _allowed(writer, name, None)
+        return writer, _allowed(writer, name, None)
     except NotFound:
-        owner = _found(everybody, name).owner
-    raise NotAllowed(
-        f"{name} is a pattern of {owner}, who does not share it with {writer.name}: --agent {owner} applies it for "
-        f"{owner}, and this shares it: engram memory share --from {owner} --to {writer.name} --pattern {name}"
-    )
+        plan = _found(state.readers(brain, None), name)
+    return brain.agent(plan.owner), plan
 
 
 def _allowed(writer: AgentHandle, name: str, giver: str | None) -> Plan:
