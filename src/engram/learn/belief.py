@@ -538,12 +538,12 @@ def _after_changes(
 def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
     """Let episodes of one situation count as far as the rate of their action is not likely to have changed since.
 
-    What is from before a change that is certain is left out. Each kind of circumstances has a rate of its own. `own`
-    is the agent that asks; what only one other agent reports is no change.
+    What is from before a change that is certain is left out. `own` is the agent that asks; what only one other agent
+    reports is no change.
     """
-    series = defaultdict[tuple[str, str], list[Episode]](list)
+    series = defaultdict[str, list[Episode]](list)
     for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
-        series[normal_form(episode.action), episode.circumstances()].append(episode)
+        series[normal_form(episode.action)].append(episode)
     found = list[Episode]()
     for several in series.values():
         agents = {one.agent for one in several}
