@@ -341,3 +341,27 @@ def test_words_in_another_order_were_never_met() -> None:
         agent = brain.agent("ann")
         learn(agent, "convert CSV to JSON", "use the script", 18, 20)
         assert agent.suggest("convert JSON to CSV").actions[0].attempts == 0
+
+
+def test_a_failure_that_is_told_by_itself_counts_in_all_advice() -> None:
+    with engram.open(":memory:") as brain:
+        agent = brain.agent("ben")
+        for number in range(6):
+            agent.learn_from_failure("ERR network timeout", "wait", action="npm install", context=f"CI build {number}")
+            agent.record_decision(context=f"parcel {number} is late", action="call", outcome="success")
+        assert agent.check("npm install", "CI build 77").decision == "block"
+        assert agent.predict("CI build 77", "npm install").probability < 0.3
+        (known,) = agent.suggest("CI build 77").actions
+        assert known.action == "npm install"
+        assert known.success_rate < 0.3
+
+
+def test_a_failure_that_is_told_with_its_decision_counts_once() -> None:
+    with engram.open(":memory:") as brain:
+        agent = brain.agent("cem")
+        agent.record_decision(context="CI build", action="npm install", outcome="failure", error="ERR timeout")
+        before = agent.predict("CI build", "npm install")
+        agent.learn_from_failure("ERR timeout", "wait", action="npm install", context="CI build")
+        after = agent.predict("CI build", "npm install")
+        assert after.attempts == before.attempts == 1
+        assert after.probability == pytest.approx(before.probability, abs=0.01)

@@ -396,7 +396,7 @@ def test_prevention_is_told_as_heeded_ignored_and_silent(home: House, admin: htt
     assert 'data-label="Helps"><span class="dim">not known yet</span>' in page
     for outcome in ("success", "failure"):
         verdict = agent.check(action="call", context="ferry")
-        agent.record_decision(context="ferry", action="wait", outcome=outcome, informed_by=[str(verdict.id)])
+        agent.record_decision(context="ferry", action="drive", outcome=outcome, informed_by=[str(verdict.id)])
     verdict = agent.check(action="call", context="ferry")
     agent.record_decision(context="ferry", action="call", outcome="failure", informed_by=[str(verdict.id)])
     (check,) = agent.learning.checks()

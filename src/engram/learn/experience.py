@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from engram.errors import StoreError
 from engram.learn import happened
+from engram.learn.belief import GOOD
 from engram.learn.failures import PatternRecognizer
 from engram.learn.nearness import Nearness
 from engram.learn.rates import Rates, day_of
@@ -26,7 +27,7 @@ from engram.learn.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
 from engram.words import digest
 
-FORM = 13
+FORM = 14
 """Changes when what is folded changes; a snapshot of another form is not used."""
 PAGE = 2000
 WORTH_KEEPING = 2000
@@ -37,6 +38,8 @@ AGENTS = 64
 MOST_PENDING = 200
 MOST_VERDICTS = 10_000
 """So many of the newest verdicts can be cited by a decision."""
+MOST_FAILED = 1000
+"""Failed actions whose last time is known, the newest."""
 _log = logging.getLogger("engram")
 
 
@@ -55,6 +58,8 @@ class Learned:
         """The failures that happened, by what makes two of them the same, and the pattern each was put under."""
         self.verdicts: dict[str, datetime] = {}
         """When the newest verdicts were given, by id."""
+        self.failed: dict[str, str] = {}
+        """When an action last failed in a context, by the key of both; of the newest."""
         self.ran: dict[str, str] = {}
         """When the command of a check last found its condition met; empty if it did not."""
         self.early: set[str] = set()
@@ -67,7 +72,10 @@ class Learned:
     def fold(self, event: Event) -> None:
         """Learn from one event; they come in the order of recording, each once."""
         self.seq = event.seq
-        self.situations.fold(event)
+        if event.kind != happened.FAILURE or not self._is_retold(event):
+            self.situations.fold(event)
+            if event.kind == happened.FAILURE and happened.is_attempt(event):
+                self.rates.count(happened.features(event), happened.text(event, "action"), event.at, 0.0)
         if event.kind == happened.DECISION:
             self._count(event.at, 0)
             if happened.informed(event, self.verdicts):
@@ -83,6 +91,7 @@ class Learned:
             self.verdicts[event.id] = event.at
             if len(self.verdicts) > MOST_VERDICTS:
                 del self.verdicts[next(iter(self.verdicts))]
+        self._note_failed(event)
         alike = happened.sameness(event)
         before = self._pattern_of(event) if alike else ""
         if event.id in self.early:
@@ -91,6 +100,21 @@ class Learned:
             self._note(event)
         if alike:
             self._measure_recognition(event, alike, before)
+
+    def _is_retold(self, event: Event) -> bool:
+        """Tell whether a failure is that of a decision that failed a moment before."""
+        failed = self.failed.get(happened.attempt_key(event), "")
+        return happened.is_retold(event, datetime.fromisoformat(failed) if failed else None)
+
+    def _note_failed(self, event: Event) -> None:
+        quality = happened.number(event, "quality")
+        if event.kind in {happened.DECISION, happened.OUTCOME} and quality is not None and quality < GOOD:
+            at = happened.text(event, "decided") or event.at.isoformat()
+            key = happened.attempt_key(event)
+            self.failed.pop(key, None)
+            self.failed[key] = at
+            if len(self.failed) > MOST_FAILED:
+                del self.failed[next(iter(self.failed))]
 
     def _measure_recognition(self, event: Event, alike: Sequence[str], before: str) -> None:
         """Count a failure that came back, and whether it was put under the pattern of its earlier occurrence.
@@ -153,6 +177,7 @@ class Learned:
             "seen": dict(sorted(self.seen.items())),
             "verdicts": [[id, at.isoformat()] for id, at in self.verdicts.items()],
             "ran": dict(sorted(self.ran.items())),
+            "failed": dict(self.failed),
         }
 
     @classmethod
@@ -168,6 +193,7 @@ class Learned:
         learned.days = {day: counts for day, *counts in state["days"]}
         learned.seen, learned.ran = dict(state["seen"]), dict(state["ran"])
         learned.verdicts = {id: datetime.fromisoformat(at) for id, at in state["verdicts"]}
+        learned.failed = dict(state["failed"])
         return learned
 
 

@@ -7,14 +7,14 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.learn.belief import Episode
+from engram.learn.belief import GOOD, Episode
 from engram.learn.failures import Happening
 from engram.model import DecisionContent, FailureContent, Memory
 from engram.ports import Event
@@ -27,6 +27,8 @@ GIVEN = "given"
 SOURCES = "sources"
 """Where a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
 LONGEST_ERROR = 8000
+RETOLD = timedelta(hours=1)
+"""For so long a failure of the same action in the same context is that of a decision that failed."""
 _NUMBER = re.compile(r"\d+")
 _HAPPENINGS = frozenset({DECISION, OUTCOME, FAILURE, SOLUTION, CHECK, CHECKED, RAN})
 
@@ -121,32 +123,66 @@ def outcomes(events: Iterable[Event]) -> list[Event]:
     return sorted((event for event in events if event.kind == OUTCOME), key=lambda event: number(event, "number") or 0)
 
 
-def episodes(events: Sequence[Event], agent: str, similarity: dict[str, float] | None = None) -> list[Episode]:
+def is_attempt(event: Event) -> bool:
+    """Tell whether an event is an attempt: a decision, or the failure of an action that is told by itself."""
+    if event.kind == FAILURE:
+        return bool(text(event, "action").strip() and text(event, "context").strip()) and not text(event, "about")
+    return event.kind == DECISION
+
+
+def attempt_key(event: Event) -> str:
+    """Give the key that a failed decision and the failure that is told about it have in common."""
+    return digest(event.topic, normal_form(text(event, "action")))
+
+
+def is_retold(failure: Event, failed: datetime | None) -> bool:
+    """Tell whether a failure is that of a decision with the same key, which failed last at this time."""
+    return failed is not None and abs(failure.at - failed) <= RETOLD
+
+
+def _attempts(events: Sequence[Event]) -> list[tuple[Event, float]]:
+    """List the attempts among events whose outcome is known, with how well each went; each once, in their order."""
+    last = {event.subject: event for event in outcomes(events)}
+    results = {event.id: number(last.get(event.subject, event), "quality") for event in events}
+    failed = dict[str, datetime]()
+    for event in events:
+        result = results[event.id]
+        if event.kind == DECISION and result is not None and result < GOOD:
+            failed[attempt_key(event)] = event.at
+    found = list[tuple[Event, float]]()
+    for event in filter(is_attempt, events):
+        result = results[event.id]
+        if event.kind == FAILURE and not is_retold(event, failed.get(attempt_key(event))):
+            found.append((event, 0.0))
+        elif event.kind == DECISION and result is not None:
+            found.append((event, result))
+    return found
+
+
+def episodes(
+    events: Sequence[Event], agent: str, similarity: dict[str, float] | None = None, *, attempts: bool = False
+) -> list[Episode]:
     """The decisions among events whose outcome is known, each with its last outcome, in the order of recording.
 
     `similarity` says how near the context of each is to the one asked about; without it they are of the same context.
+    With `attempts`, failures of actions that are told by themselves count, too.
     """
-    last: dict[str, Event] = {}
-    for event in outcomes(events):
-        last[event.subject] = event
     found = []
-    for event in events:
-        if event.kind != DECISION:
+    for event, result in _attempts(events):
+        if event.kind != DECISION and not attempts:
             continue
-        result = number(last.get(event.subject, event), "quality")
-        if result is not None:
-            found.append(
-                Episode(
-                    id=event.subject,
-                    action=text(event, "action"),
-                    quality=result,
-                    at=event.at,
-                    context=text(event, "context"),
-                    similarity=1.0 if similarity is None else similarity.get(event.subject, 0.0),
-                    features=features(event),
-                    agent=agent,
-                )
+        found.append(
+            Episode(
+                id=event.subject,
+                action=text(event, "action"),
+                quality=result,
+                at=event.at,
+                context=text(event, "context"),
+                similarity=1.0 if similarity is None else similarity.get(event.subject, 0.0),
+                features=features(event),
+                agent=agent,
             )
+        )
     return found
 
 

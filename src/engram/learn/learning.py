@@ -249,7 +249,7 @@ class Learning:
         known = {event.subject for event in exact}
         similarity = dict.fromkeys(known, 1.0) | {match.id: match.score for match in found if match.id not in known}
         similar = store.events_of(scope, [match.id for match in found if match.id not in known])
-        episodes = happened.episodes([*exact, *similar], scope.agent, similarity)
+        episodes = happened.episodes([*exact, *similar], scope.agent, similarity, attempts=True)
         return self._situated(store, context, episodes)
 
     def _situated(self, store: KeepsEvents, context: Clean, episodes: list[Episode]) -> list[Episode]:
@@ -271,7 +271,8 @@ class Learning:
             apart |= {id for id in of.values() if id and id != own and id not in like}
             same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
             missing = [id for id in situations.recent(own) if id not in same] if own else []
-        more = happened.episodes(store.events_of(self._scope, missing), self._scope.agent, {}) if missing else []
+        newer = store.events_of(self._scope, missing) if missing else []
+        more = happened.episodes(newer, self._scope.agent, {}, attempts=True)
         foreign = {one.id for one in episodes if one.context in contrasts and of[one.id] != own}
         marked = [
             replace(
@@ -355,7 +356,7 @@ class Learning:
             return []
         found = self._store.search(self._scope, Query(near=placed, limit=most))
         events = self._store.events_of(self._scope, [match.id for match in found])
-        near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found})
+        near = happened.episodes(events, self._scope.agent, {match.id: match.score for match in found}, attempts=True)
         return _neighbours(context, near, usual)
 
     def _nearness(self, context: Clean) -> Nearness:
@@ -625,11 +626,11 @@ class Learning:
         return found
 
     def _past(self, others: Sequence[Learning]) -> tuple[list[Episode], list[list[Episode]]]:
-        """All decisions of this agent and the others whose outcome is known, and those of each session in order."""
+        """All attempts of this agent and the others whose outcome is known, and those of each session in order."""
         episodes, runs = list[Episode](), list[list[Episode]]()
         for each in (self, *others):
             events = each._feed()
-            episodes += each._with_situations(happened.episodes(events, each._scope.agent))
+            episodes += each._with_situations(happened.episodes(events, each._scope.agent, attempts=True))
             runs += [each._with_situations(run) for run in happened.runs(events, each._scope.agent)]
         return episodes, runs
 
@@ -697,7 +698,7 @@ class Learning:
             own, runs = each._past(())
             successes += len(each._synthesized(own, runs).patterns)
             replays += scores.replay(own, each._evaluator)
-            episodes += own
+            episodes += each.history()
         found = scores.stats(agents, days, episodes, patterns, successes, scores.calibration(replays))
         return found.model_copy(update={"spared": spared([each.attempts() for each in several])})
 

@@ -113,8 +113,10 @@ class Situations:
             before = happened.number(event, "before")
             for each in self._counts(key):
                 each.tell(action, quality, before)
-        if event.kind != happened.DECISION or not context:
+        if not happened.is_attempt(event) or not context:
             return
+        if event.kind == happened.FAILURE:
+            quality = 0.0
         key = wording(context)
         if key not in self._of:
             self._begin(key, context, event)

@@ -13,7 +13,7 @@ import numpy as np
 from engram.errors import ModelError, StoreError
 from engram.learn import background
 from engram.learn.learning import CONTEXTS
-from engram.model import Clean, DecisionContent, Memory, joined, pieces
+from engram.model import Clean, DecisionContent, FailureContent, Memory, joined, pieces
 from engram.passages import passages
 from engram.ports import (
     LONG_TERM,
@@ -174,9 +174,10 @@ def _closest(vectors: Matrix) -> float:
 
 
 def _situation(memory: Memory) -> list[Clean]:
-    """The context of a decision, by which similar ones are found."""
-    content = memory.content
-    if not isinstance(content, DecisionContent):
+    """The context of a decision, or of an action that failed, by which similar ones are found."""
+    content, context = memory.content, memory.context
+    if isinstance(content, DecisionContent):
+        context = content.decision_context or context
+    elif not isinstance(content, FailureContent) or not content.action.strip():
         return []
-    context = content.decision_context or memory.context
     return [context] if context.strip() else []
