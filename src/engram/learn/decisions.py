@@ -335,7 +335,9 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     """Say why the first of these is recommended, and which other one would do as well."""
     best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
-    changed = (f"; it {best.changed.told()}" if best.changed else "") + _told_fall(others)
+    lately = _failed_lately(best)
+    warning = f"; but it failed the last {lately} times" if lately > 1 else ""
+    changed = (f"; it {best.changed.told()}" if best.changed else warning) + _told_fall(others)
     equal = next((one for one in others if _are_equal(best, one)), None)
     if equal is not None and confidence < SURE and best.here and not equal.here:
         return f"it worked here; {equal.action} worked about as well {equal.where()}{changed}"
@@ -361,13 +363,18 @@ def _told_fall(accounts: Iterable[Account]) -> str:
 
 def _told_failures(accounts: Iterable[Account]) -> str:
     """Say which action failed lately, time after time, though it had worked; the first of those."""
-    for account in accounts:
-        known = [*account.here, *(one for one in account.near if one.same_situation is True)]
-        latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
-        failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
-        if LATELY <= failed < len(latest):
-            return f"; {account.action} worked before, but failed the last {failed} times"
-    return ""
+    failed = ((account, _failed_lately(account)) for account in accounts)
+    return next(
+        (f"; {each.action} worked before, but failed the last {n} times" for each, n in failed if n >= LATELY), ""
+    )
+
+
+def _failed_lately(account: Account) -> int:
+    """Count the failures in a row by which an action that had worked ended in this situation."""
+    known = [*account.here, *(one for one in account.near if one.same_situation is True)]
+    latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
+    failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
+    return failed if failed < len(latest) else 0
 
 
 def _untried(best: Account, others: Sequence[Account]) -> str:
