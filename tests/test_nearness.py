@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import engram
+from engram.learn.experience import NEARNESS, _name
 from engram.learn.nearness import USUAL, Habits, Nearness, Sample, learned
+from engram.ports import KeepsSettings, Scope
 
+WORK = ("pack the boxes", "paint the fence", "call the plumber", "sort the mail")
 UNRELATED = 0.5
 HABITS = Habits(same=0.5, chance=0.1)
 
@@ -54,3 +61,20 @@ def test_few_contexts_prove_little() -> None:
 def test_it_is_kept_as_it_is() -> None:
     known = learned(samples(HABITS.same), HABITS, UNRELATED)
     assert Nearness.load(known.dump()) == known
+
+
+def test_it_is_kept_for_other_processes_until_something_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "engram.db"
+    with engram.open(path, embedder="hashing") as brain:
+        agent = brain.agent("ann")
+        for number in range(40):
+            agent.record_decision(context=f"{WORK[number % 4]}, take {number}", action="do it", outcome="success")
+        agent.suggest("pack the boxes for the move")
+    with engram.open(path, embedder="hashing") as brain:
+        assert isinstance(brain.store, KeepsSettings)
+        kept = brain.store.setting(_name(Scope("ann"), NEARNESS))
+        assert kept
+        assert brain.experience.nearness(Scope("ann"), json.loads(kept)["state"]) is not None
+        assert brain.experience.nearness(Scope("ann"), "another state") is None
+        brain.agent("ann").forget(brain.agent("ann").list(limit=1)[0].id)
+        assert not brain.store.setting(_name(Scope("ann"), NEARNESS))

@@ -364,12 +364,13 @@ class Learning:
         placed = self._near(context)
         with self._experience.of(self._scope) as learned:
             decisions = learned.situations.decisions
-            sample, habits = learned.situations.sample(SAMPLED), learned.situations.habits()
         if decisions < FEW or placed is None:
             return USUAL
         state = f"{round(GROWTH * math.log2(decisions))} {placed.embedder}"
         if (known := self._experience.nearness(self._scope, state)) is not None:
             return known
+        with self._experience.of(self._scope) as learned:
+            sample, habits = learned.situations.sample(SAMPLED), learned.situations.habits()
         samples = [each for text in sample if (each := self._sample(self._clean("context", text))) is not None]
         found = nearness.learned(samples, habits, self._unrelated())
         self._experience.keep_nearness(self._scope, state, found)
