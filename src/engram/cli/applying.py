@@ -99,7 +99,9 @@ def _by_default(state: State, brain: Engram, name: str) -> tuple[AgentHandle, Pl
     try:
         return writer, _allowed(writer, name, None)
     except NotFound:
-        plan = _found(state.readers(brain, None), name)
+        agents = state.readers(brain, None)
+        meant = next((found for agent in agents if (found := _meant(agent, name)) != name), name)
+        plan = _found(agents, meant)
     return brain.agent(plan.owner), plan
 
 

@@ -21,7 +21,7 @@ VISITED = 1000
 REFUSED = 8
 """Accounts that learn of a refusal, and of the try that ends them."""
 SAME_SITUATION, SIMILAR_SITUATION = 0.9, 0.7
-"""How near a context is that is of the same situation in other words, and one of which that is not sure."""
+"""The nearness of a context of the same situation in other words, and of one of which that is not sure."""
 LATEST = 32
 """Contexts of the situation asked about, the newest, of which accounts are looked up."""
 CLOSE = 0.62
@@ -37,7 +37,7 @@ class Alike(NamedTuple):
     """Tells whether a wording is surely of another situation, though only its numbers may be others."""
     wordings: Sequence[str]
     nearness: float = SAME_SITUATION
-    """How near its contexts are to the one asked about."""
+    """The nearness of its contexts to the one asked about."""
 
 
 @dataclass(slots=True)

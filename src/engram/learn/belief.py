@@ -347,7 +347,7 @@ def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, setti
 
 
 class Outcome(NamedTuple):
-    """How an action went in a situation, when, whether that was in the very context asked about, and around what."""
+    """An outcome of an action in a situation: when, how good, in the very context asked about or not, around what."""
 
     at: datetime
     quality: float

@@ -19,7 +19,6 @@ from pydantic import JsonValue
 
 from engram.errors import StoreError
 from engram.learn import happened
-from engram.learn.belief import GOOD
 from engram.learn.failures import PatternRecognizer
 from engram.learn.nearness import Nearness
 from engram.learn.rates import Rates, day_of
@@ -38,8 +37,6 @@ AGENTS = 64
 MOST_PENDING = 200
 MOST_VERDICTS = 10_000
 """So many of the newest verdicts can be cited by a decision."""
-MOST_FAILED = 1000
-"""Failed actions whose last time is known, the newest."""
 _log = logging.getLogger("engram")
 
 
@@ -58,8 +55,6 @@ class Learned:
         """The failures that happened, by what makes two of them the same, and the pattern each was put under."""
         self.verdicts: dict[str, datetime] = {}
         """When the newest verdicts were given, by id."""
-        self.failed: dict[str, str] = {}
-        """When an action last failed in a context, by the key of both; of the newest."""
         self.ran: dict[str, str] = {}
         """When the command of a check last found its condition met; empty if it did not."""
         self.early: set[str] = set()
@@ -67,15 +62,12 @@ class Learned:
         self.unkept = 0
         """Events that no snapshot has yet."""
         self.nearness: tuple[str, Nearness] | None = None
-        """What the closeness of contexts means here, and in which state of the memory that was told."""
+        """The state of the memory in which it was told last how near contexts of one kind are, and what was told."""
 
     def fold(self, event: Event) -> None:
         """Learn from one event; they come in the order of recording, each once."""
         self.seq = event.seq
-        if event.kind != happened.FAILURE or not self._is_retold(event):
-            self.situations.fold(event)
-            if event.kind == happened.FAILURE and happened.is_attempt(event):
-                self.rates.count(happened.features(event), happened.text(event, "action"), event.at, 0.0)
+        self.situations.fold(event)
         if event.kind == happened.DECISION:
             self._count(event.at, 0)
             if happened.informed(event, self.verdicts):
@@ -91,7 +83,6 @@ class Learned:
             self.verdicts[event.id] = event.at
             if len(self.verdicts) > MOST_VERDICTS:
                 del self.verdicts[next(iter(self.verdicts))]
-        self._note_failed(event)
         alike = happened.sameness(event)
         before = self._pattern_of(event) if alike else ""
         if event.id in self.early:
@@ -100,21 +91,6 @@ class Learned:
             self._note(event)
         if alike:
             self._measure_recognition(event, alike, before)
-
-    def _is_retold(self, event: Event) -> bool:
-        """Tell whether a failure is that of a decision that failed a moment before."""
-        failed = self.failed.get(happened.attempt_key(event), "")
-        return happened.is_retold(event, datetime.fromisoformat(failed) if failed else None)
-
-    def _note_failed(self, event: Event) -> None:
-        quality = happened.number(event, "quality")
-        if event.kind in {happened.DECISION, happened.OUTCOME} and quality is not None and quality < GOOD:
-            at = happened.text(event, "decided") or event.at.isoformat()
-            key = happened.attempt_key(event)
-            self.failed.pop(key, None)
-            self.failed[key] = at
-            if len(self.failed) > MOST_FAILED:
-                del self.failed[next(iter(self.failed))]
 
     def _measure_recognition(self, event: Event, alike: Sequence[str], before: str) -> None:
         """Count a failure that came back, and whether it was put under the pattern of its earlier occurrence.
@@ -177,7 +153,6 @@ class Learned:
             "seen": dict(sorted(self.seen.items())),
             "verdicts": [[id, at.isoformat()] for id, at in self.verdicts.items()],
             "ran": dict(sorted(self.ran.items())),
-            "failed": dict(self.failed),
         }
 
     @classmethod
@@ -193,7 +168,6 @@ class Learned:
         learned.days = {day: counts for day, *counts in state["days"]}
         learned.seen, learned.ran = dict(state["seen"]), dict(state["ran"])
         learned.verdicts = {id: datetime.fromisoformat(at) for id, at in state["verdicts"]}
-        learned.failed = dict(state["failed"])
         return learned
 
 
@@ -228,14 +202,14 @@ class Experience:
         self._keep(scope, learned)
         return learned
 
-    def nearness(self, scope: Scope, state: str) -> Nearness | None:
-        """Give what the closeness of contexts means to an agent, if that was told in this state of its memory."""
+    def nearness(self, scope: Scope, state: str | None = None) -> Nearness | None:
+        """Give what the closeness of contexts means to an agent, as told in this state of its memory, or as told last."""
         with self.of(scope) as learned:
-            if learned.nearness is None and (kept := self._setting(_name(scope, NEARNESS))):
-                told = json.loads(kept)
-                learned.nearness = told["state"], Nearness.load(told["nearness"])
             known = learned.nearness
-        return known[1] if known is not None and known[0] == state else None
+            if (known is None or state not in {None, known[0]}) and (kept := self._setting(_name(scope, NEARNESS))):
+                told = json.loads(kept)
+                known = learned.nearness = told["state"], Nearness.load(told["nearness"])
+        return known[1] if known is not None and state in {None, known[0]} else None
 
     def keep_nearness(self, scope: Scope, state: str, nearness: Nearness) -> None:
         """Keep what the closeness of contexts means to an agent, also for other processes."""
@@ -266,7 +240,7 @@ class Experience:
         """Fold everything again from the canonical events; how many failure patterns there are."""
         with self._lock:
             self._learned.pop(scope, None)
-            self._drop_snapshot(scope)
+            self._drop(_name(scope))
             return len(self._brought_up_to_date(scope).recognizer.patterns())
 
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
@@ -290,9 +264,12 @@ class Experience:
             self._drop_snapshot(scope)
 
     def _drop_snapshot(self, scope: Scope) -> None:
-        for name in (_name(scope), _name(scope, NEARNESS)):
-            if isinstance(self._store, KeepsSettings) and self._store.setting(name):
-                self._store.set_setting(name, "")
+        self._drop(_name(scope))
+        self._drop(_name(scope, NEARNESS))
+
+    def _drop(self, name: str) -> None:
+        if isinstance(self._store, KeepsSettings) and self._store.setting(name):
+            self._store.set_setting(name, "")
 
     def _snapshot(self, scope: Scope) -> Learned | None:
         kept = self._setting(_name(scope))

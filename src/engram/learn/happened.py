@@ -130,33 +130,35 @@ def is_attempt(event: Event) -> bool:
     return event.kind == DECISION
 
 
-def attempt_key(event: Event) -> str:
-    """Give the key that a failed decision and the failure that is told about it have in common."""
-    return digest(event.topic, normal_form(text(event, "action")))
-
-
-def is_retold(failure: Event, failed: datetime | None) -> bool:
-    """Tell whether a failure is that of a decision with the same key, which failed last at this time."""
-    return failed is not None and abs(failure.at - failed) <= RETOLD
-
-
 def _attempts(events: Sequence[Event]) -> list[tuple[Event, float]]:
-    """List the attempts among events whose outcome is known, with how well each went; each once, in their order."""
+    """List the attempts among events whose outcome is known, with how well each went, in their order.
+
+    A failure that is told soon after or before a decision that failed so is that decision.
+    """
     last = {event.subject: event for event in outcomes(events)}
-    results = {event.id: number(last.get(event.subject, event), "quality") for event in events}
-    failed = dict[str, datetime]()
+    failed, retold = defaultdict[str, list[tuple[datetime, ...]]](list), set[str]()
     for event in events:
-        result = results[event.id]
+        told = last.get(event.subject, event)
+        result = number(told, "quality")
         if event.kind == DECISION and result is not None and result < GOOD:
-            failed[attempt_key(event)] = event.at
-    found = list[tuple[Event, float]]()
+            failed[_tried(event)].append((event.at, told.at))
+    for event in events:
+        if event.kind == FAILURE and (times := failed.get(_tried(event))):
+            nearest = min(times, key=lambda some: min(abs(event.at - at) for at in some))
+            if min(abs(event.at - at) for at in nearest) <= RETOLD:
+                times.remove(nearest)
+                retold.add(event.id)
+    found = []
     for event in filter(is_attempt, events):
-        result = results[event.id]
-        if event.kind == FAILURE and not is_retold(event, failed.get(attempt_key(event))):
-            found.append((event, 0.0))
-        elif event.kind == DECISION and result is not None:
+        result = 0.0 if event.kind == FAILURE else number(last.get(event.subject, event), "quality")
+        if result is not None and event.id not in retold:
             found.append((event, result))
     return found
+
+
+def _tried(event: Event) -> str:
+    """Give the key that the decisions and failures of one action in one context share."""
+    return digest(event.topic, normal_form(text(event, "action")))
 
 
 def episodes(

@@ -341,7 +341,7 @@ class Learning:
 
     def _nearest_situation(self, context: Clean) -> tuple[str | None, bool]:
         """Give the situation of the nearest decision, if that is near enough, and whether it is surely the same."""
-        near, known = self._neighbours(context, COMPARED), self._nearness(context)
+        near, known = self._neighbours(context, COMPARED), self._experience.nearness(self._scope) or USUAL
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
             if (id := situations.nearest(near, known)) is not None:
@@ -383,7 +383,8 @@ class Learning:
             situations = learned.situations
             if situations.of(context) is None:
                 return None
-            other = [one for one in near if not situations.have_same_words(context, one.context)]
+            known = [one for one in near if situations.of(one.context) is not None]
+            other = [one for one in known if not situations.have_same_words(context, one.context)]
             shares = tuple((one.closeness, situations.agreement(context, one.context)) for one in other)
         return nearness.Sample(near[0].closeness if near else 1.0, shares)
 
@@ -698,8 +699,9 @@ class Learning:
             patterns += each.failures(quiet=True)
             own, runs = each._past(())
             successes += len(each._synthesized(own, runs).patterns)
-            replays += scores.replay(own, each._evaluator)
-            episodes += each.history()
+            decided = each.history()
+            replays += scores.replay(decided, each._evaluator)
+            episodes += decided
         found = scores.stats(agents, days, episodes, patterns, successes, scores.calibration(replays))
         return found.model_copy(update={"spared": spared([each.attempts() for each in several])})
 
@@ -749,7 +751,7 @@ Beside = tuple[Learning, Sequence[Testimony]]
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """Whose experience answers a question, and the decisions and tallies that tell."""
+    """The agents that answer a question, and the decisions and tallies that tell."""
 
     agents: tuple[Learning, ...]
     episodes: Sequence[Episode]
@@ -788,6 +790,7 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
 
 def _alike(situations: Situations, id: str | None, *, surely: bool) -> Alike | None:
     """Tell a check what is of a situation, or if that is not sure, of a similar one."""
+    id = None if id is None else situations.current(id)
     if id is None:
         return None
 

@@ -20,15 +20,15 @@ from pydantic import JsonValue
 Numbers = NDArray[np.float64]
 
 PARTS = (0.0, 0.2, 0.4, 0.65, 1.0)
-"""Where the closeness between unrelated texts and the same text is divided; in each part it means one thing."""
+"""Divides the closeness between unrelated texts and the same text; in each part it means one thing."""
 BEHIND = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
-"""Where the distance behind the nearest context is divided."""
+"""Divides the distance behind the nearest context."""
 BESIDE = 0.05
 """Contexts that are so little behind the nearest one are looked at with it."""
 DOUBT, WIDER = 4.0, 6.0
-"""As how many contexts it counts that nearest ones may be of other kinds, and in each part, what is found in all."""
+"""Weights, in contexts: of the doubt whether nearest ones are of one kind, and in each part, of what is found in all."""
 UNKNOWN = 0.3
-"""How far the nearest contexts are of one kind, before anything is known."""
+"""The share of nearest contexts that are taken to be of one kind, before anything is known."""
 FADES = 0.1
 """Behind the nearest context, one that is farther by so much counts 1/e, before anything is known."""
 TOLD_APART = 0.08
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 
 
 class Habits(NamedTuple):
-    """How likely two decisions are to take the same action: in contexts with the same words, and by chance."""
+    """The probability that two decisions take the same action: in contexts with the same words, and by chance."""
 
     same: float
     chance: float
@@ -62,7 +62,7 @@ class Habits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """What the closeness of contexts means in one memory; without points, what it means in most of them."""
+    """The meaning that closeness of contexts has in one memory; without points, that of most memories."""
 
     typical: float = 1.0
     """The closeness that most contexts have to the nearest other one."""

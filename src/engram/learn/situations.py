@@ -113,10 +113,8 @@ class Situations:
             before = happened.number(event, "before")
             for each in self._counts(key):
                 each.tell(action, quality, before)
-        if not happened.is_attempt(event) or not context:
+        if event.kind != happened.DECISION or not context:
             return
-        if event.kind == happened.FAILURE:
-            quality = 0.0
         key = wording(context)
         if key not in self._of:
             self._begin(key, context, event)
@@ -139,10 +137,10 @@ class Situations:
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
-        id, rivals = self._current(happened.text(event, "situation")), self.rivals(context)
+        id, rivals = self.current(happened.text(event, "situation")), self.rivals(context)
         group = self._shared_group(context) if rivals else self._words.add(context)
         if id is None and group is not None:
-            id = self._current(self._of_group.get(group, ""))
+            id = self.current(self._of_group.get(group, ""))
         id = id or self._free(key)
         kind = self._kinds.setdefault(id, _Kind(id))
         self._of[key], kind.wordings[key] = id, Customs()
@@ -160,7 +158,7 @@ class Situations:
     def _sharing(self, context: str) -> int | None:
         """Give the group that wordings with these words share, `None` if there is no such group yet."""
         known = (each for each in self._words.twins(context) if each in self._shared)
-        return next((each for each in known if self._current(self._of_group.get(each, "")) is not None), None)
+        return next((each for each in known if self.current(self._of_group.get(each, "")) is not None), None)
 
     def _free(self, key: str) -> str:
         """Give an id for a situation that a wording begins."""
@@ -190,7 +188,7 @@ class Situations:
             return id
         found = self._by_words(context)
         if len(found) > 1 and (group := self._sharing(context)) is not None:
-            return self._current(self._of_group[group])
+            return self.current(self._of_group[group])
         return found[0] if len(found) == 1 else None
 
     def rivals(self, context: str) -> set[str]:
@@ -202,7 +200,7 @@ class Situations:
         """List the situations whose words a context has; one alone if most contexts with these words are of it."""
         sizes = Counter[str]()
         for group in self._words.twins(context):
-            if (id := self._current(self._of_group.get(group, ""))) is not None:
+            if (id := self.current(self._of_group.get(group, ""))) is not None:
                 sizes[id] += self._words.size(group)
         ranked = sizes.most_common()
         most = ranked[0][1] if ranked else 0
@@ -214,7 +212,7 @@ class Situations:
 
     def sample(self, most: int) -> list[str]:
         """List some contexts, spread over all situations."""
-        texts = [text for kind in self._kinds.values() for text in kind.texts.values()]
+        texts = [text for kind in self._kinds.values() for _, text in sorted(kind.texts.items())]
         return texts[:: max(1, -(-len(texts) // most))]
 
     def recent(self, id: str) -> list[str]:
@@ -234,7 +232,7 @@ class Situations:
         kind, key = self._kinds[id], wording(context)
         if key in kind.wordings:
             return key
-        return next((own for own, text in kind.texts.items() if text == context), None)
+        return next((own for own, text in sorted(kind.texts.items()) if text == context), None)
 
     def named_by(self, id: str) -> list[str]:
         """List the wordings by which an event names a situation."""
@@ -298,7 +296,7 @@ class Situations:
 
     def exactly(self, name: str) -> str | None:
         """Give the id of the situation with this id, name or recorded context."""
-        return self._current(name) or self.called(name) or self.of(name)
+        return self.current(name) or self.called(name) or self.of(name)
 
     def called(self, name: str) -> str | None:
         """Give the id of the only situation with this name."""
@@ -368,7 +366,8 @@ class Situations:
         found._words = Wordings.load(state["words"])
         return found
 
-    def _current(self, id: str) -> str | None:
+    def current(self, id: str) -> str | None:
+        """Give the id of the situation that one with this id has become, `None` if there is none."""
         while id in self._merged:
             id = self._merged[id]
         return id if id in self._kinds else None
@@ -482,7 +481,7 @@ class Situations:
                 self._own_words(key)
         if split in self._kinds:
             self._kinds[split].pinned = True
-        if id is None or (id := self._current(id)) is None:
+        if id is None or (id := self.current(id)) is None:
             return
         twin = self._meant(event, "twin", "twin_wordings")
         if twin is not None:
@@ -494,7 +493,7 @@ class Situations:
     def _meant(self, event: Event, field: str, wordings: str) -> str | None:
         """Give the situation that an event names by its id, or else by its wordings."""
         known = (self._of[key] for key in _keys(event, wordings) if key in self._of)
-        return self._current(happened.text(event, field)) or next(known, None)
+        return self.current(happened.text(event, field)) or next(known, None)
 
     def _move(self, key: str, id: str) -> None:
         """Take a wording out of its situation into another one, which may be new."""

@@ -11,7 +11,7 @@ import re
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from heapq import nsmallest
 from typing import Any
 
@@ -25,8 +25,6 @@ RAREST, VISITED, COMPARED = 6, 300, 10
 """Words that are looked up, entries that are looked at for them, and groups that are compared."""
 LONG = 3
 """Only words longer than this are taken for misspelt ones."""
-FEW = 2
-"""In contexts of so many telling words, each of them tells situations apart."""
 PLACE = 3
 """Words that one place of a context holds at most."""
 LONGEST = 2000
@@ -41,19 +39,36 @@ _NEGATIONS = frozenset(
     """no not nor never neither none cannot without nicht kein nie niemal ohn ne pas jamai aucun nunca sin nao nem sem
     non senza niet geen nooit zonder не нет ни без никогда нельзя bez ingen aldrig ikk""".split()
 )
-"""Stems of words that turn what a context says into its opposite, as those that end in "n't" do."""
+"""Stems of words that turn what a context says into its opposite."""
 _KEIN = "kein"
 _UNSPACED_NEGATIONS = ("ない", "ません", "なかった", "不", "没", "未", "않", "못", "없")
 """The same in scripts that are written without spaces."""
 
-_OPPOSITES = (("on", "off"), ("in", "out"), ("up", "down"), ("with", "without"), ("before", "after"), ("over", "under"))
-"""Words that tell two contexts apart if each has another one of them, however little they tell alone."""
+_OPPOSITES = tuple(
+    """on-off up-down with-without before-after over-under left-right buy-sell open-close open-shut lock-unlock
+    start-stop enable-disable import-export encrypt-decrypt increase-decrease raise-lower add-remove
+    create-delete push-pull upload-download send-receive accept-reject approve-reject approve-deny
+    grant-revoke allow-forbid pass-fail deposit-withdraw borrow-lend hire-fire win-lose expand-shrink
+    attach-detach male-female awake-unconscious awake-asleep early-late hot-cold full-empty high-low
+    true-false public-private incoming-outgoing internal-external inbound-outbound ascending-descending
+    succeed-fail connect-disconnect mount-unmount install-uninstall subscribe-unsubscribe load-unload
+    pack-unpack zip-unzip compress-decompress activate-deactivate arrive-depart arrive-leave enter-exit
+    enter-leave more-less first-last minimum-maximum""".split()
+)
+"""Words that tell two contexts apart if each has another one of them, however little else they say."""
+_INWARD, _OUTWARD = "in", "out"
+_GATES = frozenset("log sign check clock opt".split())
+"""Words with which in and out are opposites."""
 
 _GERMAN = re.compile(
-    r"\b(?:der|das|dem|den|ein|eine|einen|einem|einer|eines|kein|keine|keinen|und|oder|nicht|ist|sind|wird|wurde|hat|"
-    r"für|von|vom|zum|zur|im|beim|auf|mit|nach|bei|über|seit|noch|sich)\b|[äöüß]"
+    r"\b(?:der|das|dem|ein|eine|einen|einem|einer|eines|kein|keine|keinen|und|oder|nicht|ist|sind|wird|wurde|für|vom|"
+    r"zum|zur|beim|auf|mit|nach|bei|über|seit|sich)\b"
 )
-"""Signs of a language in which every noun has a capital letter."""
+"""Words of a language in which every noun has a capital letter."""
+
+_SHORT_NOT = re.compile(r"\b(\w+?)n't\b", re.IGNORECASE)
+_CANNOT = re.compile(r"\bcannot\b", re.IGNORECASE)
+_NOT = {"wo": "will", "ca": "can", "sha": "shall"}
 
 _VALUE = re.compile(r"\b(?=\w*\d\w*\d\w*\d)\w{4,}\b")
 
@@ -72,11 +87,17 @@ def words(context: str) -> Words:
 
     A capital letter within a sentence marks a name, but not where all nouns have one.
     """
-    text = context[:LONGEST]
+    text = _without_contractions(context[:LONGEST])
     found = _WORD.findall(_IDENTIFIER.sub(" ", text))
     has_names = any(word.islower() for word in found) and not _GERMAN.search(text)
     kept = [word for place, word in enumerate(found) if not (place and has_names and word.istitle())]
     return frozenset(_stem(word.lower()) for word in kept or _WORD.findall(text))
+
+
+def _without_contractions(text: str) -> str:
+    """Write out "isn't", "can't" and "cannot"."""
+    whole = _SHORT_NOT.sub(lambda match: f"{_NOT.get(match[1].lower(), match[1])} not", text.replace("’", "'"))
+    return _CANNOT.sub("can not", whole)
 
 
 def _stem(word: str) -> str:
@@ -99,11 +120,10 @@ def _parts(context: str) -> Words:
 
 
 def _are_near(one: Words, other: Words) -> bool:
-    """Tell whether two contexts have most words in common; of two telling words, one is enough."""
+    """Tell whether two contexts have most words in common, or one beside an opposite."""
     if 2 * len(one & other) >= ALIKE * (len(one) + len(other)):
         return True
-    first, second = _telling(one), _telling(other)
-    return len(first) == len(second) == FEW and len(first & second) == FEW - 1
+    return bool(_telling(one & other)) and _are_opposed(one, other)
 
 
 class Wordings:
@@ -310,7 +330,6 @@ def _are_others(said: Collection[str], usual: Collection[str], known: Collection
 def _is_negated(words: Iterable[str]) -> bool:
     return any(
         word in _NEGATIONS
-        or word.endswith("n't")
         or word.startswith(_KEIN)
         or (not word.isascii() and any(negation in word for negation in _UNSPACED_NEGATIONS))
         for word in words
@@ -318,11 +337,20 @@ def _is_negated(words: Iterable[str]) -> bool:
 
 
 def _are_opposed(one: Collection[str], other: Collection[str]) -> bool:
+    gates = _GATES.intersection(one).intersection(other)
+    pairs = (*_opposites(), (_INWARD, _OUTWARD)) if gates else _opposites()
     return any(
         (a in one and a not in other and b in other and b not in one)
         or (b in one and b not in other and a in other and a not in one)
-        for a, b in _OPPOSITES
+        for a, b in pairs
     )
+
+
+@cache
+def _opposites() -> tuple[tuple[str, str], ...]:
+    """List pairs of opposites by their stems."""
+    pairs = (pair.split("-") for pair in _OPPOSITES)
+    return tuple((_stem(one), _stem(other)) for one, other in pairs)
 
 
 def _misspelt(word: str, words: Collection[str]) -> bool:
