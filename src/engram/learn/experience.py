@@ -203,7 +203,7 @@ class Experience:
         return learned
 
     def nearness(self, scope: Scope, state: str | None = None) -> Nearness | None:
-        """Give what the closeness of contexts means to an agent, as told in this state of its memory, or as told last."""
+        """Give what the closeness of contexts means to an agent, told in this state of its memory, or if any, last."""
         with self.of(scope) as learned:
             known = learned.nearness
             if (known is None or state not in {None, known[0]}) and (kept := self._setting(_name(scope, NEARNESS))):

@@ -26,7 +26,7 @@ BEHIND = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 BESIDE = 0.05
 """Contexts that are so little behind the nearest one are looked at with it."""
 DOUBT, WIDER = 4.0, 6.0
-"""Weights, in contexts: of the doubt whether nearest ones are of one kind, and in each part, of what is found in all."""
+"""Weights, in contexts: of the doubt whether nearest ones are of one kind, and in each part, of what all tell."""
 UNKNOWN = 0.3
 """The share of nearest contexts that are taken to be of one kind, before anything is known."""
 FADES = 0.1
