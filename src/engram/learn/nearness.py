@@ -35,7 +35,7 @@ TOLD_APART = 0.08
 """By how much likelier the same is done in the same words than by chance, at least, if actions tell anything."""
 TRUSTED, STEEPNESS = 0.75, 0.04
 """The worth at which nearest contexts count half: they are all of this kind, or all of another one."""
-RARELY = 10
+RARELY = 20
 """One context in so many is farther from all others than is typical."""
 
 
