@@ -643,7 +643,7 @@ def suggest(
     around: Circumstances = ANYWHERE,
     shared: bool = True,
 ) -> Suggestion:
-    """What to do in a context, from what these agents did and what was lent to them.
+    """Suggest what to do in a context, from what these agents did and what was lent to them.
 
     All of them count alike, in whatever order they are given.
     """
@@ -654,7 +654,7 @@ def suggest(
 def predict(
     agents: Sequence[AgentHandle], context: str, action: str, *, around: Circumstances = ANYWHERE, shared: bool = True
 ) -> Prediction:
-    """How likely an action is to succeed in a context, from what these agents know, asked like `suggest`."""
+    """Predict whether an action will succeed in a context, from what these agents know, asked like `suggest`."""
     return advice.predict([agent._seat for agent in agents], context, action, around, shared=shared)
 
 

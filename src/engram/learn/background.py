@@ -8,7 +8,7 @@ from __future__ import annotations
 from engram.model import Clean
 
 VERSION = 3
-"""Changes when the texts do."""
+"""Changes when the texts do, or what is kept of them."""
 
 
 def _lines(text: str) -> tuple[Clean, ...]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from engram.learn.beta import Beta, interval
 from engram.learn.change import Change, Since, Trial, doubt, last_change, since, still_counting
-from engram.learn.nearness import USUAL, Nearness
+from engram.learn.nearness import USUAL, Nearness, above
 from engram.model import ActionRecord
 from engram.words import normal_form, query_terms
 
@@ -205,8 +205,7 @@ def relatedness(similarities: Numbers, usual: float, nearest: float, settings: S
     `usual` is how similar the question is to everyday texts, `nearest` the similarity of the nearest context of all.
     What is near outweighs what is far: the farther behind the nearest one, the less a context counts.
     """
-    closeness = (similarities - usual) / max(1 - usual, 1e-9)
-    best = (nearest - usual) / max(1 - usual, 1e-9)
+    closeness, best = above(usual, similarities), above(usual, nearest)
     same_kind = _same_kind(closeness, settings)
     behind = np.maximum(best - closeness - settings.tolerance, 0)
     weights: Numbers = same_kind * np.exp(-behind / settings.falloff)
@@ -483,8 +482,7 @@ def _known(
     elif known:
         likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
         other = ~here & ~same & ~apart
-        learned = nearness.related((similarities[other] - usual) / max(1 - usual, 1e-9))
-        likeness[other] = np.maximum(likeness[other], learned)
+        likeness[other] = np.maximum(likeness[other], nearness.related(above(usual, similarities[other])))
         likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
         likeness[apart & ~here] = 0.0
     likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)

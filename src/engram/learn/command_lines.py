@@ -128,7 +128,7 @@ _VERBS = frozenset(
 
 
 _REFSPECS = {":": "--delete", "+": "--force"}
-"""What the first letter of a branch means that is pushed."""
+"""Options that the first letter of a pushed branch stands for."""
 MOST_LAYERS = 4
 """Shells, changes of folder and pipes around a command that are looked into."""
 _LEAVING = re.compile(r"^\s*cd\s[^&;|]{0,500}(?:&&|;)")
@@ -136,7 +136,7 @@ _SHELL = re.compile(r"(?:sudo\s+)?(?:\S{1,64}/)?(?:ba|da|k|z)?sh\s+-[a-z]{0,3}c\
 _SHOWN = re.compile(
     r"\s+(?:(?:\d|&)?>>?\s*(?:&\d|[^\s|;&'\"\d][^\s|;&'\"]{0,200})|\|&?\s*(?:cat|head|less|more|tail|tee)\b[^|;&'\"]{0,200})$"
 )
-"""Where the output of a command goes, or who shows it."""
+"""The end of a command line that redirects its output, or hands it to a program that shows it."""
 
 
 class Form(NamedTuple):

@@ -20,7 +20,7 @@ MOST = 1000
 CITED = 20
 GOOD = 0.5
 SAYS = "says"
-"""Where a suggestion notes whether it said anything; one that knew of nothing informs no decision."""
+"""The field in which a suggestion notes that it said something; one that knew of nothing informs no decision."""
 LENDERS = "lenders"
 """Where a recall notes whose memories it showed."""
 
@@ -71,7 +71,7 @@ def suggested(
     lent: bool,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Shown:
-    """What a suggestion showed: the episodes that spoke for what it recommends.
+    """Note the episodes that spoke for what a suggestion recommends.
 
     `sources` says which episodes came from whom; noted is how much of what is behind the recommendation did.
     """

@@ -26,7 +26,8 @@ from engram.learn.belief import (
     accounts,
 )
 from engram.learn.beta import Beta
-from engram.learn.nearness import USUAL, Nearness
+from engram.learn.comparisons import certainty
+from engram.learn.nearness import USUAL, Nearness, above
 from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.words import normal_form
 
@@ -93,8 +94,7 @@ def weigh(
     as near to another one as is typical of them may have any of these.
     """
     episodes = list(episodes)
-    if usual is not None and _is_free(episodes, groups, usual, nearness, settings):
-        usual = None
+    usual = _background(episodes, groups, usual, nearness, settings)
     found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
     if explore is not None and (actions is not None or not found):
         # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
@@ -144,8 +144,7 @@ def predict(
 ) -> Prediction:
     """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
     episodes = list(episodes)
-    if usual is not None and _is_free(episodes, groups, usual, nearness, settings):
-        usual = None
+    usual = _background(episodes, groups, usual, nearness, settings)
     found = accounts(
         context, episodes, now, groups, features, None, settings, (action,), usual=usual, nearness=nearness
     )
@@ -226,6 +225,15 @@ class DecisionEvaluator:
         )
 
 
+def _background(
+    episodes: Sequence[Episode], groups: Groups, usual: float | None, nearness: Nearness, settings: Settings
+) -> float | None:
+    """Give the similarity of unrelated texts; `None` where it tells nothing, as actions are chosen alike everywhere."""
+    if usual is None or _is_free(episodes, groups, usual, nearness, settings):
+        return None
+    return usual
+
+
 def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness: Nearness, settings: Settings) -> bool:
     """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
 
@@ -251,7 +259,7 @@ def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness
     )
     if (difference - degrees) / (2 * degrees) ** 0.5 >= FREE:
         return False
-    closest = (nearest[0].similarity - usual) / max(1 - usual, 1e-9)
+    closest = above(usual, nearest[0].similarity)
     return closest >= settings.related or closest >= nearness.typical
 
 
@@ -344,11 +352,7 @@ def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) ->
     if equal is not None and confidence < SURE:
         more = "; this one was tried more often" if best.attempts() > equal.attempts() else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
-    return f"it worked best {where}, with {_percent(confidence)} confidence{changed}{_untried(best, others)}"
-
-
-def _percent(probability: float) -> str:
-    return "over 99%" if probability > 0.99 else f"{probability:.0%}"
+    return f"it worked best {where}, with {certainty(confidence)} confidence{changed}{_untried(best, others)}"
 
 
 def _told_change(account: Account) -> str:

@@ -276,7 +276,7 @@ class Experience:
         return Learned.load(scope.agent, json.loads(kept)) if kept else None
 
     def _keep(self, scope: Scope, learned: Learned) -> None:
-        if learned.unkept < WORTH_KEEPING or learned.early:
+        if learned.unkept < WORTH_KEEPING or learned.early or not isinstance(self._store, KeepsSettings):
             return
         learned.unkept = 0
         self._set(_name(scope), json.dumps(learned.dump(), ensure_ascii=False))

@@ -139,7 +139,7 @@ class _Said:
     environment: str
     checks: tuple[str, ...]
     heeded: int | None = None
-    """When a remedy was applied before the action; the next outcome of the action tells whether that helped."""
+    """The time at which a remedy was applied before the action; its next outcome tells whether that helped."""
 
 
 class PatternRecognizer:

@@ -25,7 +25,7 @@ CHECK, CHECKED, RAN, SITUATION = "check", "checked", "ran", "situation"
 GIVEN = "given"
 """Where a decision notes which of the ids that it cites had been given to its agent before."""
 SOURCES = "sources"
-"""Where a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
+"""The field in which a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
 LONGEST_ERROR = 8000
 RETOLD = timedelta(hours=1)
 """For so long a failure of the same action in the same context is that of a decision that failed."""

@@ -27,7 +27,7 @@ from engram.learn.belief import SAME, Episode, Groups, Tally, is_related
 from engram.learn.decisions import DecisionEvaluator, episodes_of
 from engram.learn.experience import Experience, Learned
 from engram.learn.happened import Circumstances
-from engram.learn.nearness import USUAL, Nearness
+from engram.learn.nearness import USUAL, Nearness, above
 from engram.learn.situations import Neighbour, Situations
 from engram.learn.spared import spared
 from engram.learn.synthesis import KnowledgeSynthesizer
@@ -154,7 +154,7 @@ class Learning:
         beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Suggestion:
-        """What to do in a context, from what this agent did in such contexts, and what others lent it.
+        """Suggest what to do in a context, from what this agent did in such contexts, and what others lent it.
 
         The agents `beside` it are asked together with it: the evidence of each counts alike.
         """
@@ -200,7 +200,7 @@ class Learning:
         beside: Sequence[Beside] = (),
         near: Near | None = None,
     ) -> Prediction:
-        """How likely an action is to succeed in a context, asked like `suggest`."""
+        """Predict whether an action will succeed in a context, asked like `suggest`."""
         known = self._evidence(context, around, others, beside, near)
         return self._evaluator.predict(
             context,
@@ -363,10 +363,12 @@ class Learning:
         """Tell what the closeness of contexts means in this memory, from some of them; again when it has grown."""
         placed = self._near(context)
         with self._experience.of(self._scope) as learned:
-            decisions = learned.situations.decisions
+            decisions, last = learned.situations.decisions, learned.nearness
         if decisions < FEW or placed is None:
             return USUAL
         state = f"{round(GROWTH * math.log2(decisions))} {placed.embedder}"
+        if last is not None and last[0] == state:
+            return last[1]
         if (known := self._experience.nearness(self._scope, state)) is not None:
             return known
         with self._experience.of(self._scope) as learned:
@@ -835,4 +837,4 @@ def _neighbours(context: str, near: Sequence[Episode], usual: float) -> list[Nei
     contrasts = _contrasts(context, near)
     alike = (one for one in near if one.similarity < SAME and one.context not in contrasts)
     others = sorted(alike, key=lambda one: (-one.similarity, one.id))
-    return [Neighbour(one.context, (one.similarity - usual) / max(1 - usual, 1e-9)) for one in others]
+    return [Neighbour(one.context, above(usual, one.similarity)) for one in others]

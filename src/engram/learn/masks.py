@@ -12,7 +12,7 @@ MAX_CHARACTERS = 2000
 PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <func> <val> <*>".split())
 
 REDACTED = re.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{1,16})?\]")
-"""What the redactor leaves in place of a value."""
+"""The mark that the redactor leaves in place of a value."""
 _PLACEHOLDER = re.compile("|".join(map(re.escape, sorted(PLACEHOLDERS))))
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"

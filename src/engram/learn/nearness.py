@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ PARTS = (0.0, 0.2, 0.4, 0.65, 1.0)
 """Divides the closeness between unrelated texts and the same text; in each part it means one thing."""
 BEHIND = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 """Divides the distance behind the nearest context."""
-BESIDE = 0.05
+BESIDE = BEHIND[1]
 """Contexts that are so little behind the nearest one are looked at with it."""
 DOUBT, WIDER = 4.0, 6.0
 """Weights, in contexts: of the doubt whether nearest ones are of one kind, and in each part, of what all tell."""
@@ -37,6 +37,14 @@ TRUSTED, STEEPNESS = 0.75, 0.04
 """The worth at which nearest contexts count half: they are all of this kind, or all of another one."""
 RARELY = 20
 """One context in so many is farther from all others than is typical."""
+
+
+Measured = TypeVar("Measured", float, Numbers)
+
+
+def above(usual: float, similarity: Measured) -> Measured:
+    """Give the closeness of texts: 0 is as similar as everyday texts usually are to this one, 1 the same text."""
+    return (similarity - usual) / max(1 - usual, 1e-9)
 
 
 class Sample(NamedTuple):

@@ -30,7 +30,7 @@ def suggest(
     explore: bool,
     shared: bool,
 ) -> Suggestion:
-    """What to do in a context, from what these agents did, all of which count alike, and what was lent to them.
+    """Suggest what to do in a context, from what these agents did, all of which count alike, and what was lent to them.
 
     The suggestion counts as shown to the first one.
     """
@@ -54,7 +54,7 @@ def suggest(
 
 
 def predict(seats: Sequence[Seat], context: str, action: str, around: Circumstances, *, shared: bool) -> Prediction:
-    """How likely an action is to succeed in a context, from what these agents know, asked like `suggest`."""
+    """Predict whether an action will succeed in a context, from what these agents know, asked like `suggest`."""
     first, near = seats[0], cache(seats[0].placing.similar)
     where, done = first.gate.clean("context", context), first.gate.clean("action", action)
     told, *beside = _asked(seats, where, near, "predict", shared=shared)

@@ -13,6 +13,7 @@ import numpy as np
 from engram.errors import ModelError, StoreError
 from engram.learn import background
 from engram.learn.learning import CONTEXTS
+from engram.learn.nearness import above
 from engram.model import Clean, DecisionContent, FailureContent, Memory, joined, pieces
 from engram.passages import passages
 from engram.ports import (
@@ -169,8 +170,8 @@ def _closest(vectors: Matrix) -> float:
     """Give the closeness that nearly all of some texts lack to the nearest other one."""
     likeness, usual = vectors @ vectors.T, vectors @ vectors.mean(axis=0)
     np.fill_diagonal(likeness, -1.0)
-    closeness = (likeness.max(axis=1) - usual) / np.maximum(1 - usual, 1e-9)
-    return float(np.quantile(closeness, CHANCE))
+    closest = zip(usual.tolist(), likeness.max(axis=1).tolist(), strict=True)
+    return float(np.quantile([above(*each) for each in closest], CHANCE))
 
 
 def _situation(memory: Memory) -> list[Clean]:
