@@ -10,10 +10,10 @@ PYTEST := $(BIN)/python -m pytest -q -n 2
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-.venv/installed: requirements-dev.lock pyproject.toml
+.venv/installed: requirements-dev.lock pyproject.toml engram-bench/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e engram-bench
 	@touch $@
 
 $(MODELS)/installed: .venv/installed
@@ -70,7 +70,7 @@ soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no err
 	@touch $@
 
 proto: .venv/proto/installed  ## make the gRPC code from its .proto files again
-	.venv/proto/bin/python src/engram/rpc/generate.py
+	.venv/proto/bin/python src/engram/server/grpc/generate.py
 
 lock: .venv/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

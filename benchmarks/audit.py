@@ -24,15 +24,15 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from engram import audit
+from engram.clock import Sources
 from engram.embed.hashing import HashingEmbedder
 from engram.engine import AgentHandle, Engram
-from engram.ids import Sources
 from engram.ports import Deed
 from engram.privacy import SecretRedactor
 from engram.stores.postgres import PostgresStore
 from engram.stores.sql import SqlStore
 from engram.stores.sqlite import SqliteStore
-from engram.vectors.exact import ExactVectors
+from engram.stores.vectors.exact import ExactVectors
 
 ROUND = 20
 Row = dict[str, object]

@@ -34,8 +34,8 @@ from pathlib import Path
 import numpy as np
 
 from engram import config
+from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
-from engram.ids import Sources
 from engram.model import Clean
 from engram.ports import Maintains, Matrix, Purpose, Scope
 from engram.privacy import SecretRedactor
@@ -110,7 +110,7 @@ class Line:
 @contextmanager
 def own_postgres() -> Iterator[str]:
     """The URL of a PostgreSQL that lives as long as this block, with the settings it comes with."""
-    from postgres_server import reachable_binaries
+    from support.postgres_server import reachable_binaries
 
     user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
     folder = Path(tempfile.mkdtemp(prefix="engram-postgres-"))
@@ -153,7 +153,7 @@ def wait_for(url: str) -> None:
 @contextmanager
 def own_valkey() -> Iterator[str]:
     """The URL of a Valkey that lives as long as this block."""
-    from redis_server import started
+    from support.redis_server import started
 
     with started(aof=True) as server:
         yield server.url

@@ -18,10 +18,10 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from engram import config, wiring
-from engram.bench.making import text
+from engram.clock import Sources
 from engram.embed.onnx import OnnxEmbedder
-from engram.ids import Sources
 from engram.privacy import SecretRedactor
+from engram_bench.factories import text
 
 BATCH, ROUNDS = 16, 3
 

@@ -20,14 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
+from engram.clock import Sources
 from engram.engine import Engram
-from engram.ids import Sources
 from engram.model import Clean
 from engram.ports import Matrix, Purpose
 from engram.privacy import SecretRedactor
 from engram.privacy.cipher import MasterKey
 from engram.stores.sqlite import SqliteStore
-from engram.vectors.local import LocalVectors
+from engram.stores.vectors.local import LocalVectors
 
 DIM = 384
 BATCH = 100

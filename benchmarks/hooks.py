@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import engram
-from engram.hooks.offering import offered
+from engram.hooks.peer_server import offered
 
 FAST = ["-P", "-m", "engram.hooks"]
 

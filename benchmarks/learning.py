@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 import engram
-from engram.bench.making import text
 from engram.engine import AgentHandle
-from engram.learn.happened import event_of
-from engram.memory.drafting import prepare
+from engram.learning.events import event_of
 from engram.model import Draft, MemoryType
+from engram.recording.draft import prepare
+from engram_bench.factories import text
 
 BATCH = 1000
 ACTIONS = ("retry with backoff", "increase the timeout", "clear the cache", "roll back", "ask a person", "do nothing")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import engram
 from engram.engine import AgentHandle, Engram
-from engram.memory.episodic import EpisodicMemory
-from engram.memory.semantic import SemanticMemory
+from engram.memories.episodic import EpisodicMemory
+from engram.memories.semantic import SemanticMemory
 
 RARE = 5
 

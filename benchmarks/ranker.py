@@ -4,7 +4,7 @@
     python benchmarks/ranker.py --longmemeval FILE [--locomo FILE] [--write]
 
 The shipped ranker is trained on LongMemEval (MIT licence) only. LoCoMo is used for measuring: the licence does not
-allow more. `--write` replaces src/engram/retrieve/ranker.json. Every figure is the share of the turns that answer a
+allow more. `--write` replaces src/engram/recall/ranker.json. Every figure is the share of the turns that answer a
 question among the first k (R@k), or of the questions whose sessions are all (or any) among the first five.
 """
 
@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram import wiring
-from engram.bench.data import DataSet, Question, read_locomo, read_longmemeval
-from engram.bench.retrieval import agents_of, turn_of
-from engram.bench.retrieval import store as ingest
 from engram.ports import Scope, Surveys
-from engram.retrieve.features import MATCHES, NAMES, features
-from engram.retrieve.rank import Weights, fuse
-from engram.retrieve.search import CANDIDATES, Wanted, find, look
-from engram.retrieve.trees import LEAVES, grown
-from engram.retrieve.understand import understand
+from engram.recall.features import MATCHES, NAMES, features
+from engram.recall.rank import Weights, fuse
+from engram.recall.search import CANDIDATES, Wanted, find, look
+from engram.recall.trees import LEAVES, grown
+from engram.recall.understand import understand
+from engram_bench.data import DataSet, Question, read_locomo, read_longmemeval
+from engram_bench.retrieval import agents_of, turn_of
+from engram_bench.retrieval import store as ingest
 
 HOME = Path(__file__).parents[1] / "src" / "engram" / "retrieve" / "ranker.json"
 ROUNDS, FOLDS = 100, 10

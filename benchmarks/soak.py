@@ -34,9 +34,9 @@ from pathlib import Path
 import httpx
 
 import engram
-from engram.access import Keys
 from engram.client import Client
 from engram.errors import NotFound
+from engram.sharing.api_keys import Keys
 
 AGENTS = ("alice", "bob", "carol", "dave")
 WATCHED_EVERY = 2.0

@@ -22,9 +22,9 @@ from pathlib import Path
 import httpx
 
 import engram
-from engram.access import Keys
-from engram.server.app import create
-from engram.server.limits import Limits
+from engram.api.limits import Limits
+from engram.server.rest.app import create
+from engram.sharing.api_keys import Keys
 
 THINGS = 200
 RESAMPLED = 1000

@@ -4,9 +4,9 @@
 
 Every action fails three times in one context; then a variant of it, or another action that only looks like it, is asked
 about in that context. Recognised is what is warned of or blocked. The pairs are written by hand, for programs, phrases
-and tool calls. The rules of `engram.learn.command_lines` were made with the first part in view. The second was set
-aside and looked at once (docs/benchmarks.md has the figures of that time); what it showed to be missing was added. The
-third has other programs and phrases, was looked at once after that, and nothing was changed. Intervals are Wilson's.
+and tool calls. The rules of `learning.actions.command_lines` were made with the first part in view. The second was set
+aside and looked at once (docs/benchmarks.md has the figures of that time); what was missing was added. The third
+has other programs and phrases, was looked at once after that, and nothing was changed. Intervals are Wilson's.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from engram.learn.comparisons import wilson
-from engram.learn.failures import Happening, PatternRecognizer
-from engram.learn.prevention import check
+from engram.learning.decisions.comparisons import wilson
+from engram.learning.failures.failures import Happening, PatternRecognizer
+from engram.learning.prevention.verdicts import check
 
 CONTEXT = "release of the billing service"
 FAILURES = 3

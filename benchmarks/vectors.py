@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 
 from engram.ports import Matrix, Scope, Shelf, Vector, VectorStore
-from engram.vectors.exact import ExactVectors
-from engram.vectors.local import LocalVectors
+from engram.stores.vectors.exact import ExactVectors
+from engram.stores.vectors.local import LocalVectors
 
 SHELF = Shelf(Scope("bench"), "long-term", "made-up")
 DIM, TOPICS, K = 384, 500, 10

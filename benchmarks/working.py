@@ -23,7 +23,7 @@ import redis
 from pydantic import JsonValue
 
 import engram
-from engram.enhanced import WorkingMemory
+from engram.facades import WorkingMemory
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
 
@@ -77,7 +77,7 @@ def main() -> None:
     with ExitStack() as stack:
         url = options.redis
         if not url:
-            from redis_server import started
+            from support.redis_server import started
 
             url = stack.enter_context(started()).url
         brain = stack.enter_context(engram.open(":memory:", embedder="hashing"))

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engram
-from engram.lifecycle.objects import Objects
-from engram.lifecycle.workspaces import Workspaces
+from engram.agents.workspaces.objects import Objects
+from engram.agents.workspaces.snapshots import Workspaces
 from engram.model.workspace import Secrets
 from engram.ports import Scope
 

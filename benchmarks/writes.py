@@ -21,13 +21,13 @@ import numpy as np
 
 import engram
 from engram import config
+from engram.clock import Sources
 from engram.engine import Engram
-from engram.ids import Sources
 from engram.model import Clean
 from engram.ports import Embedder, Matrix, Purpose
 from engram.privacy import SecretRedactor
 from engram.stores.sqlite import SqliteStore
-from engram.vectors.exact import ExactVectors
+from engram.stores.vectors.exact import ExactVectors
 from engram.wiring import models
 
 DIM = 384

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import engram
-from command_line import Run, run_line
 from engram.config import PREFIX
+from support.command_line import Run, run_line
 
-pytest_plugins = ["backends_table"]
+pytest_plugins = ["support.backends_table"]
 
 settings.register_profile(
     "engram",

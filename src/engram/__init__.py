@@ -10,20 +10,24 @@ alice.recall("which database is in staging?")
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engram.agents.cycles import Life
+    from engram.agents.executor import Recovery, Strategy, Task, TaskExecutor, TaskResult
     from engram.aio import AsyncEngram, AsyncTaskExecutor
     from engram.engine import AgentHandle, Engram
-    from engram.enhanced import EnhancedAgentMemory, WorkingMemory
     from engram.errors import ActionBlocked, EngramError
-    from engram.learning import LearningEngine
-    from engram.lifecycle.cycles import Life
-    from engram.lifecycle.executor import Recovery, Strategy, Task, TaskExecutor, TaskResult
-    from engram.memory.episodic import EpisodicMemory
-    from engram.memory.procedural import ProceduralMemory
-    from engram.memory.semantic import SemanticMemory
+    from engram.facades import EnhancedAgentMemory, LearningEngine, WorkingMemory
+    from engram.memories.episodic import EpisodicMemory
+    from engram.memories.procedural import ProceduralMemory
+    from engram.memories.semantic import SemanticMemory
     from engram.model import (
         ActionRecord,
         AgentMemory,
@@ -62,12 +66,12 @@ _HOMES = {
     "Engram": "engram.engine",
     "ActionBlocked": "engram.errors",
     "EngramError": "engram.errors",
-    "LearningEngine": "engram.learning",
-    "Recovery": "engram.lifecycle.executor",
-    "Strategy": "engram.lifecycle.executor",
-    "Task": "engram.lifecycle.executor",
-    "TaskExecutor": "engram.lifecycle.executor",
-    "TaskResult": "engram.lifecycle.executor",
+    "LearningEngine": "engram.facades",
+    "Recovery": "engram.agents.executor",
+    "Strategy": "engram.agents.executor",
+    "Task": "engram.agents.executor",
+    "TaskExecutor": "engram.agents.executor",
+    "TaskResult": "engram.agents.executor",
     "ActionRecord": "engram.model",
     "AgentMemory": "engram.model",
     "Draft": "engram.model",
@@ -92,12 +96,12 @@ _HOMES = {
     "DecisionTemplate": "engram.model.success",
     "SuccessPattern": "engram.model.success",
     "Synthesis": "engram.model.success",
-    "EnhancedAgentMemory": "engram.enhanced",
-    "WorkingMemory": "engram.enhanced",
-    "EpisodicMemory": "engram.memory.episodic",
-    "SemanticMemory": "engram.memory.semantic",
-    "ProceduralMemory": "engram.memory.procedural",
-    "Life": "engram.lifecycle.cycles",
+    "EnhancedAgentMemory": "engram.facades",
+    "WorkingMemory": "engram.facades",
+    "EpisodicMemory": "engram.memories.episodic",
+    "SemanticMemory": "engram.memories.semantic",
+    "ProceduralMemory": "engram.memories.procedural",
+    "Life": "engram.agents.cycles",
     "Agent": "engram.model.life",
     "AgentCycle": "engram.model.life",
     "ActionProposal": "engram.model.life",
@@ -169,3 +173,59 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'engram' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
+
+
+_MOVED = {
+    "engram.access": "engram.sharing.api_keys",
+    "engram.enhanced": "engram.facades",
+    "engram.erasure": "engram.retention.erasure",
+    "engram.ids": "engram.clock",
+    "engram.knowledge.bundle": "engram.transfer.bundle",
+    "engram.knowledge.importers": "engram.transfer.importers",
+    "engram.knowledge.signing": "engram.transfer.signing",
+    "engram.learn.alarms": "engram.learning.alarms",
+    "engram.learn.belief": "engram.learning.decisions.belief",
+    "engram.learn.decisions": "engram.learning.decisions.weighing",
+    "engram.lifecycle.agents": "engram.agents.definitions",
+    "engram.mcp.server": "engram.server.mcp.server",
+    "engram.memory.forgetting": "engram.memories.forgetting_curve",
+    "engram.memory.skills": "engram.memories.skills",
+    "engram.retrieve.debug": "engram.recall.explain",
+    "engram.retrieve.quoting": "engram.recall.quoting",
+    "engram.retrieve.search": "engram.recall.search",
+    "engram.rpc.client": "engram.server.grpc.client",
+    "engram.rpc.run": "engram.server.grpc.run",
+    "engram.server.app": "engram.server.rest.app",
+    "engram.tending": "engram.upkeep.maintenance",
+    "engram.words": "engram.text.terms",
+}
+"""Documented import paths that have changed; the old ones work with a `DeprecationWarning`."""
+_MOVED_PACKAGES = {path.rpartition(".")[0] for path in _MOVED} - {"engram", "engram.server"}
+
+
+class _MovedModules:
+    """Import a module under the path that it used to have."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module that has moved, or the package in which it was."""
+        if name in _MOVED_PACKAGES:
+            return ModuleSpec(name, None, is_package=True)  # a namespace without files
+        return ModuleSpec(name, cls()) if name in _MOVED else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module from where it is now."""
+        moved = _MOVED[spec.name]
+        warnings.warn(f"{spec.name} has moved; import {moved} instead", DeprecationWarning, stacklevel=2)
+        module = import_module(moved)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec back, which the import system has replaced."""
+        module.__spec__ = self._spec
+
+
+sys.meta_path.insert(0, _MovedModules)

@@ -8,24 +8,24 @@ from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
+from engram.agents.cycles import Insight, Life, Which
+from engram.agents.definitions import Definitions
+from engram.agents.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
+from engram.agents.guard import Around, Function, Guarding, OnWarn, Options
+from engram.agents.workflows.runner import WorkflowEngine
+from engram.agents.workspaces.snapshots import Workspaces
 from engram.engine import AgentHandle, Engram
-from engram.grants import Grants
-from engram.knowledge.quarantine import Quarantine
-from engram.learn.learning import Learning
-from engram.learn.situation_editor import SituationEditor
-from engram.lifecycle.agents import Definitions
-from engram.lifecycle.cycles import Insight, Life, Which
-from engram.lifecycle.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
-from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options
-from engram.lifecycle.running import WorkflowEngine
-from engram.lifecycle.workspaces import Workspaces
-from engram.memory.episodic import EpisodicMemory
-from engram.memory.procedural import ProceduralMemory
-from engram.memory.semantic import SemanticMemory
-from engram.memory.working import SessionOptions, WorkingMemory
+from engram.learning.service import Learning
+from engram.learning.situations.editor import SituationEditor
+from engram.memories.episodic import EpisodicMemory
+from engram.memories.procedural import ProceduralMemory
+from engram.memories.semantic import SemanticMemory
+from engram.memories.working import SessionOptions, WorkingMemory
 from engram.model import Draft, FailurePattern, LearningStats, Receipt
 from engram.model.success import Synthesis
-from engram.shared_patterns import SharedPatterns
+from engram.recording.quarantine import Quarantine
+from engram.sharing.grants import Grants
+from engram.sharing.patterns import SharedPatterns
 
 P = ParamSpec("P")
 R = TypeVar("R")

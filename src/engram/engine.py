@@ -13,29 +13,26 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from engram import arguments, erasure, telling
-from engram.arguments import When
+from engram import telemetry
+from engram.agents.cycles import Life
+from engram.agents.definitions import Definitions, Overrides, overrides
+from engram.agents.guard import Around, Function, Guarding, OnWarn, Options, guard
+from engram.agents.workflows.runner import WorkflowEngine
+from engram.agents.workspaces.objects import Objects
+from engram.agents.workspaces.snapshots import Workspaces
+from engram.clock import Sources
 from engram.errors import InvalidInput, Unsupported
-from engram.grants import Grants
-from engram.ids import Sources
-from engram.knowledge.quarantine import Quarantine
-from engram.learn import happened
-from engram.learn.echoes import Echoes
-from engram.learn.experience import Experience
-from engram.learn.happened import ANYWHERE, Circumstances
-from engram.learn.learning import Learning, Told
-from engram.learn.situation_editor import SituationEditor
-from engram.learn.tuning import Tuning
-from engram.lifecycle.agents import Definitions, Overrides, overrides
-from engram.lifecycle.cycles import Life
-from engram.lifecycle.guard import Around, Function, Guarding, OnWarn, Options, guard
-from engram.lifecycle.objects import Objects
-from engram.lifecycle.running import WorkflowEngine
-from engram.lifecycle.workspaces import Workspaces
-from engram.memory.episodic import Archive, EpisodicMemory
-from engram.memory.facts import Books
-from engram.memory.semantic import SemanticMemory
-from engram.memory.working import SessionOptions, Sessions, WorkingMemory
+from engram.learning import advice, events
+from engram.learning import outcomes as crediting
+from engram.learning.events import ANYWHERE, Circumstances
+from engram.learning.service import Learning, Told
+from engram.learning.situations.editor import SituationEditor
+from engram.learning.state import Experience
+from engram.memories import stored
+from engram.memories.episodic import Archive, EpisodicMemory
+from engram.memories.facts.books import Books
+from engram.memories.semantic import SemanticMemory
+from engram.memories.working import SessionOptions, Sessions, WorkingMemory
 from engram.model import (
     Clean,
     Draft,
@@ -68,21 +65,29 @@ from engram.ports import (
     Query,
     Redactor,
     Scope,
+    arguments,
     reserved,
 )
-from engram.retrieve.quoting import quoted
-from engram.sentences import advice, crediting, keeping, recalling, recording
-from engram.sentences.gate import Gate, Kinds
-from engram.sentences.placing import Placing
-from engram.sentences.recording import Item
-from engram.sentences.seat import Seat
-from engram.shared_patterns import SharedPatterns
-from engram.sharing import Sharing
+from engram.ports.arguments import When
+from engram.recall import run
+from engram.recall.quoting import quoted
+from engram.recall.tuning import Tuning
+from engram.recording import record
+from engram.recording.agent_context import Seat
+from engram.recording.echoes import Echoes
+from engram.recording.embedding import Placing
+from engram.recording.input import Gate, Kinds
+from engram.recording.quarantine import Quarantine
+from engram.recording.record import Item
+from engram.retention import erasure
+from engram.sharing.grants import Grants
+from engram.sharing.lenders import Sharing
+from engram.sharing.patterns import SharedPatterns
 from engram.telemetry import traced
-from engram.words import digest, normal_form
+from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
-    from engram.memory.procedural import ProceduralMemory
+    from engram.memories.procedural import ProceduralMemory
 
 Memories = list[Memory]
 
@@ -226,7 +231,7 @@ class AgentHandle:
     def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
     @overload
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]: ...
-    @traced("upsert_memory", ids=telling.stored)
+    @traced("upsert_memory", ids=telemetry.stored_ids)
     def remember(self, text: Item | Sequence[Item], **fields: Any) -> Receipt | list[Receipt]:
         """Remember one thing, or several in one transaction; the receipts come after the commit, in order.
 
@@ -234,12 +239,12 @@ class AgentHandle:
         A text that cannot be kept gets a receipt that says so; a field that does not exist raises `InvalidInput`.
         """
         if isinstance(text, str | Draft | Mapping):
-            return recording.record(self._seat, [text], fields)[0]
+            return record.record(self._seat, [text], fields)[0]
         if not isinstance(text, Sequence):
             raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
-        return recording.record(self._seat, text, fields)
+        return record.record(self._seat, text, fields)
 
-    @traced("upsert_memory", ids=telling.stored)
+    @traced("upsert_memory", ids=telemetry.stored_ids)
     def record_decision(
         self,
         /,
@@ -275,7 +280,7 @@ class AgentHandle:
             "informed_by": informed_by,
             "lent": from_others,
         }
-        return recording.decision(self._seat, context, action, outcome, details, fields)
+        return record.decision(self._seat, context, action, outcome, details, fields)
 
     @traced("upsert_memory")
     def learn_from_failure(
@@ -307,11 +312,11 @@ class AgentHandle:
             "root_cause": root_cause,
             "prevention_strategy": prevention,
         }
-        return recording.failure(self._seat, error, solution, context, details, fields)
+        return record.failure(self._seat, error, solution, context, details, fields)
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
-    @traced("search_memory", ids=telling.found, contents=telling.contents)
+    @traced("search_memory", ids=telemetry.hit_ids, contents=telemetry.hit_contents)
     def recall(
         self,
         query: str,
@@ -339,7 +344,7 @@ class AgentHandle:
         `why["expanded"]` names them in hits that this found, or found better.
         """
         seat, clean = self._seat, self._seat.gate.clean("query", query)
-        asked = recalling.wanted(
+        asked = run.wanted(
             seat,
             seat.gate.filter(kinds, tags, since, until, as_of, session),
             k=k,
@@ -349,7 +354,7 @@ class AgentHandle:
             budget_tokens=budget_tokens,
         )
         names = self.semantic.expand(clean, as_of=as_of) if expand else ()
-        return recalling.recalled(seat, clean, asked, shared=shared, names=names)
+        return run.recalled(seat, clean, asked, shared=shared, names=names)
 
     def context(self, /, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
         """What is remembered about a query as a text for a model: quoted as data, each with its origin and trust.
@@ -465,7 +470,7 @@ class AgentHandle:
         becomes a decision, for the `action` that was taken instead if it was another one. A decision has one outcome;
         `correct` replaces it, and the old one stays in `outcomes(id)`. Raises `NotFound` and `Conflict`.
         """
-        told = Told(self._seat.gate.maybe("error", happened.error_text(error)), duration, cost)
+        told = Told(self._seat.gate.maybe("error", events.error_text(error)), duration, cost)
         return crediting.outcome(self._seat, id, outcome, told, used=used, action=action, correct=correct)
 
     def outcomes(self, id: str) -> list[RecordedOutcome]:
@@ -476,13 +481,13 @@ class AgentHandle:
         """The decisions taken in a context, newest first."""
         key = normal_form(self._seat.gate.clean("context", context))
         where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=key)
-        return self._seat.fetch(Query(where=where, limit=keeping.MAX_LISTED))
+        return self._seat.fetch(Query(where=where, limit=stored.MAX_LISTED))
 
     # keep ----------------------------------------------------------------------------------------------
 
     def get(self, id: str, *, shared: bool = True) -> Memory | None:
         """The memory with this id, its own or one that is lent to it, or `None`."""
-        return keeping.get(self._seat, id, shared=shared)
+        return stored.get(self._seat, id, shared=shared)
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
@@ -505,9 +510,9 @@ class AgentHandle:
     ) -> Memories:
         """The memories of this agent, newest first; with `shared` also those that are lent to it."""
         where = self._seat.gate.filter(kinds, tags, since, until, as_of, session)
-        return keeping.listed(self._seat, where, limit, offset, shared=shared)
+        return stored.listed(self._seat, where, limit, offset, shared=shared)
 
-    @traced("update_memory", ids=telling.changed)
+    @traced("update_memory", ids=telemetry.changed_ids)
     def annotate(
         self,
         id: str,
@@ -522,7 +527,7 @@ class AgentHandle:
 
         Raises `NotFound`, or `Conflict` when `expected_version` is given and somebody changed it since.
         """
-        return keeping.annotated(
+        return stored.annotated(
             self._seat,
             id,
             tags=tags,
@@ -532,14 +537,14 @@ class AgentHandle:
             expected_version=expected_version,
         )
 
-    @traced("delete_memory", ids=telling.gone)
+    @traced("delete_memory", ids=telemetry.forgotten_ids)
     def forget(self, id: str, *, expected_version: int | None = None) -> ForgetReceipt:
         """Remove a memory, all copies of it and all that was derived from it; the receipt lists what went.
 
         Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held, and `Conflict` when
         `expected_version` is given and it has another one.
         """
-        keeping.refuse_changed(self._seat, id, expected_version)
+        stored.refuse_changed(self._seat, id, expected_version)
         return erasure.forget(self._brain, self._scope, [id])[0]
 
     # its parts -----------------------------------------------------------------------------------------
@@ -609,7 +614,7 @@ class AgentHandle:
     @property
     def procedural(self) -> ProceduralMemory:
         """Its skills: workflows that can be found, filled in and followed."""
-        from engram.memory.procedural import ProceduralMemory  # noqa: PLC0415 - its templates are slow to import
+        from engram.memories.procedural import ProceduralMemory  # noqa: PLC0415 - its templates are slow to import
 
         return ProceduralMemory(self)
 

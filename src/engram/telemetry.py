@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
+
+from engram.model import ForgetReceipt, Hit, Memory, Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,3 +119,29 @@ def _histogram_of(provider: Any) -> Any:
         description="Duration of operations on memory.",
         explicit_bucket_boundaries_advisory=BUCKETS,
     )
+
+
+def stored_ids(receipts: Receipt | Sequence[Receipt]) -> list[str]:
+    """Return the ids of memories that were stored or merged."""
+    several = [receipts] if isinstance(receipts, Receipt) else receipts
+    return [receipt.id for receipt in several if receipt.ok and receipt.id is not None]
+
+
+def hit_ids(hits: Sequence[Hit]) -> list[str]:
+    """Return the ids of recalled memories."""
+    return [hit.id for hit in hits]
+
+
+def hit_contents(hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    """Return recalled texts, for users who enabled content capture."""
+    return [{"id": hit.id, "content": hit.memory.text, "score": round(hit.score, 4)} for hit in hits]
+
+
+def changed_ids(memory: Memory) -> list[str]:
+    """Return the id of a changed memory."""
+    return [memory.id]
+
+
+def forgotten_ids(receipt: ForgetReceipt) -> list[str]:
+    """Return the id of a deleted memory, if there was one."""
+    return [receipt.id] if receipt.forgotten else []

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engram import config, plugins
+from engram import config
+from engram.agents.workspaces.objects import SUFFIX, Objects
+from engram.clock import Sources
 from engram.config import Settings
-from engram.embed.known import KNOWN
+from engram.embed.catalog import KNOWN
 from engram.embed.models import Models, default_folders, notice, resolve
 from engram.engine import Engram
-from engram.errors import ConfigError, Conflict, MissingExtra, StoreError, Unsupported
-from engram.ids import Sources
-from engram.lifecycle.objects import SUFFIX, Objects
+from engram.errors import ConfigError, Conflict, InvalidInput, MissingExtra, StoreError, Unsupported
 from engram.ports import (
     Embedder,
     Encrypts,
@@ -32,10 +33,10 @@ from engram.ports import (
 from engram.privacy import SecretRedactor, keys
 from engram.privacy.cipher import MasterKey
 from engram.stores.expiring import InProcessExpiring
-from engram.vectors.local import LocalVectors
+from engram.stores.vectors.local import LocalVectors
 
 if TYPE_CHECKING:
-    from engram.knowledge.signing import PublicKey
+    from engram.transfer.signing import PublicKey
 
 ENCRYPTS = frozenset({"sqlite", "postgresql", "postgres"})
 """The stores whose rows can be sealed."""
@@ -95,7 +96,7 @@ def choose_redactor(settings: Settings, store: MemoryStore) -> SecretRedactor:
         rules=[Path(path.strip()).expanduser() for path in settings.redaction_rules.split(",") if path.strip()],
         policy=policy or None,
         key=lambda: _redaction_key(store),
-        detectors=[plugins.find("detectors", name.strip())() for name in settings.detectors.split(",") if name.strip()],
+        detectors=[find_plugin("detectors", name.strip())() for name in settings.detectors.split(",") if name.strip()],
     )
 
 
@@ -121,7 +122,7 @@ def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     options |= encrypting(settings, scheme)
     if settings.vectors:
         options["remote"] = open_vectors(settings)
-    store: MemoryStore = plugins.find("stores", scheme)(location, vectors, sources, options)
+    store: MemoryStore = find_plugin("stores", scheme)(location, vectors, sources, options)
     return store
 
 
@@ -159,12 +160,12 @@ def encrypt(settings: Settings, mode: str, progress: Callable[[int, int], None] 
 
 def recode(settings: Settings, renewed: Settings) -> None:
     """Encrypt a whole SQLite file with the key of other settings."""
-    from engram.stores import recoding, sqlite  # noqa: PLC0415 - a store is imported when it is used
+    from engram.stores import file_encryption, sqlite  # noqa: PLC0415 - a store is imported when it is used
     from engram.stores.drivers import PURPOSE, whole_file  # noqa: PLC0415
 
     path = Path(locate(settings.db)[1]).expanduser()
     old, new = master_key(settings), master_key(renewed)
-    recoding.recode(path, sqlite.driver_for(path, old, "none"), whole_file(new.derive(PURPOSE)))
+    file_encryption.recode(path, sqlite.driver_for(path, old, "none"), whole_file(new.derive(PURPOSE)))
 
 
 def master_key(settings: Settings) -> MasterKey:
@@ -178,7 +179,7 @@ def master_key(settings: Settings) -> MasterKey:
 def open_vectors(settings: Settings) -> VectorStore:
     """The vector database that the settings name; it connects when it is first used."""
     kind = settings.vectors.partition(":")[0].partition("+")[0]
-    vectors: VectorStore = plugins.find("vectors", kind)(settings.vectors, api_key=settings.vectors_key or None)
+    vectors: VectorStore = find_plugin("vectors", kind)(settings.vectors, api_key=settings.vectors_key or None)
     return vectors
 
 
@@ -231,7 +232,7 @@ def keyring_folder() -> Path:
 
 def trusted_keys() -> dict[str, PublicKey]:
     """The keys that this user trusts to sign knowledge, by the installation each is trusted for."""
-    from engram.knowledge.signing import load_trusted  # noqa: PLC0415 - most who open a memory import nothing
+    from engram.transfer.signing import load_trusted  # noqa: PLC0415 - most who open a memory import nothing
 
     return load_trusted(keyring_folder() / TRUSTED)
 
@@ -249,8 +250,30 @@ def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str],
         embedder = resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
     else:
         kind, _, argument = settings.embedder.partition(":")
-        embedder = plugins.find("embedders", kind, also=("auto", "local", *KNOWN))(
+        embedder = find_plugin("embedders", kind, also=("auto", "local", *KNOWN))(
             argument, key=settings.embedder_key or None
         )
     notice(remembered, embedder, say)
     return embedder
+
+
+_PLUGIN_NAMES = {"stores": "store", "vectors": "vector database", "embedders": "embedder", "detectors": "detector"}
+
+
+def find_plugin(group: str, name: str, also: Iterable[str] = ()) -> Any:
+    """Load what a package registered as `name` in the entry-point group `engram.<group>`.
+
+    `also` are other valid names, for the error message. Raises `InvalidInput` and `MissingExtra`.
+    """
+    found = {point.name: point for point in entry_points(group=f"engram.{group}")}
+    if name not in found:
+        known = ", ".join([*also, *sorted(found)]) or "none (is engram-learning installed?)"
+        raise InvalidInput(f"there is no {_PLUGIN_NAMES[group]} called {name!r}; there are: {known}")
+    return _load(found[name])
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except ImportError as error:
+        raise MissingExtra(f"{point.name} needs a package that is not installed ({error}); install it") from error

@@ -20,8 +20,8 @@ from engram.model import Clean, MemoryType
 from engram.ports import Changes, Event, Placed, Query, Scope
 from engram.stores.schema import REVISION
 from engram.stores.sqlite import SqliteStore
-from engram.testing.making import START, FixedSources, Maker, passages, placed
-from engram.vectors.exact import ExactVectors
+from engram.stores.vectors.exact import ExactVectors
+from engram.testing.factories import START, FixedSources, Maker, passages, placed
 
 FOLDER = Path(__file__).parent
 NAMES = ("alice", "Alice", "cafe\u0301")

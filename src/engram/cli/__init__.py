@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from engram import __version__
 from engram.cli.options import Group
 from engram.cli.state import State
-from engram.errors import EngramError
+from engram.errors import EngramError, MissingExtra
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS = (
     "memory",
@@ -41,9 +44,10 @@ COMMANDS = (
     "db",
     "doctor",
     "config",
-    "bench",
     "completion",
 )
+EXTRAS = {"bench": "Measure on public data sets, in simulated worlds, and on sizes."}
+"""Commands of our other distributions: the name, which is also the extra to install, and what it does."""
 INTERRUPTED = 130
 
 
@@ -51,15 +55,18 @@ class Root(Group):
     """Imports a group when it is asked for, and is the border where errors become messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all groups, without importing them."""
-        return list(COMMANDS)
+        """List the names of all commands, those of other packages last, without importing them."""
+        return [*COMMANDS, *sorted({*_plugins(), *EXTRAS})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The group or command with this name, from the module of the same name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"engram.cli.{cmd_name}").command
-        return command
+        """Import the command with this name, from the module of the same name or the package that registered it."""
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"engram.cli.{cmd_name}").command
+            return command
+        if plugin := _plugins().get(cmd_name):
+            command = plugin.load()
+            return command  # noqa: RET504 - the annotation gives it its type
+        return _missing(cmd_name) if cmd_name in EXTRAS else None
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line; in standalone mode exit with the code that the documentation promises."""
@@ -95,6 +102,23 @@ class Root(Group):
                 return 0
             raise
         return result
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    """Commands that other packages registered in the entry-point group `engram.commands`."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group="engram.commands")}
+
+
+def _missing(name: str) -> click.Command:
+    """Make a command that only says which extra brings it."""
+
+    def explain(**_: Any) -> None:
+        raise MissingExtra(f"`engram {name}` is a package of its own; pip install 'engram-learning[{name}]'")
+
+    accept_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=explain, help=EXTRAS[name], context_settings=accept_anything)
 
 
 def _give_up_output() -> None:

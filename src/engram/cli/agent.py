@@ -16,9 +16,9 @@ from engram.cli.text import block, inline, many, moment
 from engram.errors import NotFound
 
 if TYPE_CHECKING:
+    from engram.agents.cycles import Life
+    from engram.agents.definitions import Definitions
     from engram.engine import Engram
-    from engram.lifecycle.agents import Definitions
-    from engram.lifecycle.cycles import Life
     from engram.model.life import Agent, AgentCycle, AgentDefinition, AgentState
 
 
@@ -86,7 +86,7 @@ def create(
     state: State, name: str | None, file: Path | None, description: str, directives: tuple[str, ...], overrides: Any
 ) -> None:
     """Define an agent, or several from YAML files; a changed definition makes a new version, and the old ones stay."""
-    from engram.lifecycle.agents import read_definitions
+    from engram.agents.definitions import read_definitions
     from engram.model.life import AgentDefinition
 
     own = bool(name or description or directives or overrides)
@@ -119,7 +119,7 @@ def erase(state: State, name: str, yes: bool) -> None:
     Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
     workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
     """
-    from engram import erasure
+    from engram.retention import erasure
 
     if not yes:
         if state.json or not sys.stdin.isatty():
@@ -217,13 +217,13 @@ def resume(state: State, name: str, retry: int | None, abandon: int | None, reas
 
 
 def _definitions(brain: Engram) -> Definitions:
-    from engram.lifecycle.agents import Definitions
+    from engram.agents.definitions import Definitions
 
     return Definitions(brain.store, brain.redactor, brain.sources)
 
 
 def _life(brain: Engram, name: str) -> Life:
-    from engram.lifecycle.cycles import Life
+    from engram.agents.cycles import Life
 
     return Life(brain.agent(name), brain.store, brain.redactor, brain.sources)
 
@@ -274,7 +274,7 @@ def _overrides(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _said(cycle: AgentCycle) -> str:
-    from engram.lifecycle.cycles import in_words
+    from engram.agents.cycles import in_words
 
     return in_words(cycle)
 

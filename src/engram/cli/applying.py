@@ -149,7 +149,7 @@ def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
 
 def _meant(writer: AgentHandle, words: str) -> str:
     """The name of the one own pattern that is about these words, or the words if there is none."""
-    from engram.learn.naming import named, only
+    from engram.learning.patterns.pattern_lookup import named, only
 
     learning = writer.learning
     found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
@@ -204,7 +204,7 @@ def _solved(lender: AgentHandle, name: str) -> Iterator[Plan]:
 
 
 def _told(lender: AgentHandle, name: str, *, shared: bool = False) -> Iterator[Plan]:
-    from engram.learn.successes import slug
+    from engram.learning.patterns.successes import slug
     from engram.model import SuccessContent
 
     for memory in lender.list(kinds="success", limit=TOLD, shared=shared):

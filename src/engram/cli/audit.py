@@ -12,8 +12,8 @@ from engram.cli.options import Group, when
 from engram.cli.render import dump, print_done, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
+from engram.clock import Sources
 from engram.errors import InvalidInput
-from engram.ids import Sources
 
 if TYPE_CHECKING:
     from engram.audit import PublicKey

@@ -66,8 +66,8 @@ def init(state: State, mode: str, place: str | None) -> None:
     that were made before stay as they are.
     """
     from engram import wiring
+    from engram.clock import Sources
     from engram.config import default_db
-    from engram.ids import Sources
 
     settings, made = _with_key(state.settings, place)
     if state.missing:
@@ -157,8 +157,8 @@ def destroy(state: State, agent: str, yes: bool) -> None:
 
     Backups that were made before still have the keys, under the master key of that time.
     """
-    from engram import erasure
     from engram.ports import Scope
+    from engram.retention import erasure
 
     with _encrypted(state) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():

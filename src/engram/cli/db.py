@@ -13,6 +13,7 @@ from engram.cli.options import Group
 from engram.cli.render import print_done, print_facts, print_json, progress
 from engram.cli.state import State
 from engram.cli.text import inline, many, masked, size
+from engram.clock import Sources
 from engram.errors import (
     Conflict,
     EngramError,
@@ -23,7 +24,6 @@ from engram.errors import (
     StoreError,
     Unsupported,
 )
-from engram.ids import Sources
 
 
 @click.group("db", cls=Group)
@@ -35,7 +35,7 @@ def command() -> None:
 @click.pass_obj
 def info(state: State) -> None:
     """Show where the database is, how large, which schema, and how many rows it has."""
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     with state.brain() as brain:
         facts = dict(maintained(brain).info())
@@ -49,7 +49,7 @@ def info(state: State) -> None:
 @click.pass_context
 def check(ctx: click.Context) -> None:
     """Look for damage in the file, the rows and the derived indexes; exit with 1 if there is any."""
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     state = ctx.ensure_object(State)
     with state.brain() as brain:
@@ -71,7 +71,7 @@ def check(ctx: click.Context) -> None:
 @click.pass_obj
 def backup(state: State, target: Path, force: bool) -> None:
     """Write a consistent copy to the file TARGET, while others go on reading and writing."""
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     state.require_database()
     if target.exists() and not force:
@@ -90,7 +90,8 @@ def copy(state: State, source: str, target: str) -> None:
 
     It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
     """
-    from engram import upkeep, wiring
+    from engram import wiring
+    from engram.upkeep import reindex
 
     with (
         state.user(),
@@ -98,7 +99,7 @@ def copy(state: State, source: str, target: str) -> None:
         wiring.opened(state.settings, target) as taker,
         progress(state, "copying rows") as tell,
     ):
-        copied = upkeep.copy(giver, taker, masked(source), tell)
+        copied = reindex.copy(giver, taker, masked(source), tell)
     if state.json:
         print_json(dict(copied))
     else:
@@ -146,7 +147,7 @@ def restore(state: State, source: Path, force: bool) -> None:
 
 def _rehearse(source: Path, target: Path, restore: Callable[[Path], None]) -> None:
     """Restore to a place beside the target, open it and check it. Raises if anything is wrong with the backup."""
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=target.parent) as folder:
         trial = Path(folder) / "trial.db"
@@ -164,7 +165,7 @@ def _save(target: Path, force: bool) -> Path | None:
     """Put what is at the target aside, if it is anything. Raises `Conflict` unless that was asked for."""
     if not target.exists() or not target.stat().st_size:
         return None
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     stamp = Sources().now().strftime("%Y%m%dT%H%M%S%fZ")
     saved = target.with_name(f"{target.name}.before-restore-{stamp}")
@@ -188,7 +189,7 @@ def _save(target: Path, force: bool) -> Path | None:
 
 
 def _count(target: Path) -> int:
-    from engram.upkeep import maintained
+    from engram.upkeep.reindex import maintained
 
     with State(db=str(target), quiet=True).brain() as brain:
         return int(maintained(brain).info().get("memories") or 0)

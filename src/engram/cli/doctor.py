@@ -18,8 +18,8 @@ from engram.cli.options import Command
 from engram.cli.render import on_terminal, print_json
 from engram.cli.state import State
 from engram.cli.text import inline, many, masked, size
+from engram.clock import Sources
 from engram.errors import EngramError, ModelError, StoreError
-from engram.ids import Sources
 
 if TYPE_CHECKING:
     from engram.ports import MemoryStore
@@ -111,7 +111,7 @@ def _settings(state: State) -> Iterator[Finding]:
 
 def _models(state: State) -> Iterator[Finding]:
     from engram import wiring
-    from engram.embed.known import KNOWN
+    from engram.embed.catalog import KNOWN
 
     models = wiring.models(state.settings)
     found = models.list()
@@ -201,7 +201,7 @@ def _place(file: Path) -> Iterator[Finding]:
 def _embedder(state: State, store: MemoryStore) -> Iterator[Finding]:
     from engram import wiring
     from engram.ports import MirrorsVectors
-    from engram.upkeep import unplaced
+    from engram.upkeep.reindex import unplaced
 
     said: list[str] = []
     settings = replace(state.settings, model_download=False)  # a check fetches nothing

@@ -41,13 +41,13 @@ def report(state: State, since: datetime | None, until: datetime | None, period:
 
     It counts what was told: the outcomes of recalls and decisions. Several agents are counted together.
     """
-    from engram import tending
+    from engram.upkeep import maintenance
 
     with state.brain() as brain:
         names = [reader.name for reader in state.readers(brain, agent)]
         if agent is not None and agent not in brain.agents():
             raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
-        found = tending.evaluate(brain, names, since=since, until=until, period=period)
+        found = maintenance.evaluate(brain, names, since=since, until=until, period=period)
     if state.json:
         print_json(found.model_dump(mode="json"))
     elif not found.rows:
@@ -79,7 +79,7 @@ def _cell(measure: Measure) -> str:
 
 
 def _drift(drift: Drift, period: Period) -> str:
-    from engram.learn.comparisons import significance
+    from engram.learning.decisions.comparisons import significance
 
     verdict = "DRIFT" if drift.drifted else "no drift"
     when = "" if drift.since is None else f" since {drift.since:%Y-%m-%d}"

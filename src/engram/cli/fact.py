@@ -127,7 +127,7 @@ def contradictions(state: State, subject: str | None, as_of: datetime | None, ag
 @click.pass_obj
 def neighbours(state: State, name: str, relation: str | None, depth: int, agent: str | None) -> None:
     """Show what a concept is joined to, and by what."""
-    from engram.knowledge.predicates import canonical
+    from engram.memories.facts.predicates import canonical
 
     wanted = None if relation is None else canonical(relation)[0]
     with state.brain() as brain:

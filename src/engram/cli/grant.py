@@ -17,8 +17,8 @@ from engram.errors import NotFound
 
 if TYPE_CHECKING:
     from engram.engine import Engram
-    from engram.grants import Grants
     from engram.model.grant import Grant
+    from engram.sharing.grants import Grants
 
 F = TypeVar("F", bound=Callable[..., Any])
 RIGHTS = click.Choice(["read", "learn", "reshare"])

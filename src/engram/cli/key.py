@@ -13,9 +13,9 @@ from engram.cli.state import State
 from engram.cli.text import inline, moment
 
 if TYPE_CHECKING:
-    from engram.access import Keys
     from engram.engine import Engram
     from engram.model.access import ApiKey
+    from engram.sharing.api_keys import Keys
 
 # Written out, because importing the model would make --help slow; a test compares it with the model.
 RIGHTS = ("read", "write", "share", "admin")
@@ -24,7 +24,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def _until(value: str) -> datetime:
     """The moment that a date, or a time from now such as 30d, names."""
-    from engram.ids import Sources, aware
+    from engram.clock import Sources, aware
 
     text = value.strip()
     try:
@@ -106,6 +106,6 @@ def _row(key: ApiKey, now: datetime) -> list[str]:
 
 
 def _keys(brain: Engram) -> Keys:
-    from engram.access import Keys
+    from engram.sharing.api_keys import Keys
 
     return Keys(brain.store, brain.redactor, brain.sources)

@@ -14,8 +14,8 @@ from engram.cli.text import inline, many
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from engram.knowledge.signing import PrivateKey
     from engram.model.transfer import ImportReport
+    from engram.transfer.signing import PrivateKey
 
 FORMATS = ("engram", "mem0", "mcp-memory", "markdown", "openai", "anthropic", "langgraph")
 KEY = "signing.key"
@@ -147,8 +147,7 @@ def merge(state: State, /, from_agent: str, agent: str | None, **options: Any) -
 @click.pass_obj
 def keys(state: State, show: bool, trust: str | None) -> None:
     """Show or trust the keys that files are signed with."""
-    from engram.knowledge import signing
-    from engram.transfer import installation
+    from engram.transfer import installation, signing
     from engram.wiring import TRUSTED, keyring_folder, trusted_keys
 
     if trust is not None:
@@ -191,7 +190,7 @@ def _print(state: State, report: ImportReport, receiver: str) -> None:
 
 
 def _signing_key() -> PrivateKey:
-    from engram.knowledge import signing
+    from engram.transfer import signing
     from engram.wiring import keyring_folder
 
     path = keyring_folder() / KEY

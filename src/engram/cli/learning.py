@@ -17,19 +17,11 @@ from engram.cli.render import dump, glance, print_facts, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
 from engram.errors import EngramError, NotFound
-from engram.learn.masks import error_text
+from engram.learning.failures.variable_parts import error_text
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
-    from engram.model import (
-        ActionRecord,
-        FailurePattern,
-        LearningStats,
-        Prediction,
-        Ratio,
-        Suggestion,
-        Trend,
-    )
+    from engram.model import ActionRecord, FailurePattern, LearningStats, Prediction, Ratio, Suggestion, Trend
     from engram.model.learning import Spared
     from engram.model.shared import SharedPattern
 
@@ -260,11 +252,11 @@ def harmful(state: State, agent: str | None) -> None:
 @click.pass_obj
 def rebuild(state: State, agent: str | None) -> None:
     """Learn everything again from what was recorded."""
-    from engram import upkeep
+    from engram.upkeep import reindex
 
     with state.brain() as brain:
         _require_agent(state, brain, agent)
-        rebuilt = upkeep.relearn(brain, [reader.name for reader in state.readers(brain, agent)])
+        rebuilt = reindex.relearn(brain, [reader.name for reader in state.readers(brain, agent)])
     if state.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:
@@ -343,7 +335,7 @@ def _says_more(reason: str) -> bool:
 
 
 def _print_prediction(prediction: Prediction) -> None:
-    from engram.learn.comparisons import certainty
+    from engram.learning.decisions.comparisons import certainty
 
     click.echo(f"{inline(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
     similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""
@@ -351,7 +343,7 @@ def _print_prediction(prediction: Prediction) -> None:
 
 
 def _print_stats(found: LearningStats) -> None:
-    from engram.learn.scores import COMPARED, SHARE
+    from engram.learning.scores import COMPARED, SHARE
 
     least = math.ceil(COMPARED / SHARE)
     change = f"not known yet: it takes {least} decisions with an outcome, and there are {found.with_outcome}"

@@ -55,7 +55,7 @@ def command(state: State, /, agent: str | None, transport: str, no_project: bool
     key, and the key says whose memory it is about; --agent then narrows it to one.
     """
     if no_project:
-        from engram.hooks.leaving import leave_project
+        from engram.hooks.chdir import leave_project
 
         state.db = leave_project(state.db)
     name = agent if agent is not None else state.settings.agent or None
@@ -67,20 +67,20 @@ def command(state: State, /, agent: str | None, transport: str, no_project: bool
 
 
 def _talk(brain: Engram, db: str, name: str) -> None:
-    from engram.hooks.offering import offered
-    from engram.mcp.ending import ended_by_signals
+    from engram.hooks.peer_server import offered
+    from engram.server.mcp.shutdown import ended_by_signals
 
     with ended_by_signals(), offered(brain, db, name):
-        from engram.mcp.server import create, of_agent
+        from engram.server.mcp.server import create, of_agent
 
         create(of_agent(brain, name)).run("stdio")
 
 
 def _listen(brain: Engram, name: str | None, where: dict[str, Any]) -> None:
     try:
-        from engram.mcp import http
-        from engram.server.limits import Limits
-        from engram.server.run import Binding
+        from engram.api.limits import Limits
+        from engram.server.mcp import http
+        from engram.server.rest.run import Binding
     except ImportError as error:
         raise MissingExtra(
             f"the server is not installed ({error.name}); pip install 'engram-learning[mcp,server]'"

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram.cli import grant, patterns, recording
-from engram.cli.options import (
-    Group,
-    filter_options,
-    limit_option,
-    owner_option,
-    reader_option,
-    share,
-    when,
-)
+from engram.cli.options import Group, filter_options, limit_option, owner_option, reader_option, share, when
 from engram.cli.render import dump, glance, on_terminal, print_facts, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import age, block, inline, many, moment
+from engram.clock import Sources
 from engram.errors import InvalidInput, NotFound
-from engram.ids import Sources
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -91,7 +83,7 @@ def search(
     state: State, /, query: str, agent: str | None, limit: int, explain: bool, budget_tokens: int | None, **wanted: Any
 ) -> None:
     """Find the memories that answer QUERY, by words and by meaning."""
-    from engram.retrieve.pack import within_budget
+    from engram.recall.pack import within_budget
 
     with state.brain() as brain:
         readers = state.readers(brain, agent)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from engram.cli.state import State
-from engram.ids import Sources, aware
+from engram.clock import Sources, aware
 
 F = TypeVar("F", bound=Callable[..., Any])
 

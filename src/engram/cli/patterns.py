@@ -15,14 +15,14 @@ from engram.cli.options import Command, reader_option, when
 from engram.cli.render import glance, print_json
 from engram.cli.state import State
 from engram.cli.text import inline, many, moment
-from engram.ids import EPOCH
-from engram.learn.masks import error_text
+from engram.clock import EPOCH
+from engram.learning.failures.variable_parts import error_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from engram.engine import AgentHandle, Engram
-    from engram.learn.happened import Circumstances
+    from engram.learning.events import Circumstances
     from engram.model import FailurePattern, PreventionCheck
     from engram.model.shared import SharedPattern
     from engram.model.source import PatternSource
@@ -97,7 +97,7 @@ def circumstances_options(command: F) -> F:
 
 def circumstances(environment: str, tool: str, task_type: str, tags: tuple[str, ...]) -> Circumstances:
     """The same, as the engine takes it."""
-    from engram.learn.happened import Circumstances
+    from engram.learning.events import Circumstances
 
     return Circumstances(environment, tool, task_type, tags)
 
@@ -303,7 +303,7 @@ def factors(found: Sequence[KeyFactor]) -> str:
 
 
 def _factor(factor: KeyFactor) -> str:
-    from engram.learn.comparisons import significance
+    from engram.learning.decisions.comparisons import significance
 
     low, high = (100 * bound for bound in factor.interval)
     p = factor.p_value if factor.corrected_p is None else factor.corrected_p

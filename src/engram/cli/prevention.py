@@ -14,7 +14,7 @@ from engram.cli.render import dump, glance, print_json, print_table
 from engram.cli.state import State
 from engram.cli.text import block, inline, many, moment
 from engram.errors import EngramError, InvalidInput, NotAllowed, NotFound
-from engram.learn.masks import error_text
+from engram.learning.failures.variable_parts import error_text
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -269,7 +269,7 @@ def _failing(rate: FailureRate | None) -> str:
 
 
 def _helps(effect: Effect) -> str:
-    from engram.learn.comparisons import certainty
+    from engram.learning.decisions.comparisons import certainty
 
     low, high = effect.interval
     points = f"{effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"

@@ -59,7 +59,7 @@ def set_(
 
     A policy of the same name is replaced.
     """
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain(create=True) as brain:
         policy = Retention(brain).set(
@@ -82,7 +82,7 @@ def set_(
 @click.pass_obj
 def list_(state: State) -> None:
     """List the policies, in the order in which they run."""
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         found = Retention(brain).policies()
@@ -100,7 +100,7 @@ def list_(state: State) -> None:
 @click.pass_obj
 def remove(state: State, name: str) -> None:
     """Give a policy up."""
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         policy = Retention(brain).remove(name)
@@ -124,7 +124,7 @@ def run(state: State, dry_run: bool, archive: Path | None, agent: str | None) ->
 
     It can be stopped at any time; the next run goes on with what is left.
     """
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         retention = Retention(brain)
@@ -158,7 +158,7 @@ def hold(
 
     The REASON is shown to whoever tries.
     """
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         made = Retention(brain).hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
@@ -172,7 +172,7 @@ def hold(
 @click.pass_obj
 def holds(state: State) -> None:
     """List what is held, and why."""
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         found = Retention(brain).holds()
@@ -190,7 +190,7 @@ def holds(state: State) -> None:
 @click.pass_obj
 def release(state: State, id: str) -> None:
     """End a hold."""
-    from engram.retention import Retention
+    from engram.retention.policies import Retention
 
     with state.brain() as brain:
         ended = Retention(brain).release(id)

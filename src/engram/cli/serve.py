@@ -14,13 +14,13 @@ from engram.cli.state import State
 from engram.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from engram.api.limits import Limits
     from engram.engine import Engram
-    from engram.knowledge.signing import PublicKey
-    from engram.rpc.run import Running
-    from engram.server.limits import Limits
-    from engram.server.logs import LogFormat
+    from engram.server.grpc.run import Running
     from engram.server.metrics import Metrics
-    from engram.server.run import Binding
+    from engram.server.rest.logs import LogFormat
+    from engram.server.rest.run import Binding
+    from engram.transfer.signing import PublicKey
 
 
 @click.command("serve", cls=Command)
@@ -70,9 +70,9 @@ def command(
     end first.
     """
     try:
-        from engram.server import app, run
-        from engram.server.limits import Limits
+        from engram.api.limits import Limits
         from engram.server.metrics import Metrics
+        from engram.server.rest import app, run
     except ImportError as error:
         raise MissingExtra(
             f"the server is not installed ({error.name}); pip install 'engram-learning[server]'"
@@ -100,7 +100,7 @@ def _grpc(
     trusted: Mapping[str, PublicKey],
 ) -> Running:
     try:
-        from engram.rpc import run
+        from engram.server.grpc import run
     except ImportError as error:
         raise MissingExtra(f"gRPC is not installed ({error.name}); pip install 'engram-learning[grpc]'") from error
     shared = {name: getattr(binding, name) for name in ("host", "certfile", "keyfile", "behind_proxy")}

@@ -16,7 +16,7 @@ from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
-    from engram.memory.procedural import ProceduralMemory
+    from engram.memories.procedural import ProceduralMemory
     from engram.model.skill import Skill
 
 STDIN_LIMIT = 1_000_001
@@ -69,7 +69,7 @@ def list_(state: State, agent: str | None) -> None:
 @click.pass_obj
 def show(state: State, name: str, version: int | None, agent: str | None) -> None:
     """Print a skill as YAML, as `engram skill add` reads it."""
-    from engram.memory.skills import to_yaml
+    from engram.memories.skills import to_yaml
 
     with state.brain() as brain:
         owner, skills = _owner(state, brain, name, agent)
@@ -93,7 +93,7 @@ def add(state: State, file: str | None, text: str | None, agent: str | None) -> 
     """
     if (file is None) == (text is None):
         raise click.UsageError("Give a file, - for standard input, or --text.")
-    from engram.memory.skills import read_skill
+    from engram.memories.skills import read_skill
 
     definition = read_skill(_stdin() if file == "-" else Path(file) if file is not None else text or "")
     with state.brain(create=True) as brain:
@@ -141,7 +141,7 @@ def match(state: State, request: str, limit: int, agent: str | None) -> None:
 @click.pass_obj
 def render(state: State, name: str, values: tuple[str, ...], version: int | None, agent: str | None) -> None:
     """Print the steps of a skill with the parameters filled in."""
-    from engram.memory.skills import from_texts
+    from engram.memories.skills import from_texts
 
     texts = dict(_pair(value) for value in values)
     with state.brain() as brain:
@@ -212,7 +212,7 @@ def _stdin() -> bytes:
 
 
 def _skills(agent: AgentHandle) -> ProceduralMemory:
-    from engram.memory.procedural import ProceduralMemory
+    from engram.memories.procedural import ProceduralMemory
 
     return ProceduralMemory(agent)
 

@@ -23,8 +23,8 @@ from engram.cli.text import inline, many, moment
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from engram.agents.workflows.runner import WorkflowEngine
     from engram.engine import AgentHandle, Engram
-    from engram.lifecycle.running import WorkflowEngine
     from engram.model.workflow import ExecutionResult, StepResult, Workflow
 
 NOT_ALLOWED = 4
@@ -77,7 +77,7 @@ def run(
     It exits with 0 when all is done, with 1 when a step failed, and with 4 when a check or a known failure stopped it.
     Nothing is begun if the workflow cannot be carried out, or has commands and they are not allowed.
     """
-    from engram.lifecycle.workflow import read
+    from engram.agents.workflows.definition import read
 
     state = ctx.ensure_object(State)
     workflow = read(file)
@@ -171,7 +171,7 @@ def list_(state: State, workflow: str, limit: int, agent: str | None) -> None:
 @click.pass_obj
 def validate(state: State, file: Path) -> None:
     """Check a workflow without carrying anything out, and show its steps in their order."""
-    from engram.lifecycle.workflow import needed, ordered, read
+    from engram.agents.workflows.definition import needed, ordered, read
 
     workflow = read(file)
     stages = ordered(workflow)
@@ -192,7 +192,7 @@ def validate(state: State, file: Path) -> None:
 
 
 def _engine(state: State, brain: Engram, agent: AgentHandle, module: str | None = None) -> WorkflowEngine:
-    from engram.lifecycle.running import WorkflowEngine
+    from engram.agents.workflows.runner import WorkflowEngine
 
     def watch(step: StepResult) -> None:
         if not state.json:
@@ -304,7 +304,7 @@ def _print_end(result: ExecutionResult) -> None:
 
 def _detail(step: StepResult) -> str:
     if step.status == "failed":
-        from engram.lifecycle.steps import gist
+        from engram.agents.workflows.steps import gist
 
         return gist(step.error)
     chosen = step.output.get("how")

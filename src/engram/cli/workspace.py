@@ -15,8 +15,8 @@ from engram.cli.text import inline, many, moment, size
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.lifecycle.workspaces import Workspaces
     from engram.model.workspace import Change, Pruned, Skipped
 
 CONFLICT = 5
@@ -216,7 +216,7 @@ def prune(
 
     Without --keep no snapshot is forgotten. What a snapshot of any agent needs stays.
     """
-    from engram.lifecycle.workspaces import prune as pruned
+    from engram.agents.workspaces.snapshots import prune as pruned
 
     with state.brain() as brain:
         done = pruned(_owners(state, brain, name, agent, objects), name, keep=keep, dry_run=dry_run)
@@ -251,8 +251,8 @@ def _print_pruned(state: State, done: Pruned, said: str) -> None:
 
 def _workspaces(state: State, brain: Engram, agent: str, objects: Path | None) -> Workspaces:
     """The workspaces of an agent. Raises `InvalidInput` if nobody says where the objects are."""
-    from engram.lifecycle.objects import Objects
-    from engram.lifecycle.workspaces import Workspaces
+    from engram.agents.workspaces.objects import Objects
+    from engram.agents.workspaces.snapshots import Workspaces
     from engram.ports import Scope
 
     folder = None if objects is None else Objects(objects.expanduser(), durable=state.settings.durable)

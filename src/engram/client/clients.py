@@ -14,9 +14,9 @@ from engram.client import calls
 from engram.client.calls import Call
 from engram.client.methods import Item, awaited, sendable_key, waiting
 from engram.errors import InvalidInput, MissingExtra, StoreAway
-from engram.loopback import is_loopback
 from engram.model import Draft, Receipt
 from engram.model.wire import LiveEvent
+from engram.system import is_loopback
 
 if TYPE_CHECKING:
     import httpx

@@ -29,8 +29,8 @@ from urllib.request import (
 import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
+from engram.clock import Sources, aware
 from engram.errors import InvalidInput, ModelError, ModelUnavailable
-from engram.ids import Sources, aware
 from engram.model import Clean, explain
 from engram.ports import Matrix, Purpose
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import platformdirs
 from pydantic import ValidationError
 
+from engram.clock import Sources
 from engram.embed import hashing, wheels
-from engram.embed.known import KNOWN, KnownModel
+from engram.embed.catalog import KNOWN, KnownModel
 from engram.embed.onnx import OnnxEmbedder, Recipe, require
 from engram.embed.wheels import Progress
 from engram.errors import InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
-from engram.ids import Sources
 from engram.model import explain
 from engram.ports import Embedder
 

@@ -16,9 +16,9 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput
 from engram.hooks.fast import ASKED, MOST_ERROR, SHELLS, cut, error_of, parsed, tool_name
 from engram.hooks.transcript import Turn, commands, turns
-from engram.learn.happened import Circumstances
+from engram.learning.events import Circumstances
 from engram.model import Clean, Hit, Memory, Origin, Verdict
-from engram.retrieve.quoting import PREAMBLE, quoted
+from engram.recall.quoting import PREAMBLE, quoted
 
 MOST_PROMPT = 2_000
 MOST_ACTION = 2_000

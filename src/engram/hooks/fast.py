@@ -122,7 +122,7 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
     if asked.event not in EVENTS.values() or not worthwhile(asked.event, payload, asked.client):
         return None
     if asked.no_project:
-        from engram.hooks.leaving import leave_project  # noqa: PLC0415 - only what is needed is imported
+        from engram.hooks.chdir import leave_project  # noqa: PLC0415 - only what is needed is imported
 
         asked.db = leave_project(asked.db)
     from engram import config  # noqa: PLC0415 - the settings come after what needs none
@@ -140,10 +140,10 @@ def respond(asked: Any, data: bytes) -> dict[str, Any] | None:
     asked.block = asked.block or settings.hooks.lower() == "block"
     agent = asked.agent or settings.agent or DEFAULT_AGENT
     if asked.event in ASKED:
-        from engram.hooks import nearby  # noqa: PLC0415 - only what is needed is imported
+        from engram.hooks import peer_client  # noqa: PLC0415 - only what is needed is imported
 
         question = {"event": asked.event, "client": asked.client, "block": asked.block, "payload": payload}
-        near = nearby.ask(settings.db, agent, question, asked.seconds / 2)
+        near = peer_client.ask(settings.db, agent, question, asked.seconds / 2)
         if near is not None:
             return near["answer"] if isinstance(near["answer"], dict) else None
     from engram.hooks import events  # noqa: PLC0415 - this imports the memory

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 
 from engram import config
 from engram.errors import ConfigError, Conflict, InvalidInput
-from engram.hooks import splicing
-from engram.hooks.splicing import Way
+from engram.hooks import json_edit
+from engram.hooks.json_edit import Way
 
 Client = Literal["claude", "codex", "cursor"]
 Scope = Literal["user", "project"]
@@ -199,10 +199,10 @@ def _servers(path: Path, wish: Wish) -> Change:
     way = ("mcpServers",)
 
     def add(text: str, made: list[Way]) -> str:
-        splicing.check(text)
-        if (other := splicing.get(text, (*way, NAME))) is not None:
+        json_edit.check(text)
+        if (other := json_edit.get(text, (*way, NAME))) is not None:
             raise Conflict(f"it has a server called {NAME} already: {json.dumps(other)[:200]}; remove that first")
-        return splicing.put(text, way, NAME, entry, made)
+        return json_edit.put(text, way, NAME, entry, made)
 
     def ours(name: str | None, value: Any) -> bool:
         return name == NAME and isinstance(value, dict) and _is_server(value)
@@ -225,11 +225,11 @@ def _hooks(path: Path, wish: Wish) -> Change:
     versioned = wish.client == "cursor"
 
     def add(text: str, made: list[Way]) -> str:
-        splicing.check(text)
+        json_edit.check(text)
         for event, entry in reversed(entries.items()):
-            text = splicing.put(text, ("hooks", event), None, entry, made)
-        if versioned and splicing.get(text, ("version",)) is None:
-            text = splicing.put(text, (), "version", 1, made)
+            text = json_edit.put(text, ("hooks", event), None, entry, made)
+        if versioned and json_edit.get(text, ("version",)) is None:
+            text = json_edit.put(text, (), "version", 1, made)
         return text
 
     def ours(name: str | None, value: Any) -> bool:
@@ -237,10 +237,10 @@ def _hooks(path: Path, wish: Wish) -> Change:
 
     def remove(text: str, before: list[Way] | None) -> str:
         text = _taken(text, [(("hooks", event), ours) for event in entries], before)
-        left = splicing.get(text, ("hooks",)) if versioned and text.strip() else None
+        left = json_edit.get(text, ("hooks",)) if versioned and text.strip() else None
         needed = before is None or ("version",) in before or any(("hooks", name) not in before for name in left or ())
         if versioned and not needed:
-            text = splicing.take(text, (), lambda name, value: (name, value) == ("version", 1), before)
+            text = json_edit.take(text, (), lambda name, value: (name, value) == ("version", 1), before)
         return text
 
     shown: dict[str, Any] = {"version": 1} if versioned else {}
@@ -266,9 +266,9 @@ def _commands(entry: dict[str, Any]) -> Iterator[str]:
 def _taken(text: str, places: list[tuple[Way, Callable[[str | None, Any], bool]]], before: list[Way] | None) -> str:
     if not text.strip():
         return text
-    splicing.check(text)
+    json_edit.check(text)
     for way, ours in places:
-        text = splicing.take(text, way, ours, before)
+        text = json_edit.take(text, way, ours, before)
     return text
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engram.ids import aware
+from engram.clock import aware
 
 MOST_BYTES = 4_000_000
 MOST_TEXT = 20_000

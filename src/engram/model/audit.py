@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pydantic import Field, JsonValue
 
-from engram.ids import micros
+from engram.clock import micros
 from engram.model.content import Frozen
 
 GENESIS = "genesis"

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
+from engram.clock import aware
 from engram.errors import InvalidInput
-from engram.ids import aware
 from engram.model.clean import Clean
 from engram.model.content import Content, Frozen, MemoryType
 

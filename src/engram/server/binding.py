@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engram.errors import ConfigError
-from engram.loopback import is_loopback
+from engram.system import is_loopback
 
 HOST = "127.0.0.1"
 

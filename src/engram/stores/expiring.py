@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from engram.clock import Sources, micros
 from engram.errors import InvalidInput, StoreClosed
-from engram.ids import Sources, micros
 from engram.ports import Scope
 from engram.stores.rows import to_json
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from engram.ports import Match, Query, Scope, Spread
 from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
-from engram.words import digest
+from engram.text.terms import digest
 
 MAJORITY = 0.5
 """From this share of all rows on, naming the scope in the search costs more than it saves."""

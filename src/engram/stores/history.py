@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engram.ids import from_micros
+from engram.clock import from_micros
 from engram.ports import Change, Event, Scope
 from engram.stores.rows import to_event
 from engram.stores.schema import agents, events, memories, tombstones

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engram.ids import from_micros, micros
+from engram.clock import from_micros, micros
 from engram.model.access import ApiKey
 from engram.stores.rows import to_json
 from engram.stores.schema import api_keys

@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from engram.clock import EPOCH, Sources
 from engram.errors import Conflict, NotFound, StoreClosed
-from engram.ids import EPOCH, Sources
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.model.access import ApiKey
 from engram.model.audit import GENESIS
@@ -33,7 +33,7 @@ from engram.ports import (
     Spread,
     VectorStore,
 )
-from engram.stores import auditing
+from engram.stores import audit_entries
 from engram.stores.rules import (
     ENOUGH,
     MERGED,
@@ -54,9 +54,9 @@ from engram.stores.rules import (
     usefulness,
     vector_key,
 )
-from engram.words import digest, normal_form, query_terms
+from engram.text.terms import digest, normal_form, query_terms
 
-_GENESIS = auditing.to_entry(auditing.sealing(Deed(GENESIS, count=0), EPOCH).at(1, ""))
+_GENESIS = audit_entries.to_entry(audit_entries.sealing(Deed(GENESIS, count=0), EPOCH).at(1, ""))
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class InMemoryStore:
                 raise
             if entries:
                 self._agents.add(scope.agent)
-                self._note(auditing.wrote(scope, entries, receipts))
+                self._note(audit_entries.wrote(scope, entries, receipts))
             return receipts
 
     def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
@@ -237,7 +237,7 @@ class InMemoryStore:
         with self._lock:
             receipts = [self._forget(scope, self._room(scope), id) for id in ids]
             if ids:
-                self._note(auditing.forgot(scope, receipts))
+                self._note(audit_entries.forgot(scope, receipts))
             return receipts
 
     def _forget(self, scope: Scope, room: Room, id: str) -> ForgetReceipt:
@@ -282,7 +282,7 @@ class InMemoryStore:
                 raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
             update = {name: value for name, value in _fields(changes).items() if value is not None}
             self._replace(row, annotated(row.memory, update))
-            self._note(auditing.annotated(scope, row.memory, changes))
+            self._note(audit_entries.annotated(scope, row.memory, changes))
             return row.memory
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
@@ -298,7 +298,7 @@ class InMemoryStore:
         with self._lock:
             room = self._room(scope)
             fresh = credit.id not in room.credits and scope.agent in self._agents
-            self._note(auditing.credited(scope, credit, fresh))
+            self._note(audit_entries.credited(scope, credit, fresh))
             if not fresh:
                 return False
             room.credits[credit.id] = credit
@@ -334,7 +334,7 @@ class InMemoryStore:
             fresh = self._append(self._room(scope), events)
             if events:
                 self._agents.add(scope.agent)
-                self._note(auditing.recorded(scope, events, fresh))
+                self._note(audit_entries.recorded(scope, events, fresh))
             return fresh
 
     def _append(self, room: Room, events: Sequence[Event]) -> list[bool]:
@@ -354,7 +354,7 @@ class InMemoryStore:
             for event in gone:
                 self._append(room, [forgotten(event.id, self._seq + 1, self._sources.now())])
             if gone:
-                self._note(auditing.unrecorded(scope, gone))
+                self._note(audit_entries.unrecorded(scope, gone))
             return len(gone)
 
     def unshow(self, scope: Scope, chosen: Callable[[Shown], bool]) -> int:
@@ -499,7 +499,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             self._settings[name] = value
-            if auditing.administrative(name):
+            if audit_entries.administrative(name):
                 self._note(Deed("setting", target=name))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
@@ -539,7 +539,7 @@ class InMemoryStore:
                 self._place(scope, self._room(scope).rows[id], several)
             added = sum(map(len, living.values()))
             if vectors:
-                self._note(auditing.embedded(vectors, added))
+                self._note(audit_entries.embedded(vectors, added))
             return added
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
@@ -553,18 +553,18 @@ class InMemoryStore:
                         _, keys = row.placed.pop(place)
                         self._vectors.remove(Shelf(scope, *place), keys)
                         gone += len(keys)
-            self._note(auditing.unembedded(keep, gone))
+            self._note(audit_entries.unembedded(keep, gone))
             return gone
 
     def _note(self, deed: Deed) -> None:
         last = self._trail[-1]
-        row = auditing.sealing(deed, self._sources.now()).at(last.seq + 1, last.hash)
-        self._trail.append(auditing.to_entry(row))
+        row = audit_entries.sealing(deed, self._sources.now()).at(last.seq + 1, last.hash)
+        self._trail.append(audit_entries.to_entry(row))
 
     def note(self, deeds: Sequence[Deed]) -> None:
         """Put on record what no other call of the store does."""
         self._guard()
-        auditing.refuse_unstorable(deeds)
+        audit_entries.refuse_unstorable(deeds)
         with self._lock:
             for deed in deeds:
                 self._note(deed)
@@ -604,7 +604,7 @@ class InMemoryStore:
             fresh = checkpoint.seq not in self._checkpoints
             if fresh:
                 self._checkpoints[checkpoint.seq] = checkpoint
-                self._note(auditing.checked(checkpoint))
+                self._note(audit_entries.checked(checkpoint))
             return fresh
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -620,7 +620,7 @@ class InMemoryStore:
             if through not in self._checkpoints:
                 raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
             gone = sum(entry.seq <= through for entry in self._trail)
-            self._note(auditing.pruned(self._checkpoints[through], gone))
+            self._note(audit_entries.pruned(self._checkpoints[through], gone))
             self._trail = [entry for entry in self._trail if entry.seq > through]
             return gone
 

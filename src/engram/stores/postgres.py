@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
+from engram.clock import Sources, micros
 from engram.errors import (
     Conflict,
     EngramError,
@@ -31,15 +32,14 @@ from engram.errors import (
     StoreReadOnly,
     Unsupported,
 )
-from engram.ids import Sources, micros
 from engram.ports import Cipher, Glimpse, Match, Placed, Query, Scope, Shelf, Spread, VectorStore
-from engram.stores import auditing, surveys
+from engram.stores import audit_entries, neighbours
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
 from engram.stores.rules import ENOUGH, MOST_SCORED, nearest, telling, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
 from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, sound, storable
-from engram.words import K1, B, digest
+from engram.text.terms import K1, B, digest
 
 R = TypeVar("R")
 _log = logging.getLogger("engram")
@@ -160,7 +160,7 @@ _HOLDERS = sa.text(
     "(SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) AS holders "
     "FROM unnest(CAST(:terms AS text[]), CAST(:queries AS text[])) AS asked(term, query)"
 )
-_GLANCES = surveys.glances(
+_GLANCES = neighbours.glances(
     "= ANY(:listed)",
     "w.length, held.terms, held.times",
     "JOIN memory_words w ON w.agent = m.agent AND w.seq = m.seq CROSS JOIN LATERAL ("
@@ -373,7 +373,7 @@ class PostgresStore(SqlStore):
         at = micros(self._sources.now())
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
 
-    def _chain(self, conn: sa.Connection, entries: Sequence[auditing.Sealing]) -> None:
+    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         self._enter(conn, None)  # the entry before may be anybody's
         conn.execute(_TAKE_TURN, {"lock": AUDIT_LOCK})
         for entry in entries:
@@ -499,7 +499,7 @@ class PostgresStore(SqlStore):
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[Glimpse]:
-        rows = conn.execute(surveys.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
+        rows = conn.execute(neighbours.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
         seqs = sorted({seq for row in rows for seq in row if seq is not None})
         place = {term: column for column, term in enumerate(terms)}
 
@@ -511,7 +511,7 @@ class PostgresStore(SqlStore):
             return length, counted
 
         seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
-        return [surveys.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
+        return [neighbours.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
 
     def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
         counts = self._moment(conn, scope).counts

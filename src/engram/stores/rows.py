@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from engram.clock import from_micros, micros
 from engram.errors import StoreCorrupt
-from engram.ids import from_micros, micros
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
 from engram.ports import Credit, Event, Scope, Shown
-from engram.words import digest, normal_form
+from engram.text.terms import digest, normal_form
 
 Row = dict[str, Any]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from engram.clock import micros
 from engram.errors import InvalidInput
-from engram.ids import micros
 from engram.model import Memory, MemoryType, Receipt, told
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, Tally, Vector
 from engram.stores.rows import to_json
-from engram.words import K1, B, digest, index_terms
+from engram.text.terms import K1, B, digest, index_terms
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"

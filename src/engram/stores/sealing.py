@@ -20,8 +20,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from engram.clock import micros
 from engram.errors import StoreCorrupt, StoreError
-from engram.ids import micros
 from engram.model import Clean
 from engram.ports import Cipher, Filter, Glimpse, Query, Seal, Spread
 from engram.stores.rows import Row, event_parts, memory_parts, to_json

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
+from engram.clock import Sources, micros
 from engram.errors import (
     Conflict,
     EngramError,
@@ -32,7 +33,6 @@ from engram.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory
 from engram.ports import (
     Cipher,
@@ -49,7 +49,7 @@ from engram.ports import (
     VectorStore,
     unstorable,
 )
-from engram.stores import auditing, raw, sealing, surveys
+from engram.stores import audit_entries, neighbours, raw, sealing
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
 from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
 from engram.stores.rules import ENOUGH, nearest, vector_key
@@ -95,8 +95,8 @@ _SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END,
 # Straight from where FTS5 keeps its texts: it takes twice as long to say the same.
 _GLANCES = " ".join(
     [
-        surveys.shown(f"w.c1, {_SPAN}"),
-        f"FROM {_SOURCE} JOIN memory_words_content w ON w.id = m.seq {surveys.STATS}",
+        neighbours.shown(f"w.c1, {_SPAN}"),
+        f"FROM {_SOURCE} JOIN memory_words_content w ON w.id = m.seq {neighbours.STATS}",
         "WHERE m.agent = :agent AND m.rowid = j.value",
     ]
 )
@@ -112,7 +112,7 @@ _WINDOWS = " ".join(
         f"FROM {_SOURCE} WHERE m.agent = :agent AND m.id = j.value",
     ]
 )
-_SPEAKERS = surveys.SPEAKERS.text
+_SPEAKERS = neighbours.SPEAKERS.text
 _SPANS = f"SELECT m.id, {_SPAN} FROM {_SOURCE} WHERE m.agent = :agent AND m.id = j.value"  # noqa: S608 - our own words
 _NUMBERED = f"SELECT m.seq, m.id, {_SPAN} FROM {_SOURCE} WHERE m.agent = :agent AND m.seq = j.value"  # noqa: S608
 _MEMORY = [column.name for column in HYDRATE.selected_columns]
@@ -330,7 +330,7 @@ class SqliteStore(SqlStore):
         last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
         return list(range(last - count + 1, last + 1))
 
-    def _chain(self, conn: sa.Connection, entries: Sequence[auditing.Sealing]) -> None:
+    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         with self._wrapped():
             chain(conn.connection.driver_connection, entries)
 
@@ -361,7 +361,7 @@ class SqliteStore(SqlStore):
         seen = fetch(conn, _GLANCES, {"agent": scope.agent, "listed": json.dumps(places)})
         self._moment(conn, scope).spans.update((row[0], row[-2:]) for row in seen)
         counts = counter_of(terms)
-        return [surveys.glimpse(row[:-2], counts) for row in seen]
+        return [neighbours.glimpse(row[:-2], counts) for row in seen]
 
     def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
         moment = self._moment(conn, scope)
@@ -369,7 +369,7 @@ class SqliteStore(SqlStore):
 
     def speakers(self, scope: Scope) -> list[str]:
         """Whose words are remembered; the first few hundred, if there are more."""
-        asked = {"agent": scope.agent, "most": surveys.MOST_SPEAKERS}
+        asked = {"agent": scope.agent, "most": neighbours.MOST_SPEAKERS}
 
         def look(conn: sa.Connection) -> list[str]:
             return self._named(conn, scope, [name for (name,) in fetch(conn, _SPEAKERS, asked)])
@@ -761,7 +761,7 @@ class _Wrapped:
             raise _translate(self._path, cause) from error
 
 
-def chain(driver: Any, entries: Sequence[auditing.Sealing]) -> None:
+def chain(driver: Any, entries: Sequence[audit_entries.Sealing]) -> None:
     """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
     last, prev = driver.execute(_HEAD).fetchone() or (0, "")
     for seq, entry in enumerate(entries, last + 1):
@@ -803,7 +803,7 @@ def restore(
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
-                chain(new, [auditing.sealing(Deed("restore", target=backup.name), sources.now())])
+                chain(new, [audit_entries.sealing(Deed("restore", target=backup.name), sources.now())])
             new.commit()
             _make_private(target)
             try:

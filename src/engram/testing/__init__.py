@@ -14,7 +14,7 @@ pytest.register_assert_rewrite(
 from engram.testing.audit import AuditContract  # noqa: E402 - so that a failing assert shows its values
 from engram.testing.embedders import EmbedderContract  # noqa: E402
 from engram.testing.expiring import ExpiringStoreContract  # noqa: E402
-from engram.testing.making import FixedSources, Maker  # noqa: E402
+from engram.testing.factories import FixedSources, Maker  # noqa: E402
 from engram.testing.stores import DurableStoreContract, MemoryStoreContract  # noqa: E402
 from engram.testing.vectors import VectorStoreContract  # noqa: E402
 

@@ -35,7 +35,7 @@ from engram.ports import (
     by_themselves,
     principal,
 )
-from engram.testing.making import START, Maker, placed
+from engram.testing.factories import START, Maker, placed
 
 ALICE, BOB = Scope("alice"), Scope("bob")
 SECRET = "rosebud"  # noqa: S105 - what must not be found in the trail

@@ -23,8 +23,8 @@ from engram.ports import (
     Vacates,
 )
 from engram.testing.events import ALICE, BOB, event, keeper, names
-from engram.testing.making import Maker
-from engram.words import digest
+from engram.testing.factories import Maker
+from engram.text.terms import digest
 
 
 def having(store: object, ability: Any) -> Any:

@@ -23,7 +23,7 @@ from engram.ports import (
     Shown,
     Surveys,
 )
-from engram.testing.making import START, Maker
+from engram.testing.factories import START, Maker
 
 ALICE, BOB = Scope("alice"), Scope("bob")
 

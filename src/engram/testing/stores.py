@@ -32,8 +32,8 @@ from engram.ports import (
 )
 from engram.testing.erasing import ErasingContract
 from engram.testing.events import EventsContract
-from engram.testing.making import EMBEDDER, START, Maker, passages, placed
-from engram.words import index_terms, normal_form
+from engram.testing.factories import EMBEDDER, START, Maker, passages, placed
+from engram.text.terms import index_terms, normal_form
 
 Ability = TypeVar("Ability")
 

@@ -7,7 +7,7 @@ import pytest
 
 from engram.errors import InvalidInput
 from engram.ports import Matrix, Scope, Shelf, Vector, VectorStore
-from engram.testing.making import unit
+from engram.testing.factories import unit
 
 _HOME = Shelf(Scope("alice"), "long-term", "fixed@1")
 _OTHER_SHELVES = {

@@ -4,6 +4,6 @@ What comes in is kept apart, by source: it is redacted like everything else, sta
 it gave itself, counts once by whatever way it came, and can be taken back as a whole.
 """
 
-from engram.transfer.handing import Knowledge, Progress, installation
+from engram.transfer.export import Knowledge, Progress, installation
 
 __all__ = ["Knowledge", "Progress", "installation"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engram import holds
-from engram.memory.tags import gives_rights
+from engram.memories import holds
+from engram.memories.tags import gives_rights
 from engram.model import Draft
 from engram.ports import MemoryStore
 

@@ -15,7 +15,7 @@ from engram.errors import Conflict, InvalidInput, StoreClosed, StoreError
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import Entry, Match, Placed, Query, Scope
 from engram.stores.rules import MERGED, accepts, fingerprint, key_receipt, memory_terms, merged, refuse_foreign
-from engram.words import normal_form, query_terms
+from engram.text.terms import normal_form, query_terms
 
 
 class _Room(NamedTuple):

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from engram.server.dashboard.door import invitation, mount
+from engram.server.dashboard.routes import invitation, mount
 
 __all__ = ["invitation", "mount"]

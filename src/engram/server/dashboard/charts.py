@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, Literal
 
-from engram.learn.beta import Beta
+from engram.learning.decisions.beta import Beta
 from engram.model import FailurePattern, PreventionCheck
 from engram.model.upkeep import EvaluationReport
 

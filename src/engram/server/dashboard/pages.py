@@ -13,13 +13,13 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from engram.errors import InvalidInput, NotAllowed, Unsupported
-from engram.learn.scores import COMPARED, SHARE
+from engram.learning.scores import COMPARED, SHARE
 from engram.model import Memory, MemoryType
 from engram.ports import Scope
 from engram.server.dashboard import charts, queries
-from engram.server.dashboard.asking import SAFE, Asking, found
+from engram.server.dashboard.params import SAFE, Asking, found
 from engram.server.dashboard.queries import NAMES, Asked, usual_weights
-from engram.words import normal_form
+from engram.text.terms import normal_form
 
 Handler = Callable[[Asking], Response]
 TIMELINE = 50

@@ -11,16 +11,16 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from typing import Any, Literal
 
-from engram import tending
+from engram.api import paging
 from engram.audit import verify
+from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
-from engram.ids import from_micros
-from engram.knowledge.graph import Graph
-from engram.knowledge.names import concept_key
-from engram.learn.belief import Episode
-from engram.learn.beta import Beta
-from engram.learn.happened import ANYWHERE
+from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.beta import Beta
+from engram.learning.events import ANYWHERE
+from engram.memories.facts.graph import Graph
+from engram.memories.facts.names import concept_key
 from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
 from engram.model.content import KnowledgeContent
 from engram.model.fact import Fact
@@ -39,12 +39,12 @@ from engram.ports import (
     TellsChanges,
     unstorable,
 )
-from engram.retrieve.debug import Explanation, explain
-from engram.retrieve.rank import Weights
-from engram.retrieve.search import Wanted
-from engram.server import paging
-from engram.server.dashboard.asking import Asking, Board
-from engram.upkeep import unplaced
+from engram.recall.explain import Explanation, explain
+from engram.recall.rank import Weights
+from engram.recall.search import Wanted
+from engram.server.dashboard.params import Asking, Board
+from engram.upkeep import maintenance
+from engram.upkeep.reindex import unplaced
 
 PAGE = 2000
 """So many changes are counted at a time."""
@@ -135,7 +135,7 @@ def _count(board: Board, scope: Scope) -> None:
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
     try:
-        return tending.evaluate(brain, [agent], period="week")
+        return maintenance.evaluate(brain, [agent], period="week")
     except Unsupported:
         return None
 

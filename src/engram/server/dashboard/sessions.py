@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from engram.access import Keys
-from engram.ids import EPOCH, Sources
+from engram.clock import EPOCH, Sources
 from engram.model.access import EVERYONE, ApiKey
+from engram.sharing.api_keys import Keys
 
 LASTS = timedelta(hours=12)
 INVITED = timedelta(minutes=30)

@@ -10,7 +10,7 @@ from engram.ports import Entry, Event
 from engram.stores.redis.batch import Batch, Pending
 from engram.stores.redis.layout import Evidence
 from engram.stores.rules import MERGED, by_place, evidence, fingerprint, key_receipt, merged, superseded
-from engram.words import digest
+from engram.text.terms import digest
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from engram.stores.redis.layout import (
 from engram.stores.redis.server import CHUNK
 from engram.stores.rows import Row, to_event_row, to_json, to_row
 from engram.stores.rules import memory_terms, stacked, vector_key
-from engram.words import digest
+from engram.text.terms import digest
 
 LOG_LENGTH = 10_000  # how many changed vectors are remembered; who is further behind reads the shelf anew
 

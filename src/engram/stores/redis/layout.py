@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote
 
+from engram.clock import from_micros
 from engram.errors import StoreCorrupt
-from engram.ids import from_micros
 from engram.model import Memory, MemoryType, Provenance
 from engram.ports import Filter, Scope
 from engram.stores.rows import Row, to_json
 from engram.stores.rules import accepts
-from engram.words import digest
+from engram.text.terms import digest
 
 Place = tuple[str, str]
 

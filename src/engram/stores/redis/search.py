@@ -11,15 +11,15 @@ from itertools import islice
 
 import numpy as np
 
+from engram.clock import micros
 from engram.errors import StoreCorrupt
-from engram.ids import micros
 from engram.ports import Filter, Match, Placed, Query, Scope, Shelf, VectorStore
 from engram.stores.redis.batch import State
 from engram.stores.redis.layout import ID_AT, Card, Keys, Posting, groups, moment
 from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Locks, Transactions
 from engram.stores.rules import ENOUGH, nearest, owner, term_score, term_weight
-from engram.words import K1, query_terms
+from engram.text.terms import K1, query_terms
 
 
 class Finder:

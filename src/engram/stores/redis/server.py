@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from engram.batches import batched
 from engram.errors import (
     EngramError,
     MissingExtra,
@@ -21,6 +20,7 @@ from engram.errors import (
     StoreReadOnly,
 )
 from engram.stores.redis.address import Address
+from engram.system import batched
 
 try:
     import redis

@@ -12,8 +12,8 @@ from itertools import count as counting
 from itertools import islice
 from typing import Any
 
+from engram.clock import Sources, micros
 from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
-from engram.ids import Sources, micros
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import Cells, Changes, Credit, Entry, Event, Filter, Match, Placed, Query, Scope, Tally, VectorStore
 from engram.stores.redis.adding import Adding
@@ -40,7 +40,7 @@ from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Transactions
 from engram.stores.rows import Row, to_memory
 from engram.stores.rules import annotated, by_place, owner, refuse_foreign, vector_key
-from engram.words import digest
+from engram.text.terms import digest
 
 _Decide = Callable[[Batch, Adding, Mapping[str, Trace], Mapping[str, bytes]], list[Receipt]]
 """Decides about entries, given the batch, what they are compared with, traces of what is gone, and events there."""

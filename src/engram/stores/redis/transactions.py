@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from itertools import count as counting
 from typing import Any, TypeVar
 
+from engram.clock import Sources, micros
 from engram.errors import StoreBusy, StoreReadOnly
-from engram.ids import Sources, micros
 from engram.ports import Scope
 from engram.stores.redis.address import Address
 from engram.stores.redis.batch import COMMIT, Batch, State

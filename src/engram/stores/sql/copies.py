@@ -29,8 +29,8 @@ from engram.stores.schema import (
     tombstones,
 )
 from engram.stores.sealing import CRYPT
+from engram.stores.sql.external_vectors import SPACE
 from engram.stores.sql.mirror import PUSHED
-from engram.stores.sql.outside import SPACE
 from engram.stores.sql.tables import PAGE, SET, UNSEEN, SqlTables
 
 COPYING = "copying"

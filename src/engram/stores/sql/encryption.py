@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from engram.errors import NotFound, StoreError
 from engram.ports import Cipher, Deed, Scope
-from engram.stores import resealing, sealing
+from engram.stores import rekey as resealing
+from engram.stores import sealing
 from engram.stores.rows import Row, to_event, to_memory
 from engram.stores.schema import agents, events, memories, memory_index, memory_keys
 from engram.stores.sealing import CRYPT, READY, Sealer

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from engram.ids import micros
+from engram.clock import micros
 from engram.ports import Change, Event, Scope
-from engram.stores import auditing, history
+from engram.stores import audit_entries, history
 from engram.stores.rows import to_event_row
 from engram.stores.rules import forgotten
 from engram.stores.schema import events
@@ -24,7 +24,7 @@ class SqlEvents(SqlTables):
 
         def work(conn: sa.Connection) -> list[bool]:
             fresh = self._append(conn, scope, events)
-            self._note(conn, auditing.recorded(scope, events, fresh))
+            self._note(conn, audit_entries.recorded(scope, events, fresh))
             return fresh
 
         return self._transact(scope, work) if events else []
@@ -56,7 +56,7 @@ class SqlEvents(SqlTables):
             numbers, now = self._number(conn, len(gone)), self._sources.now()
             told = [forgotten(event.id, seq, now) for event, seq in zip(gone, numbers, strict=True)]
             self._append(conn, scope, told)
-            self._note(conn, auditing.unrecorded(scope, gone))
+            self._note(conn, audit_entries.unrecorded(scope, gone))
             return len(gone)
 
         return self._transact(scope, work) if ids else 0

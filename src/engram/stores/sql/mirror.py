@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from engram.errors import InvalidInput
 from engram.model import Memory, MemoryIndex
 from engram.ports import Placed, Scope, Shelf
-from engram.stores import auditing
+from engram.stores import audit_entries
 from engram.stores.rows import Row
 from engram.stores.rules import by_place
 from engram.stores.schema import memories, memory_index, settings
 from engram.stores.sql.tables import HYDRATE, LATER, SqlTables
-from engram.words import digest
+from engram.text.terms import digest
 
 PUSHED = "pushed:"
 
@@ -55,7 +55,7 @@ class SqlMirror(SqlTables):
             shelf = Shelf(scope, placed.namespace, placed.embedder)
             shelves.setdefault(shelf, {}).setdefault(id, []).append(placed)
         added = sum(self._fill(conn, shelf, given) for shelf, given in shelves.items())
-        self._note(conn, auditing.embedded(vectors, added))
+        self._note(conn, audit_entries.embedded(vectors, added))
         return added
 
     def _fill(self, conn: sa.Connection, shelf: Shelf, given: Mapping[str, Sequence[Placed]]) -> int:
@@ -98,7 +98,7 @@ class SqlMirror(SqlTables):
         def discard(conn: sa.Connection) -> int:
             self._vectors_went(conn)
             gone = conn.execute(stale).rowcount
-            self._note(conn, auditing.unembedded(keep, gone))
+            self._note(conn, audit_entries.unembedded(keep, gone))
             return gone
 
         return self._transact(None, discard)

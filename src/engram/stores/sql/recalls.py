@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from engram.clock import micros
 from engram.errors import StoreError
-from engram.ids import micros
 from engram.ports import Credit, Scope, Shown, unstorable
-from engram.stores import auditing
+from engram.stores import audit_entries
 from engram.stores.rows import PENDING, to_credit, to_recall, to_shown, to_shown_row
 from engram.stores.schema import recall_events
 from engram.stores.sql.tables import COUNT, LATER, LEDGER, SqlTables
@@ -85,7 +85,7 @@ class SqlRecalls(SqlTables):
 
         def work(conn: sa.Connection) -> bool:
             fresh = self._credit(conn, scope, credit)
-            self._note(conn, auditing.credited(scope, credit, fresh))
+            self._note(conn, audit_entries.credited(scope, credit, fresh))
             return fresh
 
         return self._transact(scope, work)

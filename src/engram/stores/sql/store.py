@@ -9,13 +9,12 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from engram.batches import batched
+from engram.clock import micros
 from engram.errors import Conflict, NotFound
-from engram.ids import micros
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.model.access import ApiKey
 from engram.ports import Changes, Deed, Entry, Event, Filter, Glimpse, Match, Query, Scope, Spread
-from engram.stores import auditing, keys, resealing, surveys
+from engram.stores import audit_entries, keys, neighbours, rekey
 from engram.stores.rows import Row, to_row
 from engram.stores.rules import (
     MERGED,
@@ -34,12 +33,13 @@ from engram.stores.sql.checks import SqlChecks
 from engram.stores.sql.copies import SqlCopies
 from engram.stores.sql.encryption import SqlEncryption
 from engram.stores.sql.events import SqlEvents
+from engram.stores.sql.external_vectors import SqlOutside
 from engram.stores.sql.mirror import pushed_name, vector_rows
-from engram.stores.sql.outside import SqlOutside
 from engram.stores.sql.recalls import SqlRecalls
 from engram.stores.sql.tables import ENROL, HYDRATE, LATER, PAGE, UNSET, storable, tag_rows
 from engram.stores.sql.trail import SqlTrail
-from engram.words import query_terms
+from engram.system import batched
+from engram.text.terms import query_terms
 
 _BURY = sa.text(
     "INSERT INTO tombstones (agent, memory_id, seq, at, passages) VALUES (:agent, :id, :seq, :at, :passages) "
@@ -114,7 +114,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
     def speakers(self, scope: Scope) -> list[str]:
         """Whose words are remembered; the first few hundred, if there are more."""
-        return self._look(scope, lambda conn: self._named(conn, scope, surveys.speakers(conn, scope)))
+        return self._look(scope, lambda conn: self._named(conn, scope, neighbours.speakers(conn, scope)))
 
     def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
         """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
@@ -190,7 +190,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
             for entry, seq in zip(entries, numbers, strict=False)  # the numbers of the vectors are left over
         ]
         self._carry_out(conn, scope, plan, numbers)
-        self._note(conn, auditing.wrote(scope, entries, receipts))
+        self._note(conn, audit_entries.wrote(scope, entries, receipts))
         return receipts
 
     def _enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
@@ -301,7 +301,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         update = {name: value for name, value in update.items() if value is not None}
         memory = annotated(known, update)
         self._rewrite(conn, memory, row["seq"], row["merge_key"])
-        self._note(conn, auditing.annotated(scope, memory, changes))
+        self._note(conn, audit_entries.annotated(scope, memory, changes))
         return memory
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
@@ -326,7 +326,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
             self._forget_events(conn, scope, {g["id"]: g["seq"] for g in graves if "events" in removed[g["id"]]})
         receipts = [ForgetReceipt(id=id, forgotten=id in removed, removed=removed.pop(id, {})) for id in ids]
         if ids:
-            self._note(conn, auditing.forgot(scope, receipts))
+            self._note(conn, audit_entries.forgot(scope, receipts))
         return receipts
 
     def _forget_events(self, conn: sa.Connection, scope: Scope, graves: Mapping[str, int]) -> None:
@@ -418,7 +418,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
             seqs = conn.scalars(sa.select(memories.c.seq).where(memories.c.agent == scope.agent)).all()
             for some in batched(seqs, PAGE):
                 self._unindex_words(conn, scope.agent, some)
-            gone = resealing.destroy(conn, scope.agent)
+            gone = rekey.destroy(conn, scope.agent)
             for shelf in shelves:
                 conn.execute(UNSET, {"name": pushed_name(shelf)})
             self._vectors_went(conn)

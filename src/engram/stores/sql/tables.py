@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import sqlalchemy as sa
 
+from engram.clock import Sources, micros
 from engram.errors import EngramError, StoreBusy, StoreClosed, StoreCorrupt, StoreError
-from engram.ids import Sources, micros
 from engram.model import Memory
 from engram.ports import (
     Cipher,
@@ -36,7 +36,7 @@ from engram.ports import (
     units,
     unstorable,
 )
-from engram.stores import auditing, history, sealing
+from engram.stores import audit_entries, history, sealing
 from engram.stores.rows import Row, seal, seal_event, to_event, to_memory
 from engram.stores.rules import memory_terms
 from engram.stores.schema import events, memories, memory_index, memory_keys, memory_stats, memory_tags, settings
@@ -159,7 +159,7 @@ class SqlTables(ABC):
         """The mark that the index should have for a row."""
 
     @abstractmethod
-    def _chain(self, conn: sa.Connection, entries: Sequence[auditing.Sealing]) -> None:
+    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
 
     def _as_keeper(self, conn: sa.Connection) -> None:
@@ -225,7 +225,7 @@ class SqlTables(ABC):
 
         def work(conn: sa.Connection) -> None:
             conn.execute(SET, self._shut(conn, settings, {"name": name, "value": value}))
-            if auditing.administrative(name):
+            if audit_entries.administrative(name):
                 self._note(conn, Deed("setting", target=name))
 
         self._transact(None, work)
@@ -241,13 +241,13 @@ class SqlTables(ABC):
 
         The end of the audit trail is what all writers wait for, so nothing else may be waited for after it.
         """
-        ledger: auditing.Ledger = conn.get_execution_options()[LEDGER]
+        ledger: audit_entries.Ledger = conn.get_execution_options()[LEDGER]
         if ledger.closed:
             return {}
         pending = self._write_touches(conn)
         if ledger.deeds:
             now = self._sources.now()
-            self._chain(conn, [auditing.sealing(deed, now) for deed in ledger.deeds])
+            self._chain(conn, [audit_entries.sealing(deed, now) for deed in ledger.deeds])
         ledger.closed = True
         return pending
 
@@ -414,7 +414,7 @@ class SqlTables(ABC):
     def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One durable transaction: committed when the block ends, undone when it raises."""
         self._guard()
-        ledger, safely = auditing.Ledger(), False
+        ledger, safely = audit_entries.Ledger(), False
         try:
             with self._connection() as conn:
                 conn.execution_options(**{WRITE: True, LEDGER: ledger})

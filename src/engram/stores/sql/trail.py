@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from engram.errors import NotFound
 from engram.model import AuditEntry, Checkpoint
 from engram.ports import Deed
-from engram.stores import auditing, trails
+from engram.stores import audit_entries, audit_tables
 from engram.stores.schema import audit, audit_checkpoints
 from engram.stores.sql.tables import SET, UNSET, SqlTables, insert
 
@@ -21,7 +21,7 @@ class SqlTrail(SqlTables):
     def note(self, deeds: Sequence[Deed]) -> None:
         """Put on record what no other call of the store does, in one durable transaction."""
         self._guard()
-        auditing.refuse_unstorable(deeds)
+        audit_entries.refuse_unstorable(deeds)
 
         def work(conn: sa.Connection) -> None:
             for deed in deeds:
@@ -32,7 +32,7 @@ class SqlTrail(SqlTables):
 
     def head(self) -> AuditEntry | None:
         """The newest entry; `None` only if somebody has removed them all."""
-        return self._look(None, trails.head)
+        return self._look(None, audit_tables.head)
 
     def trail(
         self,
@@ -45,7 +45,7 @@ class SqlTrail(SqlTables):
         newest: bool = False,
     ) -> list[AuditEntry]:
         """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
-        return self._look(None, lambda conn: trails.trail(conn, after, limit, agent, grant, since, newest))
+        return self._look(None, lambda conn: audit_tables.trail(conn, after, limit, agent, grant, since, newest))
 
     def checkpoint(self, checkpoint: Checkpoint) -> bool:
         """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
@@ -54,27 +54,27 @@ class SqlTrail(SqlTables):
             there = sa.select(audit_checkpoints.c.seq).where(audit_checkpoints.c.seq == checkpoint.seq)
             if conn.scalar(there) is not None:
                 return False
-            insert(conn, audit_checkpoints, [auditing.to_checkpoint_row(checkpoint)])
-            self._note(conn, auditing.checked(checkpoint))
+            insert(conn, audit_checkpoints, [audit_entries.to_checkpoint_row(checkpoint)])
+            self._note(conn, audit_entries.checked(checkpoint))
             return True
 
         return self._transact(None, work)
 
     def checkpoints(self) -> list[Checkpoint]:
         """All checkpoints, in order."""
-        return self._look(None, trails.checkpoints)
+        return self._look(None, audit_tables.checkpoints)
 
     def prune(self, through: int) -> int:
         """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
         return self._transact(None, lambda conn: self._prune(conn, through))
 
     def _prune(self, conn: sa.Connection, through: int) -> int:
-        found = [known for known in trails.checkpoints(conn) if known.seq == through]
+        found = [known for known in audit_tables.checkpoints(conn) if known.seq == through]
         if not found:
             raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
         self._as_keeper(conn)
-        conn.execute(SET, {"name": auditing.PRUNING, "value": str(through)})
+        conn.execute(SET, {"name": audit_entries.PRUNING, "value": str(through)})
         gone = conn.execute(audit.delete().where(audit.c.seq <= through)).rowcount
-        conn.execute(UNSET, {"name": auditing.PRUNING})
-        self._note(conn, auditing.pruned(found[0], gone))
+        conn.execute(UNSET, {"name": audit_entries.PRUNING})
+        self._note(conn, audit_entries.pruned(found[0], gone))
         return gone

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from engram.words import digest
+from engram.text.terms import digest
 
 revision = "0004"
 down_revision = "0003"

@@ -1,0 +1,157 @@
+"""Simulates agents whose true success rates are known, and asks whether the rates and intervals told are honest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.learning.decisions import belief, weighing
+from engram.learning.decisions.belief import EVERYTHING, Episode, Settings, Tally
+from engram.learning.scores import calibration_error
+from engram_bench import Tell, unheard
+from engram_bench.choices import NEIGHBOURS
+
+Numbers = NDArray[np.float64]
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WORLDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Contexts in groups, each worded in several ways; every group has its own true rate of every action."""
+
+    groups: int = 10
+    wordings: int = 3
+    actions: int = 4
+    episodes: int = 900
+    alike: tuple[float, float] = (0.85, 0.95)
+    """How similar contexts of one group are, from and to."""
+    unlike: tuple[float, float] = (0.5, 0.7)
+    """How similar contexts of different groups are."""
+    held_back: int = 5
+    """So many groups have a context without episodes of its own: what is said about it comes from similar ones."""
+
+
+class Told(NamedTuple):
+    """One rate as it was told, beside the truth."""
+
+    world: int
+    context: str
+    action: str
+    truth: float
+    rate: float
+    low: float
+    high: float
+    attempts: int
+    similar: int
+
+
+def run(
+    worlds: int = WORLDS,
+    world: World | None = None,
+    *,
+    settings: Settings = belief.DEFAULT,
+    seed: int = 0,
+    tell: Tell = unheard,
+) -> tuple[dict[str, Any], list[Told]]:
+    """So many simulated worlds, every rate told in them, and what these are worth."""
+    found = list[Told]()
+    for number in range(worlds):
+        found += simulate(world or World(), number, np.random.default_rng([seed, number]), settings)
+        tell(number + 1, worlds, "simulating")
+    return report(found), found
+
+
+def simulate(world: World, number: int, dice: np.random.Generator, settings: Settings = belief.DEFAULT) -> list[Told]:
+    """What is told about every action in every context of one world, after its episodes."""
+    rates = dice.random((world.groups, world.actions))
+    count = world.groups * world.wordings
+    group = np.repeat(np.arange(world.groups), world.wordings)
+    alike = _likeness(world, group, dice)
+    tried = np.setdiff1d(np.arange(count), np.arange(world.held_back) * world.wordings)
+    where = dice.choice(tried, world.episodes)
+    which = dice.integers(0, world.actions, world.episodes)
+    good = (dice.random(world.episodes) < rates[group[where], which]).astype(np.float64)
+    tallies = {
+        f"action-{action}": Tally(float((which == action).sum()), float(good[which == action].sum()))
+        for action in range(world.actions)
+    }
+    told = []
+    for context in range(count):
+        close = alike[context, where]
+        same, others = np.flatnonzero(where == context), np.flatnonzero(where != context)
+        nearest = others[np.argsort(-close[others], kind="stable")[:NEIGHBOURS]]
+        episodes = [
+            Episode(
+                id=str(place),
+                action=f"action-{which[place]}",
+                quality=float(good[place]),
+                at=NOW,
+                context=f"context-{where[place]}",
+                similarity=float(close[place]),
+            )
+            for place in (*same.tolist(), *nearest.tolist())
+        ]
+        suggestion = weighing.weigh(
+            f"context-{context}",
+            episodes,
+            now=NOW,
+            groups={EVERYTHING: tallies},
+            actions=list(tallies),
+            settings=settings,
+        )
+        for record in suggestion.actions:
+            truth = float(rates[group[context], int(record.action.removeprefix("action-"))])
+            told.append(
+                Told(
+                    world=number,
+                    context=suggestion.context,
+                    action=record.action,
+                    truth=truth,
+                    rate=record.success_rate,
+                    low=record.interval[0],
+                    high=record.interval[1],
+                    attempts=record.attempts,
+                    similar=record.similar,
+                )
+            )
+    return told
+
+
+def report(told: list[Told]) -> dict[str, Any]:
+    """Calibration error against the true rates, Brier score, and how often the intervals hold the truth."""
+    return {
+        "all": _worth(told),
+        "with_own_episodes": _worth([one for one in told if one.attempts]),
+        "from_similar_contexts_only": _worth([one for one in told if not one.attempts]),
+    }
+
+
+def _worth(told: list[Told]) -> dict[str, Any]:
+    if not told:
+        return {"rates": 0}
+    truth, rate = np.array([one.truth for one in told]), np.array([one.rate for one in told])
+    noise = float(np.mean(truth * (1 - truth)))
+    return {
+        "rates": len(told),
+        "ece": calibration_error(rate, truth),
+        "brier": float(np.mean((rate - truth) ** 2)) + noise,
+        "brier_of_base_rate": float(np.mean((truth.mean() - truth) ** 2)) + noise,
+        "brier_of_truth": noise,
+        "coverage": float(np.mean([one.low <= one.truth <= one.high for one in told])),
+        "width": float(np.mean([one.high - one.low for one in told])),
+    }
+
+
+def _likeness(world: World, group: NDArray[np.int64], dice: np.random.Generator) -> Numbers:
+    count = len(group)
+    same = group[:, None] == group[None, :]
+    drawn = np.where(same, dice.uniform(*world.alike, (count, count)), dice.uniform(*world.unlike, (count, count)))
+    drawn = (drawn + drawn.T) / 2
+    np.fill_diagonal(drawn, 1.0)
+    return drawn.astype(np.float64)

@@ -1,0 +1,1 @@
+"""Take and restore snapshots of folders."""

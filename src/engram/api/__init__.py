@@ -1,0 +1,1 @@
+"""Describe every operation of Engram once, for REST, gRPC and the clients."""

@@ -1,0 +1,85 @@
+"""Cursors: where a list goes on, in a form that only the list they came from understands."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from engram.clock import from_micros, micros
+from engram.errors import InvalidInput
+from engram.model import Memory
+from engram.model.wire import Page
+from engram.text.terms import digest
+
+T = TypeVar("T")
+MOST = 500
+USUAL = 50
+_TICK = timedelta(microseconds=1)
+
+
+def slice_of(items: Sequence[T], limit: int, cursor: str | None, *of: object) -> Page[T]:
+    """A part of a list that is at hand whole; `of` names the list, whose cursors no other one takes."""
+    (start,) = read(cursor, 1, *of) if cursor is not None else [0]
+    end = start + limit
+    return Page(items=tuple(items[start:end]), next_cursor=write([end], *of) if end < len(items) else None)
+
+
+def memories(
+    fetch: Callable[..., list[Memory]], limit: int, until: datetime | None, cursor: str | None, *of: object
+) -> Page[Memory]:
+    """Memories newest first, going on below the last one that was shown, whatever was stored meanwhile.
+
+    `fetch(limit=, offset=, until=)` gives the newest before a time.
+    """
+    seen = 0
+    if cursor is not None:
+        moment, seen = read(cursor, 2, *of)
+        until = _after(moment) if until is None else min(until, _after(moment))
+    found = fetch(limit=limit + 1, offset=seen, until=until)
+    items = found[:limit]
+    if len(found) <= limit:
+        return Page(items=tuple(items))
+    last = items[-1].happened_at
+    same = sum(memory.happened_at == last for memory in items)
+    began = cursor is not None and micros(last) == moment
+    return Page(items=tuple(items), next_cursor=write([micros(last), same + (seen if began else 0)], *of))
+
+
+def _after(moment: int) -> datetime:
+    try:
+        return from_micros(moment) + _TICK
+    except OverflowError:
+        raise _strange() from None
+
+
+def write(place: Sequence[int], *of: object) -> str:
+    """The cursor of a place in a list."""
+    told = json.dumps([_mark(of), *place], separators=(",", ":"))
+    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+
+def read(cursor: str, numbers: int, *of: object) -> list[int]:
+    """The place that a cursor of this list names. Raises `InvalidInput` for that of another one, too."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        mark: object
+        place: list[int]
+        mark, *place = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, TypeError, RecursionError):
+        raise _strange() from None
+    if mark != _mark(of) or len(place) != numbers or not all(type(n) is int and abs(n) < 1 << 60 for n in place):
+        raise _strange()
+    if place[-1] < 0:
+        raise _strange()
+    return place
+
+
+def _mark(of: tuple[Any, ...]) -> str:
+    return digest(*(repr(part) for part in of))[:16]
+
+
+def _strange() -> InvalidInput:
+    return InvalidInput("the cursor is not one of this list; begin without one")

@@ -1,1 +1,0 @@
-"""What is known as facts: how texts state them, when they hold, and how they hang together."""

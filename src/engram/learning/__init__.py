@@ -1,0 +1,1 @@
+"""Learn from outcomes."""

@@ -1,0 +1,1 @@
+"""Normalise actions and look up how they went."""

@@ -1,0 +1,308 @@
+"""The canonical form of a command line or a phrase: two spellings of one action have the same form.
+
+General rules come first: wrappers and the folder are left out, options have no order, a short option is its long one,
+values are masked, a second subcommand is known by its verb, and words are compared by their stems. Tables have only
+what no rule can know: the other names of a program, of a subcommand, of an option.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from engram.text.terms import STOP_WORDS, index_terms
+
+MOST_WORDS = 48
+MOST_LETTERS = 64
+
+WRAPPERS = frozenset({"sudo", "env", "time", "nohup", "exec", "command", "then", "nice"})
+"""Programs that run another one; that one is what the action does."""
+_WRAPPER_VALUES = frozenset({"-u", "-g", "-n"})
+_LIGHT = frozenset(
+    """attempt conduct do execute i just lets let's perform please run should the to try use using we will""".split()
+)
+"""Words before a phrase that add nothing to it: "do a rolling update" is "rolling update"."""
+_GLUE = frozenset({"using", "via"})
+_DIRECTIONS = frozenset({"up", "down", "off", "not", "no", "without", "before", "after"})
+"""Stop words that turn an action into another one."""
+_PROSE = frozenset("a about an as at by for from in into it of the this to with".split())
+"""Words by which a phrase is told from a command line."""
+_PLACES = {"prod": "production", "stage": "staging", "dev": "development"}
+ENVIRONMENTS = frozenset({*_PLACES.values(), "qa", "uat", "sandbox", "preproduction"})
+"""Where an action is carried out; two actions for different ones are different."""
+
+_RUNNERS = {
+    "bundle": "exec",
+    "npx": "",
+    "bunx": "",
+    "uvx": "",
+    **dict.fromkeys(("hatch", "pdm", "pipenv", "poetry", "rye", "uv"), "run"),
+}
+"""Programs that run another one in an environment of its own, by the subcommand that does it."""
+_FRONTS = frozenset({("uv", "pip")})
+"""Programs that take another one for their subcommand."""
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "apt": ("apt-get",),
+    "docker-compose": ("docker", "compose"),
+    "gradlew": ("gradle",),
+    "k": ("kubectl",),
+    "mvnw": ("mvn",),
+    "nodejs": ("node",),
+}
+_PACKAGES = {
+    "add": "install",
+    "i": "install",
+    "r": "uninstall",
+    "remove": "uninstall",
+    "rm": "uninstall",
+    "run-script": "run",
+    "t": "test",
+    "un": "uninstall",
+    "up": "update",
+}
+_SUBCOMMANDS: Mapping[str, Mapping[str, str]] = {
+    "bun": _PACKAGES,
+    "cargo": {"b": "build", "c": "check", "d": "doc", "r": "run", "t": "test"},
+    "npm": _PACKAGES,
+    "pnpm": _PACKAGES,
+}
+_ALONE: Mapping[str, tuple[str, ...]] = {"yarn": ("yarn", "install")}
+"""Programs that do something without a subcommand, too."""
+_SAME: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("docker", "container", "ls"): ("docker", "ps"),
+    ("docker", "image", "ls"): ("docker", "images"),
+    ("docker", "image", "rm"): ("docker", "rmi"),
+    **{("docker", "container", verb): ("docker", verb) for verb in "cp exec kill logs rm run start stop".split()},
+    **{("docker", "image", verb): ("docker", verb) for verb in "build load pull push save tag".split()},
+}
+SIBLINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("npm", "ci"): ("npm", "install"),
+    ("npm", "install"): ("npm", "ci"),
+}
+"""Actions that are not the same, but mostly fail for the same reasons."""
+_SHORT: Mapping[str, Mapping[str, str]] = {
+    "docker": {"-d": "--detach", "-f": "--file", "-t": "--tag"},
+    "git": {"-f": "--force"},
+    "git push": {"-d": "--delete", "-u": "--set-upstream"},
+    "kubectl": {"-f": "--filename", "-l": "--selector", "-n": "--namespace", "-o": "--output"},
+    "make": {"-n": "--dry-run"},
+    "npm": {"-D": "--save-dev", "-f": "--force", "-g": "--global"},
+    "pip": {"-U": "--upgrade", "-r": "--requirement"},
+    "rm": {"-R": "--recursive", "-f": "--force", "-r": "--recursive"},
+    "rsync": {"-n": "--dry-run"},
+}
+_TASK_RUNNERS = frozenset({"bun", "composer", "npm", "pnpm", "yarn"})
+"""Programs whose `run` is followed by the name of a task."""
+
+_QUOTES = "\"'`,;.!?"
+_OPTION = re.compile(r"--?[A-Za-z]")
+_CLUSTER = re.compile(r"-[A-Za-z]{2,4}")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z+_-]*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,63}=")
+_VERSIONED = re.compile(r"(gcc|java|lua|node|perl|php|pip|pytest|python|ruby)[\d.]+")
+_TAKES_VALUE = re.compile(
+    r"-[CcHnpf]|--?(as|chdir|cluster|config|context|cwd|directory|env-file|file|filename|git-dir|host|kubeconfig"
+    r"|log-?level|namespace|output|prefix|profile|project(-name|-directory)?|region|registry|server|user|work-tree"
+    r"|workspace)"
+)
+"""Options before a subcommand that are followed by a value."""
+_INDIFFERENT = re.compile(
+    r"-[qvy]|--?(assume-yes|auto-approve|colou?r|progress|quiet(-.*)?|set-upstream|silent|verbose|yes"
+    r"|no-(ansi|audit|banner|colou?r|fund|input|interaction|pager|progress))"
+)
+"""Options that change what is shown or asked, not what is done."""
+_DECISIVE = re.compile(
+    r"--?(abort|all|amend|continue|delete|destroy|dry-?run|force|global|hard|help|keep|mirror|mixed|prod(uction)?|prune"
+    r"|purge|rebase|recursive|soft|squash|tags|undo|version)|--?(allow|disable|force|ignore|legacy|no|only|skip|without)-.*|--.*-only"
+)
+"""Options that make another action of it: one that does more, less, or nothing."""
+_VERBS = frozenset(
+    """add apply approve build cancel check clean clear close commit config copy cp create delete deploy describe
+    diff disable down drop edit enable exec export fetch generate get history import info init inspect install kill
+    list load log login logout logs ls merge mv new open patch pause pop prune ps publish pull purge push put reload
+    remove rename replace reset restart restore resume rm rollback run save scale search set show start stat
+    status stop sync tag test top undo uninstall unset up update upgrade validate verify view wait watch""".split()
+)
+"""The second subcommand of a program: `kubectl rollout restart`, `git stash pop`, `docker compose up`."""
+
+
+_REFSPECS = {":": "--delete", "+": "--force"}
+"""Options that the first letter of a pushed branch stands for."""
+MOST_LAYERS = 4
+"""Shells, changes of folder and pipes around a command that are looked into."""
+_LEAVING = re.compile(r"^\s*cd\s[^&;|]{0,500}(?:&&|;)")
+_SHELL = re.compile(r"(?:sudo\s+)?(?:\S{1,64}/)?(?:ba|da|k|z)?sh\s+-[a-z]{0,3}c\s+(['\"])(.*)\1", re.DOTALL)
+_SHOWN = re.compile(
+    r"\s+(?:(?:\d|&)?>>?\s*(?:&\d|[^\s|;&'\"\d][^\s|;&'\"]{0,200})|\|&?\s*(?:cat|head|less|more|tail|tee)\b[^|;&'\"]{0,200})$"
+)
+"""The end of a command line that redirects its output, or hands it to a program that shows it."""
+
+
+class Form(NamedTuple):
+    """What an action does, the options and words that make another one of it, and the rest.
+
+    `exact` has all of it with the values as they are; empty if only the text itself tells them. `objects` are the plain
+    words of the rest; in a phrase, they tell what it is done to.
+    """
+
+    head: tuple[str, ...]
+    decisive: frozenset[str]
+    rest: frozenset[str]
+    exact: tuple[str, ...] = ()
+    objects: frozenset[str] = frozenset()
+    is_phrase: bool = False
+
+
+def form(text: str) -> Form:
+    """Bring a command line or a phrase into its canonical form."""
+    words = _unwrapped(_bare(text).split()[: 4 * MOST_WORDS])
+    if len(words) == 1 and "/" not in words[0]:
+        words = _unwrapped(re.split(r"[-\s]+", words[0]))
+    head, parts = _program(words)
+    decisive, rest, values, objects = list[str](), list[str](), list[str](), set[str]()
+    is_phrase = not _PROSE.isdisjoint(words) and not any(map(_OPTION.match, words))
+    arguments = False
+    for part, before in _split(_spelled_out(head, parts)):
+        short = _short(head)
+        if _OPTION.match(part):
+            name, kind = _option(part, short)
+            if kind:
+                (decisive if kind == "decisive" else rest).append(name)
+            continue
+        word = masked(part)
+        if not word or word.startswith("+") or word in _GLUE:
+            continue
+        if not head:
+            head.append(word)
+        elif not arguments and _continues(head, word, part, short.get(before, before)):
+            head.append(_SUBCOMMANDS.get(head[0], {}).get(word, word) if len(head) == 1 else word)
+        elif word in _DIRECTIONS:
+            decisive.append(word)
+        elif word not in STOP_WORDS:
+            arguments |= not before.startswith("-") and word != "<value>"
+            values.append(part.strip(_QUOTES).lower() if word.startswith("<") or word.endswith("=") else stem(word))
+            if word in ENVIRONMENTS or not _TAKES_VALUE.fullmatch(short.get(before, before)):
+                rest.append(word if word in ENVIRONMENTS else stem(word))
+            if _PLAIN.fullmatch(word) and not (is_phrase and part[0].isupper()):
+                objects.add(stem(word))
+    found = _SAME.get(tuple(head), tuple(head))
+    found = _ALONE.get(found[0], found) if len(found) == 1 and not arguments else found
+    options = sorted({*decisive, *(one for one in rest if one.startswith("-"))})
+    exact = (*map(stem, found), "|", *options, "|", *values) if found else ()
+    changed, others = frozenset(decisive[:MOST_WORDS]), frozenset(rest[:MOST_WORDS])
+    return Form(found, changed, others, exact, frozenset(objects), is_phrase)
+
+
+def stem(word: str) -> str:
+    """The stem of a word, by which its forms are the same; masks and the like stay as they are."""
+    return "-".join(index_terms(word)) if _PLAIN.fullmatch(word) else word
+
+
+def masked(part: str) -> str:
+    """A word of a line; what is a value there becomes a mark of its shape."""
+    bare = part.strip(_QUOTES).lower()
+    if _ASSIGNMENT.match(bare):
+        return bare.partition("=")[0][:MOST_LETTERS] + "="
+    if "/" in bare or "\\" in bare:
+        return "<path>"
+    if part[:1] in "\"'`":
+        return "<text>"
+    if any(character.isdigit() for character in bare):
+        return "<value>"
+    if "." in bare:
+        return "<path>"
+    return _PLACES.get(bare, bare)[:MOST_LETTERS]
+
+
+def _bare(text: str) -> str:
+    """Leave out the change of folder before a command, the shell around it, and where its output goes."""
+    for _ in range(MOST_LAYERS):
+        inner = _SHOWN.sub("", _LEAVING.sub("", text))
+        inner = shell[2] if (shell := _SHELL.fullmatch(inner.strip())) else inner
+        if inner == text or not inner.strip():
+            break
+        text = inner
+    return text
+
+
+def _short(head: Sequence[str]) -> dict[str, str]:
+    """Give the long names of the short options of a program, and of its subcommand."""
+    return {**_SHORT.get(head[0] if head else "", {}), **_SHORT.get(" ".join(head[:2]), {})}
+
+
+def _unwrapped(parts: list[str]) -> list[str]:
+    """Leave out what comes before the program: wrappers with their options, variables, words that add nothing."""
+    while len(parts) > 1:
+        first = parts[0].lower()
+        if first in WRAPPERS:
+            parts = parts[1:]
+            while len(parts) > 1 and parts[0].startswith("-"):
+                parts = parts[2:] if parts[0] in _WRAPPER_VALUES and len(parts) > 2 else parts[1:]
+        elif _ASSIGNMENT.match(parts[0]) or first in _LIGHT or (first in STOP_WORDS and first not in _DIRECTIONS):
+            parts = parts[1:]
+        elif first in _RUNNERS and _RUNNERS[first] in ("", parts[1].lower()) and len(parts) > bool(_RUNNERS[first]) + 1:
+            parts = parts[1 + bool(_RUNNERS[first]) :]
+        elif (first, parts[1].lower()) in _FRONTS:
+            parts = parts[1:]
+        else:
+            break
+    return parts
+
+
+def _program(parts: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+    """The program by its usual name, and what it is given; a module that Python runs is a program."""
+    if not parts:
+        return [], parts
+    bare = parts[0].strip(_QUOTES).lower()
+    name = (bare.rpartition("/")[2] or bare).removesuffix(".exe")[:MOST_LETTERS]
+    versioned = _VERSIONED.fullmatch(name)
+    name = versioned[1] if versioned else name
+    if name == "python" and len(parts) > 2 and parts[1] == "-m":
+        return [masked(parts[2]).partition(".")[0] or name], parts[3:]
+    return list(_PROGRAMS.get(name, (name,) if name else ())), parts[1:]
+
+
+def _spelled_out(head: Sequence[str], parts: Sequence[str]) -> Iterator[str]:
+    """Give the parts of a command, with an option for what the first letter of a branch says that is pushed."""
+    pushed = head == ["git"] and "push" in parts
+    for part in parts:
+        option = _REFSPECS.get(part[0]) if pushed else None
+        yield from (part,) if option is None else (option, part[1:])
+
+
+def _split(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each part with the one before it: `--file=a` as `--file a`, and `-rf` as `-r -f`."""
+    before = ""
+    for part in parts:
+        name, equals, value = part.partition("=") if part.startswith("-") else (part, "", "")
+        known = _INDIFFERENT.fullmatch(name) or _DECISIVE.fullmatch(name)
+        several = [f"-{letter}" for letter in name[1:]] if _CLUSTER.fullmatch(name) and not known else [name]
+        for one in several:
+            yield one, before
+            before = one
+        if equals and value:
+            yield value, before
+            before = value
+
+
+def _option(part: str, short: Mapping[str, str]) -> tuple[str, str]:
+    """The name of an option, the long one if it has both, and whether it is decisive or other; empty if indifferent."""
+    name = part.rstrip(_QUOTES)
+    name = short.get(name, name if len(name) == 2 else name.lower())[:MOST_LETTERS]
+    if _INDIFFERENT.fullmatch(name):
+        return name, ""
+    if _DECISIVE.fullmatch(name):
+        return "--" + name.lstrip("-"), "decisive"
+    return name, "other"
+
+
+def _continues(head: Sequence[str], word: str, part: str, before: str) -> bool:
+    """Whether a word tells more of what is done, rather than to what or how; `before` is the part before it."""
+    if len(head) > 2 or _TAKES_VALUE.fullmatch(before):
+        return False
+    if len(head) == 1 and word in _SUBCOMMANDS.get(head[0], {}):
+        return True
+    if len(head) == 2 and not (head[0] in _TASK_RUNNERS and head[1] == "run"):
+        return word.partition("-")[0] in _VERBS and _PLAIN.fullmatch(part) is not None
+    return len(head) == 2 or (_PLAIN.fullmatch(word) is not None and word not in STOP_WORDS)

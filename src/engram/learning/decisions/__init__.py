@@ -1,0 +1,1 @@
+"""Weigh past decisions for the next one."""

@@ -1,0 +1,391 @@
+"""Weigh past decisions for the next one: a recommendation, or an abstention with its reason.
+
+Only actions that were taken in this situation or a truly similar context are candidates, and those that the caller
+names. What is believed of each is worked out by `engram.learning.decisions.belief`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from random import Random
+
+import numpy as np
+
+from engram.learning.decisions.belief import (
+    DEFAULT,
+    EVERYTHING,
+    GOOD,
+    NO_GROUPS,
+    Account,
+    Beliefs,
+    Episode,
+    Groups,
+    Settings,
+    accounts,
+)
+from engram.learning.decisions.beta import Beta
+from engram.learning.decisions.comparisons import certainty
+from engram.learning.situations.nearness import USUAL, Nearness, above
+from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
+from engram.text.terms import normal_form
+
+STUCK, WORTH_TRYING = 6, 0.2
+"""Attempts after which something else may be worth trying, and how likely that must be to be better."""
+LATELY = 3
+"""Failures in a row that are told of an action that had worked."""
+EITHER, SURE = 0.1, 0.75
+"""Rates that differ by less are called equally good, while it is not surer than this which one is better."""
+
+FREE = 2.5
+"""Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
+
+
+def draw(beliefs: Beliefs, chance: Random) -> int:
+    """The place of the action with the highest of one draw each (Thompson sampling).
+
+    A new context is drawn with the certainty that all contexts together give, because only that lesson will be used
+    again; a context that came back, with what is known of it.
+    """
+    drawn = [
+        chance.betavariate(max(mean * size, 1e-3), max((1 - mean) * size, 1e-3))
+        for mean, size in zip(beliefs.mean.tolist(), beliefs.drawn.tolist(), strict=True)
+    ]
+    return drawn.index(max(drawn))
+
+
+def episodes_of(memories: Iterable[Memory]) -> list[Episode]:
+    """The decisions among some memories whose outcome is known, in order, as episodes of the same context."""
+    return [
+        Episode(
+            id=memory.id,
+            action=memory.content.chosen_action,
+            quality=memory.content.outcome_quality,
+            at=memory.happened_at,
+            context=memory.content.decision_context or memory.context,
+            features=frozenset(f"tag={normal_form(tag)}" for tag in memory.tags),
+            agent=memory.agent,
+        )
+        for memory in memories
+        if isinstance(memory.content, DecisionContent) and memory.content.outcome_quality is not None
+    ]
+
+
+def weigh(
+    context: str,
+    episodes: Iterable[Episode],
+    *,
+    now: datetime,
+    groups: Groups = NO_GROUPS,
+    features: frozenset[str] = frozenset(),
+    actions: Sequence[str] | None = None,
+    explore: Random | None = None,
+    usual: float | None = None,
+    nearness: Nearness = USUAL,
+    settings: Settings = DEFAULT,
+) -> Suggestion:
+    """Recommend an action for a context, from what was done in it, in similar ones, and at all.
+
+    `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
+    episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
+    `usual` is how similar the context is to everyday texts; without it, that is told from the least similar episodes.
+    `nearness` is what closeness means in this memory. Where actions are chosen alike in all contexts, a context that is
+    as near to another one as is typical of them may have any of these.
+    """
+    episodes = list(episodes)
+    usual = _background(episodes, groups, usual, nearness, settings)
+    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
+    if explore is not None and (actions is not None or not found):
+        # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
+        found = accounts(context, episodes, now, groups, features, actions, settings)
+    ranked = _ranked(found, settings)
+    records = tuple(account.record() for account in ranked)
+    evidence = tuple(id for account in ranked for id in account.ids())
+    if explore is not None and ranked:
+        means, sizes = [one.belief.mean for one in ranked], [one.drawn for one in ranked]
+        place = draw(Beliefs(np.array(means), np.array(sizes), np.array(sizes)), explore)
+        return Suggestion(
+            context=context,
+            recommended=ranked[place].action,
+            abstained=False,
+            reason="a draw, to explore",
+            actions=records,
+            evidence=evidence,
+        )
+    reason, confidence = _judge(ranked, settings, named=actions is not None)
+    if reason is not None:
+        return Suggestion(
+            context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
+        )
+    best = ranked[0]
+    return Suggestion(
+        context=context,
+        recommended=best.action,
+        abstained=False,
+        reason=_praise(ranked, confidence, settings),
+        actions=records,
+        evidence=evidence,
+        confidence=confidence,
+    )
+
+
+def predict(
+    context: str,
+    action: str,
+    episodes: Iterable[Episode],
+    *,
+    now: datetime,
+    groups: Groups = NO_GROUPS,
+    features: frozenset[str] = frozenset(),
+    usual: float | None = None,
+    nearness: Nearness = USUAL,
+    settings: Settings = DEFAULT,
+) -> Prediction:
+    """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
+    episodes = list(episodes)
+    usual = _background(episodes, groups, usual, nearness, settings)
+    found = accounts(
+        context, episodes, now, groups, features, None, settings, (action,), usual=usual, nearness=nearness
+    )
+    account = next(one for one in found if normal_form(one.action) == normal_form(action))
+    record = account.record()
+    return Prediction(
+        context=context,
+        action=record.action,
+        probability=record.success_rate,
+        interval=record.interval,
+        attempts=record.attempts,
+        similar=record.similar,
+        weight=record.weight,
+        evidence=tuple(account.ids()),
+    )
+
+
+class DecisionEvaluator:
+    """Seed 001's name for what judges outcomes and weighs them, with one set of settings."""
+
+    def __init__(self, settings: Settings = DEFAULT) -> None:
+        self.settings = settings
+
+    def evaluate_outcome(self, outcome: str | float) -> float:
+        """How good an outcome is, in [0, 1]; `InvalidInput` if it is not one."""
+        return quality(outcome)
+
+    def weigh(
+        self,
+        context: str,
+        episodes: Iterable[Episode],
+        *,
+        now: datetime,
+        groups: Groups = NO_GROUPS,
+        features: frozenset[str] = frozenset(),
+        actions: Sequence[str] | None = None,
+        explore: Random | None = None,
+        usual: float | None = None,
+        nearness: Nearness = USUAL,
+    ) -> Suggestion:
+        """Recommend an action for a context; see `weigh`."""
+        return weigh(
+            context,
+            episodes,
+            now=now,
+            groups=groups,
+            features=features,
+            actions=actions,
+            explore=explore,
+            usual=usual,
+            nearness=nearness,
+            settings=self.settings,
+        )
+
+    def predict(
+        self,
+        context: str,
+        action: str,
+        episodes: Iterable[Episode],
+        *,
+        now: datetime,
+        groups: Groups = NO_GROUPS,
+        features: frozenset[str] = frozenset(),
+        usual: float | None = None,
+        nearness: Nearness = USUAL,
+    ) -> Prediction:
+        """Give the probability that an action will succeed; see `predict`."""
+        return predict(
+            context,
+            action,
+            episodes,
+            now=now,
+            groups=groups,
+            features=features,
+            usual=usual,
+            nearness=nearness,
+            settings=self.settings,
+        )
+
+
+def _background(
+    episodes: Sequence[Episode], groups: Groups, usual: float | None, nearness: Nearness, settings: Settings
+) -> float | None:
+    """Give the similarity of unrelated texts; `None` where it tells nothing, as actions are chosen alike everywhere."""
+    if usual is None or _is_free(episodes, groups, usual, nearness, settings):
+        return None
+    return usual
+
+
+def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness: Nearness, settings: Settings) -> bool:
+    """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
+
+    The actions of the nearest decisions are compared with those of all decisions (G-test). A context that is farther
+    from all others than they are from each other is about something else.
+    """
+    nearest = sorted(episodes, key=lambda one: (-one.similarity, one.id))[: settings.free]
+    everything = {normal_form(action): tally.attempts for action, tally in groups.get(EVERYTHING, {}).items()}
+    if len(nearest) < settings.free or sum(everything.values()) < settings.enough_free:
+        return False
+    near = Counter(normal_form(one.action) for one in nearest)
+    names = sorted(near.keys() | everything.keys())
+    inside = np.array([near[name] for name in names], dtype=np.float64)
+    outside = np.maximum(np.array([everything.get(name, 0.0) for name in names]) - inside, 0.0)
+    seen = inside + outside > 0
+    inside, outside = inside[seen], outside[seen]
+    degrees = len(inside) - 1
+    if degrees < 1:
+        return False
+    share = (inside + outside) / (inside.sum() + outside.sum())
+    difference = 2 * sum(
+        float(np.sum(part * np.log(np.maximum(part, 1e-12) / (share * part.sum())))) for part in (inside, outside)
+    )
+    if (difference - degrees) / (2 * degrees) ** 0.5 >= FREE:
+        return False
+    closest = above(usual, nearest[0].similarity)
+    return closest >= settings.related or closest >= nearness.typical
+
+
+def _is_tried(account: Account, settings: Settings) -> bool:
+    """Whether it was taken here or often enough near here: the far echo of one success is not an experience."""
+    if account.here or account.in_situation >= settings.tried:
+        return True
+    is_near = account.weight >= settings.tried and account.nearest >= settings.farthest
+    return is_near and account.spoken_for >= -settings.against
+
+
+def _is_candidate(account: Account, known: Sequence[Account], settings: Settings) -> bool:
+    """Whether it may be recommended: what was never done here is no rival of what works here."""
+    if not _is_tried(account, settings):
+        return False
+    works = any(one.attempts() >= settings.enough_attempts and one.belief.mean > GOOD for one in known)
+    return account.attempts() > 0 or not works
+
+
+def _ranked(found: Sequence[Account], settings: Settings) -> list[Account]:
+    """List candidates first, the best before the others.
+
+    Of those that are equally good, what was taken in this very context comes first: words or numbers that nobody has
+    learned the meaning of may tell it from the rest of its situation.
+    """
+    ranked = sorted(
+        found,
+        key=lambda one: (
+            not _is_candidate(one, found, settings),
+            -one.belief.mean,
+            -one.weight,
+            normal_form(one.action),
+        ),
+    )
+    if not ranked or ranked[0].here:
+        return ranked
+    home = next((one for one in ranked if _is_known_here(one, settings) and _are_equal(ranked[0], one)), None)
+    return ranked if home is None else [home, *(one for one in ranked if one is not home)]
+
+
+def _is_known_here(account: Account, settings: Settings) -> bool:
+    return len(account.here) >= settings.enough_attempts and account.belief.mean > GOOD
+
+
+def _are_equal(best: Account, other: Account) -> bool:
+    return best.belief.mean - other.belief.mean < EITHER
+
+
+def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tuple[str | None, float]:
+    """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those.
+
+    With `named`, the caller can take every one of them, so what was never tried may be better, too.
+    """
+    if not any(account.weight > 0 for account in ranked):
+        return f"{'none of these' if named else 'nothing'} has been tried in this context yet", 0.0
+    tried = [account for account in ranked if _is_candidate(account, ranked, settings)]
+    attempts = sum(account.attempts() for account in tried)
+    similar = any(account.near for account in tried)
+    if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
+        counted = "only 1 attempt in this situation" if attempts else "no attempt here, and few in similar contexts"
+        return f"too little evidence: {counted}", 0.0
+    best = tried[0]
+    if best.belief.mean <= GOOD:
+        where = "this context or similar ones" if similar else "this context"
+        changed = _told_change(best) or _told_fall(tried) or _told_failures(tried)
+        return f"nothing tried in {where} is more likely to work than to fail{changed}", 0.0
+    rivals = [account for account in tried if account is not best]
+    confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
+    if named:
+        rivals = [account for account in ranked if account is not best]
+    loss, rival = max(((best.belief.loss(one.belief), one.action) for one in rivals), default=(0.0, ""))
+    if not rivals:
+        loss, rival = best.belief.loss_against(GOOD), "chance"
+    if loss > settings.acceptable_loss:
+        doubt = "too close to call" if best.weight >= settings.enough_attempts else "too little evidence to choose"
+        return f"{doubt} between {best.action} and {rival}", confidence
+    return None, confidence
+
+
+def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) -> str:
+    """Say why the first of these is recommended, and which other one would do as well."""
+    best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
+    where = best.where()
+    lately = _failed_lately(best)
+    warning = f"; but it failed the last {lately} times" if lately > 1 else ""
+    changed = (f"; it {best.changed.told()}" if best.changed else warning) + _told_fall(others)
+    equal = next((one for one in others if _are_equal(best, one)), None)
+    if equal is not None and confidence < SURE and best.here and not equal.here:
+        return f"it worked here; {equal.action} worked about as well {equal.where()}{changed}"
+    if equal is not None and confidence < SURE:
+        more = "; this one was tried more often" if best.attempts() > equal.attempts() else ""
+        return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
+    return f"it worked best {where}, with {certainty(confidence)} confidence{changed}{_untried(best, others)}"
+
+
+def _told_change(account: Account) -> str:
+    return f"; {account.action} {account.changed.told()}" if account.changed else ""
+
+
+def _told_fall(accounts: Iterable[Account]) -> str:
+    """Say which action works less often than it did, the first of those."""
+    fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
+    return next((_told_change(one) for one in fallen), "")
+
+
+def _told_failures(accounts: Iterable[Account]) -> str:
+    """Say which action failed lately, time after time, though it had worked; the first of those."""
+    failed = ((account, _failed_lately(account)) for account in accounts)
+    return next(
+        (f"; {each.action} worked before, but failed the last {n} times" for each, n in failed if n >= LATELY), ""
+    )
+
+
+def _failed_lately(account: Account) -> int:
+    """Count the failures in a row by which an action that had worked ended in this situation."""
+    known = [*account.here, *(one for one in account.near if one.same_situation is True)]
+    latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
+    failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
+    return failed if failed < len(latest) else 0
+
+
+def _untried(best: Account, others: Sequence[Account]) -> str:
+    """Say what trying another action would be worth, where all evidence is about a mediocre one."""
+    if best.attempts() < STUCK or any(one.attempts() > 1 for one in others):
+        return ""
+    better = Beta().beats(best.belief)
+    if better < WORTH_TRYING:
+        return ""
+    return f"; hardly anything else was tried: an unknown action would be better with a probability of {better:.0%}"

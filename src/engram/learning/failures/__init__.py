@@ -1,0 +1,1 @@
+"""Recognise recurring failures by their error signature."""

@@ -1,0 +1,180 @@
+"""Measure what a prevention check changed, and decide when it is loosened, retired or brought back.
+
+A check is judged by what happened when it was heeded and when it was ignored: ignored and followed by a failure it was
+right, ignored and followed by a success it was wrong. Only a check that is wrong is loosened, then retired. Everything
+is a function of counts, so that the same events always lead to the same status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from engram.learning.decisions.beta import Beta
+from engram.model.failure import CheckStatus, Effect, FailureRate
+
+ENOUGH = 8
+"""Times a check was ignored, before it can be retired."""
+RETURNS = 2
+"""Failures in a row without a retired check, before it comes back."""
+ALARMS = 3
+"""Times the action was taken in spite of a check, before its alarms are judged."""
+WOLF, NO_WOLF = 0.85, 0.5
+"""Probabilities that the action mostly succeeds in spite of a check: loosened at one, active again at the other."""
+HOPELESS = 0.95
+"""Probability that it nearly always succeeds in spite of a check that only warns; then it is retired."""
+RARELY = 0.25
+REMEMBERED = 10
+"""Alarms that were passed over, the newest, by which the alarms are judged: a world that changes back is noticed."""
+
+_STEPS = 400
+_GRID = (np.arange(_STEPS) + 0.5) / _STEPS
+
+
+@dataclass(slots=True)
+class Counts:
+    """Opportunities and failures of a check: while it was silent, when it had spoken, and when it was then heeded.
+
+    `ahead` has the newest outcomes by which the check is judged, oldest first: those of the action in spite of it, and
+    while it is loosened, those while it was silent, which tell what a warning would have been worth. `since` has those
+    since it was retired. Both are emptied when the status changes; what was measured is kept.
+    """
+
+    before: int = 0
+    before_failed: float = 0.0
+    after: int = 0
+    after_failed: float = 0.0
+    ahead: list[float] = field(default_factory=list)
+    since: list[float] = field(default_factory=list)
+    heeded: int = 0
+    heeded_failed: float = 0.0
+    wrong: int = 0
+
+    def silent(self, quality: float, *, loosened: bool = False, known: bool = False, times: int = 1) -> None:
+        """Count an opportunity at which the check was silent; with `times` -1, take it back.
+
+        One that is `known` is among the opportunities already, and only told to what judges the check.
+        """
+        if not known:
+            self.before += times
+            self.before_failed += times * (1 - quality)
+        self.since = _changed(self.since, quality, times)
+        if loosened:
+            self.ahead = _changed(self.ahead, quality, times)
+
+    def spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
+        """Count an opportunity at which it had spoken up; `ahead` if it was ignored, that is the action taken."""
+        self.after += times
+        self.after_failed += times * (1 - quality)
+        if ahead:
+            self.wrong += times * (quality >= 0.5)
+            self.ahead = _changed(self.ahead, quality, times)
+        else:
+            self.heeded += times
+            self.heeded_failed += times * (1 - quality)
+
+    @property
+    def ignored(self) -> int:
+        """How often the action was taken in spite of the check."""
+        return self.after - self.heeded
+
+    @property
+    def ignored_failed(self) -> float:
+        """How often it then failed."""
+        return self.after_failed - self.heeded_failed
+
+    def turn(self) -> None:
+        """Start collecting what the new status will be judged by; what was measured stays."""
+        self.ahead, self.since = [], []
+
+
+def failure_rate(opportunities: int, failures: float) -> FailureRate:
+    """Failures per opportunity, as believed after counting them from no knowledge at all."""
+    belief = _belief(opportunities, failures)
+    return FailureRate(
+        opportunities=opportunities, failures=failures, rate=belief.mean, interval=interval(belief.a, belief.b)
+    )
+
+
+def effect(counts: Counts) -> Effect:
+    """Compare the failures when the check was heeded with those without it: while it was silent or ignored."""
+    without = _belief(counts.before + counts.ignored, counts.before_failed + counts.ignored_failed)
+    heeded = _belief(counts.heeded, counts.heeded_failed)
+    low, high, helps = _difference(without, heeded)
+    ignored = _belief(counts.ignored, counts.ignored_failed)
+    return Effect(
+        before=failure_rate(counts.before, counts.before_failed),
+        after=failure_rate(counts.after, counts.after_failed),
+        heeded=failure_rate(counts.heeded, counts.heeded_failed),
+        ignored=failure_rate(counts.ignored, counts.ignored_failed),
+        difference=without.mean - heeded.mean,
+        interval=(low, high),
+        helps=helps,
+        right=min(max(1 - ignored.below(0.5), 0.0), 1.0),
+        went_ahead=counts.ignored,
+        false_alarms=counts.wrong,
+    )
+
+
+def next_status(status: CheckStatus, counts: Counts) -> CheckStatus:
+    """Return the status of a check after these counts.
+
+    One that is ignored and wrong is loosened, then retired; one that is ignored and right becomes active again. A
+    retired one comes back when the action fails without it. Between the bounds nothing changes, so that no check
+    flutters.
+    """
+    if status == "retired":
+        last = counts.since[-RETURNS:]
+        return "active" if len(last) == RETURNS and all(quality < 0.5 for quality in last) else status
+    if len(counts.ahead) < ALARMS:
+        return status
+    belief = _belief(len(counts.ahead), _failed(counts.ahead))
+    if status == "loosened":
+        if len(counts.ahead) >= ENOUGH and belief.below(RARELY) >= HOPELESS:
+            return "retired"
+        return "active" if belief.below(0.5) <= NO_WOLF else status
+    return "loosened" if belief.below(0.5) >= WOLF else status
+
+
+@lru_cache(maxsize=16384)
+def interval(a: float, b: float) -> tuple[float, float]:
+    """The 95% interval of a belief; the same question is answered from memory."""
+    return Beta(a, b).interval()
+
+
+@lru_cache(maxsize=16384)
+def _difference(one: Beta, other: Beta) -> tuple[float, float, float]:
+    """The 95% interval of one rate less the other, and the probability that it is above zero, on a grid."""
+    shares = np.convolve(_shares(one), _shares(other)[::-1])
+    total = np.cumsum(shares)
+    places = (np.arange(2 * _STEPS - 1) - (_STEPS - 1)) / _STEPS
+    low, high = (float(places[min(int(np.searchsorted(total, share)), len(places) - 1)]) for share in (0.025, 0.975))
+    above = float(shares[_STEPS:].sum() + shares[_STEPS - 1] / 2)
+    return low, high, min(max(above, 0.0), 1.0)
+
+
+def _shares(belief: Beta) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    log = (belief.a - 1) * np.log(_GRID) + (belief.b - 1) * np.log1p(-_GRID)
+    weights = np.exp(log - log.max())
+    shares: np.ndarray[tuple[int], np.dtype[np.float64]] = weights / weights.sum()
+    return shares
+
+
+def _belief(opportunities: int, failures: float) -> Beta:
+    failed = min(max(failures, 0.0), float(max(opportunities, 0)))
+    return Beta(1 + failed, 1 + max(opportunities, 0) - failed)
+
+
+def _failed(qualities: Sequence[float]) -> float:
+    return sum(1 - quality for quality in qualities)
+
+
+def _changed(kept: list[float], quality: float, times: int) -> list[float]:
+    """The newest outcomes with one more, or without the newest one of this quality."""
+    if times > 0:
+        return [*kept, quality][-REMEMBERED:]
+    place = next((place for place in reversed(range(len(kept))) if kept[place] == quality), None)
+    return kept if place is None else kept[:place] + kept[place + 1 :]

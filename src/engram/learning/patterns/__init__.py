@@ -1,0 +1,1 @@
+"""Find success patterns and decision templates."""

@@ -1,0 +1,321 @@
+"""Decision trees a person can read: which action to take, depending on what the situation is like.
+
+A question is asked only where the evidence for it is strong: the outcomes must be so much more likely with separate
+rates on either side than with one (a Bayes factor) that it outweighs the number of questions that could be asked. In
+pure noise the tree is, but for about one time in a hundred, a single branch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+import numpy as np
+
+from engram.learning.decisions.belief import DEFAULT, GOOD, Episode, after
+from engram.learning.decisions.beta import Beta
+from engram.learning.situations.similar_contexts import WORD, described, distinct
+from engram.model.decision import ActionRecord
+from engram.model.success import Condition, DecisionBranch, DecisionOutcome, DecisionTemplate
+from engram.text.terms import digest, normal_form
+
+CONFIDENCE = 0.75
+"""How probable it must be that an action is the best before it is recommended."""
+DEPTH = 3
+LEAF = 5
+"""Episodes there must be on either side of a question."""
+ODDS = 4.0
+"""How much more likely than not it must be that a question matters, when one of all is expected to."""
+HISTORY = 100
+SHOWN = 5
+_ENOUGH = 2  # attempts before anything is recommended
+
+_Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
+_Indexes = np.ndarray[tuple[int], np.dtype[np.int64]]
+_Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def decision_template(
+    episodes: Iterable[Episode],
+    signature: str,
+    *,
+    title: str = "",
+    expected: Mapping[str, float] = MappingProxyType({}),
+    confidence_threshold: float = CONFIDENCE,
+) -> DecisionTemplate | None:
+    """The tree that a set of episodes supports, in whatever order they come; `None` if there is no episode.
+
+    `expected` are the rates of actions, in normal form, that are expected from everywhere else.
+
+    With little or no system in the outcomes it is a single branch, which may abstain.
+    """
+    evidence = _Evidence.of(distinct(episodes), expected)
+    if not evidence.episodes:
+        return None
+    everything = np.ones(len(evidence.episodes), dtype=np.bool_)
+    newest = sorted(evidence.episodes, key=lambda episode: (episode.at, episode.id), reverse=True)
+    return DecisionTemplate(
+        pattern_id=digest("template", signature),
+        context_signature=signature,
+        title=title or signature,
+        decision_tree=tuple(_grown(evidence, (), everything, confidence_threshold, None)),
+        confidence_threshold=confidence_threshold,
+        success_history=tuple(
+            DecisionOutcome(
+                episode=episode.id, action=episode.action, quality=episode.quality, at=episode.at, agent=episode.agent
+            )
+            for episode in newest[:HISTORY]
+        ),
+        attempts=len(evidence.episodes),
+    )
+
+
+def render(template: DecisionTemplate) -> str:
+    """The tree as lines of text, one question or answer a line, deeper ones indented, for its situation."""
+    return "\n".join(_lines(template.decision_tree, 0, f"in {_plain(template.title or template.context_signature)}"))
+
+
+def rate_interval(belief: Beta) -> tuple[float, float]:
+    """The 95% interval of a rate, by the hundredth of an episode."""
+    return _rate_interval(round(belief.a, 2), round(belief.b, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """Episodes as arrays: per episode its action, quality and weight, and each feature each of them has."""
+
+    episodes: Sequence[Episode]
+    names: Sequence[str]
+    expected: Sequence[float]
+    action: _Indexes
+    quality: _Numbers
+    weight: _Numbers
+    features: Sequence[str]
+    row: _Indexes
+    feature: _Indexes
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], expected: Mapping[str, float]) -> _Evidence:
+        names: dict[str, tuple[int, str]] = {}
+        for episode in episodes:
+            names.setdefault(normal_form(episode.action), (len(names), episode.action))
+        sets = [described(episode.context, episode.features) for episode in episodes]
+        features = sorted(frozenset().union(*sets), key=lambda name: (name.startswith(WORD), name))
+        number = {name: index for index, name in enumerate(features)}
+        pairs = [(row, number[name]) for row, several in enumerate(sets) for name in several]
+        pairs.sort()
+        return cls(
+            episodes=episodes,
+            names=[name for _, name in names.values()],
+            expected=[expected.get(name, GOOD) for name in names],
+            action=np.array([names[normal_form(episode.action)][0] for episode in episodes], dtype=np.int64),
+            quality=np.array([episode.quality for episode in episodes]),
+            weight=np.clip(np.array([episode.trust for episode in episodes]), 0, 1),
+            features=features,
+            row=np.array([row for row, _ in pairs], dtype=np.int64),
+            feature=np.array([feature for _, feature in pairs], dtype=np.int64),
+        )
+
+
+def _grown(
+    evidence: _Evidence, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
+) -> list[DecisionBranch]:
+    """The branches for these episodes; a question whose two answers come to the same is not asked."""
+    here = _branch(evidence, conditions, rows, threshold, usual)
+    question = _question(evidence, rows) if len(conditions) < DEPTH else None
+    if question is None:
+        return [here]
+    with_it = np.zeros_like(rows)
+    with_it[evidence.row[evidence.feature == question]] = True
+    name = evidence.features[question]
+    sides = [
+        _grown(evidence, (*conditions, Condition(feature=name, present=present)), side, threshold, here.action)
+        for present, side in ((True, rows & with_it), (False, rows & ~with_it))
+    ]
+    branches = [branch for side in sides for branch in side]
+    return [here] if len(branches) == 2 and branches[0].recommended == branches[1].recommended else branches
+
+
+def _question(evidence: _Evidence, rows: _Flags) -> int | None:
+    """The feature that divides these episodes best, or `None` if no division is better than chance would give.
+
+    One that changes which action is better comes before one that only makes everything easier or harder.
+    """
+    turning, any_change, support = _gains(evidence, rows)
+    candidates = np.flatnonzero((support >= LEAF) & (support <= int(rows.sum()) - LEAF))
+    if not len(candidates):
+        return None
+    words = np.array([evidence.features[int(index)].startswith(WORD) for index in candidates], dtype=np.bool_)
+    # Half of the doubt is for the explicit features and half for the words, so that many words hide no feature.
+    tries = np.where(words, words.sum(), (~words).sum()) * (1 + (0 < words.sum() < len(words)))
+    chance = np.log(tries * ODDS)
+    for gain in (np.minimum(turning, any_change)[candidates], any_change[candidates]):
+        best = int((gain - chance).argmax())
+        if gain[best] > chance[best]:
+            as_good = candidates[gain >= gain[best] - 1e-9]  # the same division by another name: features first
+            return int(as_good[0])
+    return None
+
+
+def _gains(evidence: _Evidence, rows: _Flags) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """For every feature the logarithms of two Bayes factors for dividing by it, and how many episodes have it.
+
+    The first is held against one factor by which all rates of a side are higher or lower, the second against no
+    difference at all. An action that never occurs with a feature is not divided by it, so only pairs that do occur
+    are looked at.
+    """
+    actions, features = len(evidence.names), len(evidence.features)
+    inside = rows[evidence.row]
+    row, feature = evidence.row[inside], evidence.feature[inside]
+    weight, good = evidence.weight * rows, evidence.weight * evidence.quality * rows
+    pairs, which = np.unique(feature * actions + evidence.action[row], return_inverse=True)
+    action, of = pairs % actions, pairs // actions
+    n_with, good_with = _sums(which, weight[row], len(pairs)), _sums(which, good[row], len(pairs))
+    n, well = _sums(evidence.action, weight, actions)[action], _sums(evidence.action, good, actions)[action]
+    divided = _evidence(n_with, good_with) + _evidence(n - n_with, well - good_with) - _evidence(n, well)
+    rate, shifted = (well + 1) / (n + 2), np.zeros(len(pairs))
+    for tried, worked in ((n_with, good_with), (n - n_with, well - good_with)):
+        expected, seen = _sums(of, tried * rate, features), _sums(of, worked, features)
+        moved = np.clip(rate * ((seen + 0.5) / (expected + 0.5))[of], 0.005, 0.995)
+        shifted += worked * np.log(moved / rate) + (tried - worked) * np.log((1 - moved) / (1 - rate))
+    # For each action by itself: divided or not, as likely.
+    turning, any_change = (np.logaddexp(gain, 0) - math.log(2) for gain in (divided - shifted, divided))
+    support = _sums(feature, np.ones(len(feature)), features)
+    return _sums(of, turning, features), _sums(of, any_change, features), support
+
+
+def _sums(which: _Indexes, values: _Numbers, size: int) -> _Numbers:
+    return np.bincount(which, values, minlength=size).astype(np.float64)
+
+
+def _evidence(n: _Numbers, good: _Numbers) -> _Numbers:
+    """The logarithm of how likely such outcomes are when every rate is as likely as any other."""
+    good = np.maximum(good, 0)
+    bad = np.maximum(n - good, 0)
+    return _log_gamma(1 + good) + _log_gamma(1 + bad) - _log_gamma(2 + good + bad)
+
+
+def _log_gamma(x: _Numbers) -> _Numbers:
+    """The logarithm of the gamma function from 1 on, by Stirling's series seven further up."""
+    product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6)
+    y = x + 7
+    series = (1 / 12 - (1 / 360 - 1 / (1260 * y * y)) / (y * y)) / y
+    return (y - 0.5) * np.log(y) - y + math.log(2 * math.pi) / 2 + series - np.log(product)
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """What one action did in one leaf."""
+
+    action: str
+    episodes: Sequence[Episode]
+    belief: Beta
+
+    def record(self) -> ActionRecord:
+        return ActionRecord(
+            action=self.action,
+            success_rate=self.belief.mean,
+            interval=rate_interval(self.belief),
+            attempts=len(self.episodes),
+            weight=max(0.0, self.belief.a + self.belief.b - 2),
+            last_used=max(episode.at for episode in self.episodes),
+            episodes_for=tuple(episode.id for episode in self.episodes if episode.quality >= GOOD),
+            episodes_against=tuple(episode.id for episode in self.episodes if episode.quality < GOOD),
+        )
+
+
+def _branch(
+    evidence: _Evidence, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
+) -> DecisionBranch:
+    """What did best among these episodes; the action that is `usual` further up, unless another is clearly better."""
+    inside = [int(row) for row in np.flatnonzero(rows)]
+    by_action: dict[int, list[int]] = defaultdict(list)
+    for row in inside:
+        by_action[int(evidence.action[row])].append(row)
+    accounts = []
+    for action, mine in by_action.items():
+        several = [evidence.episodes[row] for row in mine]
+        outcomes = zip(evidence.quality[mine].tolist(), evidence.weight[mine].tolist(), strict=True)
+        accounts.append(_Account(evidence.names[action], several, after(outcomes, evidence.expected[action])))
+    accounts.sort(key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
+    best = _chosen(accounts, usual, threshold)
+    rivals = [account for account in accounts if account is not best]
+    confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
+    reason = _doubt(best, rivals, len(inside), threshold)
+    record = best.record()
+    return DecisionBranch(
+        conditions=conditions,
+        action=record.action,
+        success_rate=record.success_rate,
+        interval=record.interval,
+        attempts=record.attempts,
+        confidence=min(1.0, max(0.0, confidence)),
+        abstained=reason is not None,
+        reason=reason or _praise(rivals, confidence, threshold),
+        actions=tuple(account.record() for account in [best, *rivals][:SHOWN]),
+    )
+
+
+def _chosen(best_first: Sequence[_Account], usual: str | None, threshold: float) -> _Account:
+    """The first, if it is clearly better than the usual one: with many to choose from, one looks better by chance."""
+    first = best_first[0]
+    known = next((account for account in best_first if account.action == usual), first)
+    clearly = 1 - (1 - threshold) / max(1, len(best_first) - 1)
+    return first if known is first or first.belief.beats(known.belief) >= clearly else known
+
+
+def _doubt(best: _Account, rivals: Sequence[_Account], attempts: int, threshold: float) -> str | None:
+    """Say why not to recommend the best: by what that could cost, as suggestions do, less where one wants to be surer.
+
+    At the usual threshold it is what may be lost by following a suggestion.
+    """
+    if attempts < _ENOUGH:
+        return "too little evidence: only 1 attempt"
+    if best.belief.mean <= GOOD:
+        return "nothing tried here is more likely to work than to fail"
+    loss = max((best.belief.loss(rival.belief) for rival in rivals), default=best.belief.loss_against(GOOD))
+    if loss > DEFAULT.acceptable_loss * (1 - threshold) / (1 - CONFIDENCE):
+        return f"too close to call between {best.action} and {rivals[0].action if rivals else 'chance'}"
+    return None
+
+
+def _praise(rivals: Sequence[_Account], confidence: float, threshold: float) -> str:
+    if rivals and confidence < threshold:
+        return f"either this or {rivals[0].action}: both worked about as well here"
+    return f"it worked best here, with {confidence:.0%} confidence"
+
+
+@lru_cache(maxsize=100_000)
+def _rate_interval(a: float, b: float) -> tuple[float, float]:
+    low, high = Beta(max(a, 0.01), max(b, 0.01)).interval()
+    return max(0.0, low), min(1.0, high)
+
+
+def _lines(branches: Sequence[DecisionBranch], depth: int, lead: str) -> list[str]:
+    indent = "  " * (depth if depth == 0 else depth - 1)
+    first = branches[0]
+    if len(branches) == 1:
+        return [f"{indent}{lead}: {_answer(first)}"]
+    question = first.conditions[depth]
+    sides = [branch for branch in branches if branch.conditions[depth] == question]
+    others = [branch for branch in branches if branch.conditions[depth] != question]
+    header = [] if depth == 0 else [f"{indent}{lead}:"]
+    return [
+        *header,
+        *_lines(sides, depth + 1, f"if {_plain(question.feature)}"),
+        *_lines(others, depth + 1, "otherwise"),
+    ]
+
+
+def _answer(branch: DecisionBranch) -> str:
+    attempts = f"{branch.attempts} attempt{'' if branch.attempts == 1 else 's'}"
+    known = f"{_plain(branch.action)} ({branch.success_rate:.0%}, {attempts})"
+    return f"undecided, {_plain(branch.reason)}; best so far {known}" if branch.abstained else known
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,219 @@
+"""Success patterns: what worked again and again in similar contexts, what went with it, and how to do it again."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from engram.learning.decisions.belief import GOOD, Episode, after
+from engram.learning.decisions.beta import Beta
+from engram.learning.patterns.decision_tree import rate_interval
+from engram.learning.patterns.factors import FALSE_DISCOVERIES, Case, key_factors
+from engram.learning.situations.similar_contexts import Group, described, distinct, grouped
+from engram.model.success import Contrast, ReplicationStep, SuccessPattern
+from engram.text.terms import digest, normal_form
+
+REPEATED = 3
+"""Attempts before an approach can be a pattern."""
+SURE = 0.8
+"""How probable it must be that an approach works more often than not."""
+COMMON = 0.6
+"""The share of the good runs a step must be in."""
+AGREEING = 2
+"""Good runs a step must be in at least: what one session did is no recipe."""
+MOST_STEPS = 50
+_NAME = 60
+_UNNAMED = re.compile(r"[\W_]+")
+
+_Step = tuple[str, int]  # an action, and which of its occurrences in the run
+_Runs = Sequence[Sequence[Episode]]
+
+
+def success_patterns(
+    episodes: Iterable[Episode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
+) -> tuple[SuccessPattern, ...]:
+    """The patterns in a set of episodes, in whatever order they come, the surest first.
+
+    `runs` are the tasks the episodes belong to, each in the order things were done; their episodes count as well.
+    """
+    groups = grouped([*episodes, *(episode for run in runs for episode in run)])
+    return patterns_of(groups, runs, false_discoveries=false_discoveries)
+
+
+def patterns_of(
+    groups: Iterable[Group],
+    runs: _Runs = (),
+    *,
+    false_discoveries: float = FALSE_DISCOVERIES,
+    taken: Collection[str] = (),
+) -> tuple[SuccessPattern, ...]:
+    """The same for episodes that are in groups already; no pattern gets a name that is taken."""
+    containing: dict[str, list[Sequence[Episode]]] = defaultdict(list)
+    for run in runs:
+        for id in {episode.id for episode in run}:
+            containing[id].append(run)
+    found = [
+        pattern
+        for group in groups
+        for everything in (after((one.quality, one.trust) for one in group.episodes),)
+        for mine in _approaches(group)
+        if (pattern := _pattern(group, everything, mine, containing, false_discoveries)) is not None
+    ]
+    return tuple(sorted(_named(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id)))
+
+
+def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[ReplicationStep, ...]:
+    """The steps that at least `share` of the good runs have, in the order most of them have them.
+
+    A run is good when its last episode went well; what went wrong on the way is not a step. A step that occurs twice
+    in most good runs is there twice. Each step says how common it was in the failed runs, tried at all. A step is in
+    at least two good runs, so a single session has none.
+    """
+    good = [_steps(run, only_good=True) for run in runs if run and run[-1].quality >= GOOD]
+    failed = [_steps(run, only_good=False) for run in runs if run and run[-1].quality < GOOD]
+    if len(good) < AGREEING:
+        return ()
+    support = Counter(step for run in good for step in run)
+    common = sorted(
+        (step for step, count in support.items() if count >= max(AGREEING, share * len(good) - 1e-9)),
+        key=lambda step: (-support[step], step),
+    )[:MOST_STEPS]
+    written = _written(runs)
+    steps = []
+    for step in _in_order(common, good):
+        tried = sum(step in run for run in failed) / len(failed) if failed else None
+        steps.append(
+            ReplicationStep(
+                action=written[step[0]],
+                support=support[step] / len(good),
+                in_failed=tried,
+                missing_in_failed=tried is not None and tried < 1 - share,
+            )
+        )
+    return tuple(steps)
+
+
+def slug(text: str) -> str:
+    """A text as a name: its words in lower case with hyphens between, cut at a word if it is long."""
+    name = _UNNAMED.sub("-", normal_form(text)).strip("-")
+    if len(name) <= _NAME:
+        return name
+    return name[: _NAME + 1].rpartition("-")[0] or name[:_NAME]
+
+
+def _approaches(group: Group) -> list[list[Episode]]:
+    """The episodes of every action that was taken often enough in a group, oldest first."""
+    by_action: dict[str, list[Episode]] = defaultdict(list)
+    for episode in group.episodes:
+        by_action[normal_form(episode.action)].append(episode)
+    return [mine for mine in by_action.values() if len(mine) >= REPEATED]
+
+
+def _pattern(
+    group: Group,
+    everything: Beta,
+    mine: Sequence[Episode],
+    containing: Mapping[str, Sequence[Sequence[Episode]]],
+    false_discoveries: float,
+) -> SuccessPattern | None:
+    belief = after(((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD))
+    if 1 - belief.below(GOOD) < SURE:
+        return None
+    good = [episode for episode in mine if episode.quality >= GOOD]
+    factors = key_factors(
+        [Case(described(episode.context, episode.features), episode.quality, episode.trust) for episode in mine],
+        rate=false_discoveries,
+    )
+    runs = _runs_with(mine, containing)
+    steps = replication_steps(runs)
+    others = len(group.episodes) - len(mine)
+    other_belief = Beta(max(1.0, 1 + everything.a - belief.a), max(1.0, 1 + everything.b - belief.b))
+    approach = mine[0].action
+    return SuccessPattern(
+        pattern_id=digest("success", group.signature, normal_form(approach)),
+        name=slug(approach),
+        context_signature=group.signature,
+        title=group.called,
+        successful_approach=approach,
+        key_factors=tuple(factor for factor in factors if factor.effect > 0),
+        replication_steps=tuple(step.action for step in steps) or (approach,),
+        step_runs=sum(run[-1].quality >= GOOD for run in runs) if steps else 0,
+        success_rate=belief.mean,
+        interval=rate_interval(belief),
+        attempts=len(mine),
+        contrast=Contrast(
+            failures=tuple(episode.id for episode in mine if episode.quality < GOOD),
+            risk_factors=tuple(factor for factor in factors if factor.effect <= 0),
+            missing_steps=tuple(step.action for step in steps if step.missing_in_failed),
+            other_attempts=others,
+            other_rate=other_belief.mean if others else None,
+            advantage=belief.beats(other_belief) if others else None,
+        ),
+        last_seen=mine[-1].at,
+        episodes=tuple(episode.id for episode in good),
+        agents=tuple(sorted({episode.agent for episode in mine if episode.agent})),
+    )
+
+
+def _runs_with(episodes: Sequence[Episode], containing: Mapping[str, Sequence[Sequence[Episode]]]) -> _Runs:
+    """The runs these episodes belong to, each once, those that began first before the others."""
+    runs = {tuple(one.id for one in run): run for episode in episodes for run in containing.get(episode.id, ())}
+    return [run for _, run in sorted(runs.items(), key=lambda item: (item[1][0].at, item[0]))]
+
+
+def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
+    """Give each a name of its own: the first keeps the plain one, the next ones say where they hold."""
+    taken = set(reserved)
+    named = []
+    for pattern in patterns:
+        plain = pattern.name or "pattern"
+        longer = "-".join(filter(None, (plain, "in", slug(pattern.title or pattern.context_signature))))
+        candidates = (plain, longer, f"{plain}-{pattern.pattern_id[:8]}", f"{plain}-{pattern.pattern_id}")
+        name = next(name for name in candidates if name not in taken)
+        taken.add(name)
+        named.append(pattern.model_copy(update={"name": name}))
+    return named
+
+
+def _steps(run: Sequence[Episode], *, only_good: bool) -> dict[_Step, int]:
+    """Where in a run each step is."""
+    seen: Counter[str] = Counter()
+    steps: dict[_Step, int] = {}
+    for place, episode in enumerate(run):
+        if only_good and episode.quality < GOOD:
+            continue
+        action = normal_form(episode.action)
+        seen[action] += 1
+        steps[action, seen[action]] = place
+    return steps
+
+
+def _written(runs: _Runs) -> dict[str, str]:
+    """How each action was written first."""
+    names: dict[str, str] = {}
+    for episode in distinct(episode for run in runs for episode in run):
+        names.setdefault(normal_form(episode.action), episode.action)
+    return names
+
+
+def _in_order(steps: Sequence[_Step], runs: Sequence[Mapping[_Step, int]]) -> list[_Step]:
+    """Steps so ordered that of two neighbours the first came first in most runs that have both."""
+    lead: Counter[tuple[_Step, _Step]] = Counter()
+    for run in runs:
+        present = sorted((run[step], step) for step in steps if step in run)
+        for place, (_, first) in enumerate(present):
+            for _, second in present[place + 1 :]:
+                lead[first, second] += 1
+                lead[second, first] -= 1
+    wins = {one: sum((lead[one, other] > 0) - (lead[one, other] < 0) for other in steps) for one in steps}
+    ordered = sorted(steps, key=lambda step: (-wins[step], step))
+    swapped = True
+    while swapped:
+        swapped = False
+        for place in range(len(ordered) - 1):
+            first, second = ordered[place : place + 2]
+            if lead[second, first] > 0:
+                ordered[place : place + 2] = second, first
+                swapped = True
+    return ordered

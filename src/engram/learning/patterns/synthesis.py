@@ -1,0 +1,149 @@
+"""Pool the evidence of one or several agents into patterns, templates and rates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from engram.learning.decisions.agreement import agreement, evidence_weight
+from engram.learning.decisions.belief import GOOD, Episode, Tally, after, expected, still_true
+from engram.learning.patterns.decision_tree import CONFIDENCE, decision_template, rate_interval
+from engram.learning.patterns.factors import FALSE_DISCOVERIES
+from engram.learning.patterns.successes import patterns_of
+from engram.learning.situations.similar_contexts import Group, distinct, grouped
+from engram.model.success import Contribution, DecisionTemplate, PooledRate, Synthesis
+from engram.text.terms import normal_form
+
+__all__ = ["KnowledgeSynthesizer", "agreement"]
+
+LEAST_EPISODES = 4
+"""Episodes there must be in a group before it gets a decision template."""
+
+_Tallies = dict[tuple[str, str], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeSynthesizer:
+    """Turns episodes, each marked with whose it is and how far that agent is trusted, into knowledge.
+
+    The result depends on the set of episodes alone: not on their order, and not on how often one is given.
+    """
+
+    confidence_threshold: float = CONFIDENCE
+    false_discoveries: float = FALSE_DISCOVERIES
+
+    def synthesize(
+        self,
+        episodes: Iterable[Episode],
+        *,
+        runs: Sequence[Sequence[Episode]] = (),
+        own: str | None = None,
+        titles: Mapping[str, str] = MappingProxyType({}),
+        taken: Collection[str] = (),
+    ) -> Synthesis:
+        """Decision templates, success patterns and pooled rates, as `own` sees them, or nobody in particular.
+
+        The others' evidence counts by their trust, and less the more their outcomes contradict one's own, or when
+        nobody asks, those of all the others together. There is one template for each situation, none for all of them.
+        What an action did before its rate changed is left out. `titles` are the names of situations, by id.
+        Names in `taken` belong to failures, and no success pattern gets one of them.
+        """
+        groups = grouped([*episodes, *(episode for run in runs for episode in run)], titles)
+        weights = agent_weights(groups, own)
+        weighted = _with_expected([_current(_weighted(group, weights), own) for group in groups])
+        return Synthesis(
+            patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries, taken=taken),
+            templates=tuple(template for group in weighted if (template := self._template(group)) is not None),
+            rates=tuple(rate for group in weighted for rate in _rates(group)),
+            weights=weights,
+        )
+
+    def _template(self, group: Group) -> DecisionTemplate | None:
+        if len(group.episodes) < LEAST_EPISODES:
+            return None
+        return decision_template(
+            group.episodes,
+            group.signature,
+            title=group.called,
+            expected=group.expected,
+            confidence_threshold=self.confidence_threshold,
+        )
+
+
+def agent_weights(groups: Iterable[Group], own: str | None = None) -> dict[str, float]:
+    """Weigh each agent's outcomes for `own`; for nobody in particular, against those of all the others together.
+
+    One's own count fully, and so do those of everybody whose outcomes nothing contradicts.
+    """
+    tallies: dict[str, _Tallies] = defaultdict(dict)
+    for group in groups:
+        for episode in group.episodes:
+            key = (group.signature, normal_form(episode.action))
+            attempts, quality = tallies[episode.agent].get(key, (0.0, 0.0))
+            tallies[episode.agent][key] = attempts + 1, quality + episode.quality
+    weights = {}
+    for agent, theirs in sorted(tallies.items()):
+        mine = tallies.get(own, {}) if own is not None else _together(tallies, agent)
+        weights[agent] = 1.0 if agent == own else evidence_weight(mine, theirs)
+    return weights
+
+
+def _together(tallies: Mapping[str, _Tallies], without: str) -> _Tallies:
+    total: _Tallies = {}
+    for agent, known in sorted(tallies.items()):
+        if agent == without:
+            continue
+        for key, (attempts, quality) in known.items():
+            before, sum_before = total.get(key, (0.0, 0.0))
+            total[key] = before + attempts, sum_before + quality
+    return total
+
+
+def _weighted(group: Group, weights: Mapping[str, float]) -> Group:
+    episodes = (replace(episode, trust=episode.trust * weights[episode.agent]) for episode in group.episodes)
+    return replace(group, episodes=tuple(distinct(episodes)))
+
+
+def _current(group: Group, own: str | None) -> Group:
+    return replace(group, episodes=tuple(distinct(still_true(group.episodes, own))))
+
+
+def _with_expected(groups: Sequence[Group]) -> list[Group]:
+    """Give each group the rates that are expected of its actions from the other groups."""
+    everywhere: dict[str, Tally] = {}
+    for group in groups:
+        for one in group.episodes:
+            name = normal_form(one.action)
+            before = everywhere.get(name, Tally(0.0, 0.0))
+            everywhere[name] = Tally(before.attempts + one.trust, before.quality + one.trust * one.quality)
+    return [replace(group, expected=expected(group.episodes, everywhere)) for group in groups]
+
+
+def _rates(group: Group) -> list[PooledRate]:
+    by_action: dict[str, list[Episode]] = defaultdict(list)
+    for episode in group.episodes:
+        by_action[normal_form(episode.action)].append(episode)
+    return [
+        _rate(group.signature, episodes, group.expected.get(action, GOOD))
+        for action, episodes in sorted(by_action.items())
+    ]
+
+
+def _rate(signature: str, episodes: Sequence[Episode], expected: float) -> PooledRate:
+    by_agent: dict[str, list[Episode]] = defaultdict(list)
+    for episode in episodes:
+        by_agent[episode.agent].append(episode)
+    belief = after(((episode.quality, episode.trust) for episode in episodes), expected)
+    return PooledRate(
+        context_signature=signature,
+        action=episodes[0].action,
+        success_rate=belief.mean,
+        interval=rate_interval(belief),
+        attempts=len(episodes),
+        contributions=tuple(
+            Contribution(agent=agent, attempts=len(several), weight=sum(episode.trust for episode in several))
+            for agent, several in sorted(by_agent.items())
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Decide whether an action may run, and run prevention checks."""

@@ -1,0 +1,490 @@
+"""Whether an action may go ahead: what is known of it in such contexts, weighed by nearness and age.
+
+Evidence comes in three rings: the very same action in the same context, the same with other values, and similar ones.
+Each ring starts from what the wider one says and is moved by its own episodes; older ones count less, in time and by
+what came after them, so that something mended or newly broken is noticed. What is refused can never prove itself: so
+after a number of refusals, which grows with the failures, one try is let through. No embeddings: the same question gets
+the same answer, in little time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from engram.clock import from_micros, micros
+from engram.learning.actions import actions
+from engram.learning.actions.actions import Action, Context, same_action, same_context
+from engram.learning.actions.history import SAME_SITUATION, Account, Alike, Match
+from engram.learning.decisions.belief import Outcome, circumstances, in_situation
+from engram.learning.decisions.beta import Beta
+from engram.learning.decisions.change import Change
+from engram.learning.failures.check_templates import generate_prevention_strategies
+from engram.learning.failures.failures import GOOD, PatternRecognizer, Watch
+from engram.learning.failures.patterns import Pattern
+from engram.model.failure import CheckStatus, Decision, KnownFailure, Remedy, Verdict
+from engram.text.terms import index_terms
+
+__all__ = ["SETTINGS", "Settings", "check", "failed_elsewhere", "generate_prevention_strategies", "is_try"]
+
+VERY_SAME, SAME, SIMILAR = 0, 1, 2
+SHOWN = 5
+EPISODES = 5
+NAMED = 0.6
+"""How much a failure whose message names the action is taken to be about it."""
+TRY = "it was refused often since it last failed; a try will tell whether it still does"
+LOOKED_AT = 64
+"""Outcomes in a situation that are looked at, the newest."""
+COMPARED = 48
+"""Accounts of other actions that are looked at for what works instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How evidence is weighed, and how much of it a warning and a block need."""
+
+    half_life: timedelta = timedelta(days=90)
+    refusals: float = 3.0
+    """After so many refusals for every failure in a row one try is let through; 0 for never."""
+    patience: float = 2.5
+    """How many times as many refusals it takes at most."""
+    fading: float = 0.8
+    """What an episode is worth after another one of full weight came after it."""
+    mended: float = 0.3
+    """What a failure is worth besides after a success."""
+    broken: float = 0.5
+    """What a success is worth besides after a failure, which may be chance."""
+    unknown: float = 0.15
+    """The share of failures that is expected of an action nobody tried."""
+    hold: float = 2.0
+    """How strongly each ring is held by the wider one: as by so many episodes."""
+    other_values: float = 0.6
+    """What an episode is worth for the same action with other values."""
+    everywhere: float = 0.6
+    """What a failure is worth, at least, that strikes all kinds of actions."""
+    warn: float = 1 / 3
+    """The expected share of failures from which on there is a warning."""
+    block: float = 0.6
+    """The probability that it fails more often than not, from which on it is blocked."""
+    repeated: int = 2
+    """The failures a block needs."""
+    surely: float = 0.6
+    """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
+    near: float = 0.8
+    """The similarity a block needs, if the action was never tried in this very context."""
+
+
+SETTINGS = Settings()
+
+
+class _Piece(NamedTuple):
+    """One episode as evidence."""
+
+    ring: int
+    at: int
+    weight: float
+    quality: float
+    pattern: str | None
+    same: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """What the evidence comes to."""
+
+    rate: Beta
+    failures: int
+    succeeded_last: bool
+    only_failed: bool
+    """Whether the very same was tried lately, and failed every time."""
+    nearest: float
+
+
+def check(
+    known: PatternRecognizer,
+    action: str,
+    context: str = "",
+    *,
+    now: datetime,
+    features: frozenset[str] = frozenset(),
+    environment: str = "",
+    alike: Alike | None = None,
+    settings: Settings = SETTINGS,
+) -> Verdict:
+    """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
+
+    What is not known is allowed, with empty lists. `alike` is the situation of the context.
+    """
+    asked, place = actions.action(action), actions.context(context, features, environment)
+    matches = known.ledger.matches(asked, place, alike) if asked.key else []
+    named = _named(known, asked, place)
+    rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
+    failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
+    if not failed and not named and not rules:
+        reason = _past(matches)
+        return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
+    time = micros(now)
+    pieces = _pieces(known, matches, named, asked, time, settings)
+    belief = _weigh(pieces, failed, settings)
+    here = _in_situation(asked, matches, now)
+    sure = 1 - belief.rate.below(0.5)
+    patterns = _patterns(known, pieces)
+    status = _status(known, patterns[0]) if patterns else "active"
+    failures = max(belief.failures, here.failures() if here else 0)
+    decided = _agreed(_decide(belief, sure, failures, settings), here and here.belief, failures, settings)
+    decision = _restrained(decided, status, pieces, failed, settings)
+    due = decision != "allow" and _due(failed, settings)
+    decision = "allow" if due else decision
+    spoke = _speaking(known, patterns, rules, decision)
+    if decision == "allow" and any(watch.status != "retired" for watch in rules):
+        decision = "warn"
+    return Verdict(
+        decision=decision,
+        action=action,
+        context=context,
+        failures=_failures(known, matches, named),
+        instead=_instead(known, patterns, asked, place, failed, alike, now) if decision != "allow" else (),
+        confidence=min(max(sure if here is None else here.belief.below(GOOD), 0.0), 1.0),
+        failure_rate=belief.rate.mean if here is None else 1 - here.belief.mean,
+        reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
+        checks=tuple(spoke) if decision != "allow" else (),
+    )
+
+
+def _past(matches: Sequence[Match]) -> str:
+    """Say what is known of an action that never failed."""
+    qualities = [one.quality for match in matches for one in match.episodes]
+    if not qualities:
+        return "nothing is known about it"
+    return "it worked before" if max(qualities) > GOOD else "it was tried before, and did not fail"
+
+
+def is_try(verdict: Verdict) -> bool:
+    """Tell whether an action is let through only to learn whether it still fails."""
+    return verdict.decision == "allow" and verdict.reason == TRY
+
+
+def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
+    """Tell whether such an action failed in any context, so that it matters which situation it is."""
+    return known.ledger.failed_elsewhere(actions.action(action))
+
+
+def _applies(watch: Watch, asked: Action, place: Context) -> bool:
+    own = actions.context(watch.context, watch.features)
+    return same_action(actions.action(watch.action), asked) * same_context(own, place) >= 0.6
+
+
+def _named(known: PatternRecognizer, asked: Action, place: Context) -> list[Pattern]:
+    """Failures that nobody said an action for, but whose message names this one."""
+    words = tuple(term for word in asked.head for term in index_terms(word))
+    return [pattern for pattern in known.shelf.naming(words)[:SHOWN] if _happens_in(pattern, place)]
+
+
+def _happens_in(pattern: Pattern, place: Context) -> bool:
+    contexts = [actions.context(text) for text in islice(pattern.contexts, COMPARED)]
+    return not contexts or any(same_context(context, place) >= 0.5 for context in contexts)
+
+
+def _pieces(
+    known: PatternRecognizer,
+    matches: Sequence[Match],
+    named: Sequence[Pattern],
+    asked: Action,
+    now: int,
+    settings: Settings,
+) -> list[_Piece]:
+    """Every episode that counts, the newest first, with what it is worth."""
+    found, worth = list[_Piece](), dict[str, float]()
+    head = " ".join(asked.head)
+    for match in matches:
+        same = match.similarity == 1
+        for one in match.episodes:
+            ring = SIMILAR if not same else VERY_SAME if one.exact == asked.exact else SAME
+            weight = settings.other_values if ring == SAME else match.similarity**2
+            if one.pattern is not None:
+                if one.pattern not in worth:
+                    share = known.shelf.patterns[one.pattern].share(head)
+                    worth[one.pattern] = min(1.0, max(settings.everywhere, 3 * share))
+                weight *= worth[one.pattern]
+            found.append(_Piece(ring, one.at, weight, one.quality, one.pattern, one.exact == asked.exact))
+    for pattern in named:
+        times = sorted(pattern.times.values())[-EPISODES:]
+        found += [_Piece(SIMILAR, at, NAMED**2, 0.0, pattern.id) for at in times]
+    found.sort(key=lambda piece: (-piece.at, piece.ring))
+    return _aged(found, now, settings)
+
+
+def _aged(pieces: Iterable[_Piece], now: int, settings: Settings) -> list[_Piece]:
+    """The pieces, the newest first, with the weight that age and what came later leave them.
+
+    What the very same action did elsewhere tells about it here; what it did with other values does not.
+    """
+    aged = list[_Piece]()
+    half_life = settings.half_life / timedelta(microseconds=1)
+    good, bad = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
+    same_good, same_bad = 0.0, 0.0
+    for piece in pieces:
+        ring = piece.ring
+        newer = good[ring] + bad[ring]
+        gained, lost = (same_good, same_bad) if ring == VERY_SAME else (good[ring], bad[ring])
+        against = settings.broken ** (piece.quality * lost) * settings.mended ** ((1 - piece.quality) * gained)
+        kept: float = settings.fading**newer * against
+        weight: float = piece.weight * kept * 0.5 ** (max(0, now - piece.at) / half_life)
+        aged.append(_Piece(ring, piece.at, weight, piece.quality, piece.pattern, piece.same))
+        good[ring] += piece.weight * piece.quality
+        bad[ring] += piece.weight * (1 - piece.quality)
+        if piece.same:
+            same_good += piece.weight * piece.quality
+            same_bad += piece.weight * (1 - piece.quality)
+    return aged
+
+
+def _weigh(pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings) -> _Belief:
+    """What the rings say together, from the widest to the narrowest that has anything to say."""
+    rate = Beta(settings.hold * settings.unknown, settings.hold * (1 - settings.unknown))
+    for ring in (SIMILAR, SAME, VERY_SAME):
+        own = [piece for piece in pieces if piece.ring == ring]
+        if own:
+            broke = sum(piece.weight * (1 - piece.quality) for piece in own)
+            worked = sum(piece.weight * piece.quality for piece in own)
+            rate = Beta(settings.hold * rate.mean + broke, settings.hold * (1 - rate.mean) + worked)
+    here = [piece for piece in pieces if piece.ring != SIMILAR] or pieces
+    last = min(pieces, key=lambda piece: (piece.ring, -piece.at), default=None)
+    nearest = max((match.similarity for match in failed), default=0.0)
+    failures = sum(1 for piece in here if piece.quality < GOOD)
+    very_same = [piece for piece in pieces if piece.ring == VERY_SAME]
+    only_failed = bool(very_same) and all(piece.quality < GOOD for piece in very_same)
+    fresh = sum(piece.weight for piece in very_same) >= settings.warn
+    return _Belief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
+
+
+def _decide(belief: _Belief, sure: float, failures: int, settings: Settings) -> Decision:
+    if belief.rate.mean < settings.warn:
+        return "warn" if belief.only_failed else "allow"
+    often = failures >= settings.repeated and belief.nearest >= settings.near
+    return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
+
+
+class _Here(NamedTuple):
+    """What is known of an action in a situation: the belief that other advice has, its outcomes, the last change."""
+
+    belief: Beta
+    outcomes: Sequence[Outcome]
+    ids: Sequence[str]
+    """Of the outcomes."""
+    change: Change | None
+
+    def failures(self) -> int:
+        """Count the failures."""
+        return sum(one.quality < GOOD for one in self.outcomes)
+
+
+def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _Here | None:
+    """Give what is known of an action in this situation, with other values only if it was not tried with these.
+
+    `None` if it was not tried there.
+    """
+    near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
+    episodes = [(one, match.context == 1, match.account) for match in near for one in match.episodes]
+    own = [each for each in episodes if each[0].exact == asked.exact] or episodes
+    known = sorted(
+        (one.at, one.id, one.quality, here, circumstances(account.context.features)) for one, here, account in own
+    )
+    if not known:
+        return None
+    known = known[-LOOKED_AT:]
+    outcomes = [Outcome(from_micros(at), quality, here, around) for at, _, quality, here, around in known]
+    belief, change = in_situation(outcomes, now)
+    return _Here(belief, outcomes, [id for _, id, *_ in known], change)
+
+
+def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Settings) -> Decision:
+    """Say nothing that the belief about this situation contradicts."""
+    if belief is None:
+        return decision
+    if decision == "block" and belief.below(GOOD) < settings.block:
+        return "warn"
+    mostly_fails = belief.mean < GOOD and belief.below(GOOD) >= settings.surely and failures >= settings.repeated
+    return "warn" if decision == "allow" and mostly_fails else decision
+
+
+def _due(failed: Sequence[Match], settings: Settings) -> bool:
+    """Whether the nearest of what failed was refused so often since that only another try can tell."""
+    if not failed or not settings.refusals:
+        return False
+    newest = sorted(failed[0].episodes, key=lambda one: -one.at)
+    times = next((place for place, one in enumerate(newest) if one.quality >= GOOD), len(newest))
+    return failed[0].account.refused >= settings.refusals * min(settings.patience, max(times, 1))
+
+
+def _patterns(known: PatternRecognizer, pieces: Sequence[_Piece]) -> list[Pattern]:
+    """The patterns of the failures among the evidence, the weightiest first."""
+    weights = dict[str, float]()
+    for piece in pieces:
+        if piece.pattern is not None and piece.quality < GOOD:
+            weights[piece.pattern] = weights.get(piece.pattern, 0.0) + piece.weight
+    return [known.shelf.patterns[id] for id in sorted(weights, key=lambda id: (-weights[id], id))]
+
+
+def _restrained(
+    decision: Decision, status: CheckStatus, pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings
+) -> Decision:
+    """What the check of the weightiest failure may say: a retired one nothing, a loosened one warns of what is near."""
+    if decision == "allow" or status == "active":
+        return decision
+    here = [piece for piece in pieces if piece.ring != SIMILAR]
+    if status == "retired" or not here:
+        return "allow"
+    return "warn" if _weigh(here, failed, settings).rate.mean >= 0.5 else "allow"
+
+
+def _status(known: PatternRecognizer, pattern: Pattern) -> CheckStatus:
+    """The status of the least restrained check of a pattern; a pattern without one is not restrained."""
+    found = {known.checks[id].status for id in pattern.checks}
+    order: tuple[CheckStatus, ...] = ("active", "loosened", "retired")
+    return next((status for status in order if status in found), "active")
+
+
+def _speaking(
+    known: PatternRecognizer, patterns: Sequence[Pattern], rules: Sequence[Watch], decision: Decision
+) -> list[str]:
+    """The ids of the checks that speak up, each once."""
+    own = [id for pattern in patterns[:SHOWN] for id in pattern.checks] if decision != "allow" else []
+    active = [id for id in own if known.checks[id].status != "retired" and not known.checks[id].action]
+    return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
+
+
+def _failures(known: PatternRecognizer, matches: Sequence[Match], named: Sequence[Pattern]) -> tuple[KnownFailure, ...]:
+    together = dict[tuple[str, float, float], list[Match]]()
+    for match in matches:
+        apart = match.account.context.key if match.context != SAME_SITUATION else ""
+        together.setdefault((apart, match.action, match.context), []).append(match)
+    failed = [
+        several for several in together.values() if any(one.quality < GOOD for each in several for one in each.episodes)
+    ]
+    found = [_known_failure(known, several) for several in failed[:SHOWN]]
+    for pattern in named:
+        newest = sorted(pattern.times.items(), key=lambda one: (-one[1], one[0]))
+        found.append(
+            KnownFailure(
+                pattern_id=pattern.id,
+                name=pattern.name,
+                error_signature=pattern.signature,
+                example=pattern.example,
+                action="",
+                context=next(iter(pattern.contexts), ""),
+                similarity=NAMED,
+                failures=len(newest),
+                successes=0,
+                last_seen=from_micros(newest[0][1]),
+                episodes=tuple(id for id, _ in newest[:EPISODES]),
+            )
+        )
+    return tuple(found[:SHOWN])
+
+
+def _known_failure(known: PatternRecognizer, matches: Sequence[Match]) -> KnownFailure:
+    """Give what failed in one context, or in one situation in several wordings."""
+    first = matches[0]
+    episodes = [one for match in matches for one in match.episodes]
+    failed = sorted((one for one in episodes if one.quality < GOOD), key=lambda one: -one.at)
+    pattern = next((known.shelf.patterns[one.pattern] for one in failed if one.pattern), None)
+    return KnownFailure(
+        pattern_id=pattern.id if pattern else "",
+        name=pattern.name if pattern else "",
+        error_signature=pattern.signature if pattern else "",
+        example=pattern.example if pattern else "",
+        action=first.account.action_text,
+        context=first.account.context_text,
+        similarity=first.similarity,
+        failures=len(failed),
+        successes=len(episodes) - len(failed),
+        last_seen=from_micros(failed[0].at),
+        episodes=tuple(one.id for one in failed[:EPISODES]),
+    )
+
+
+def _instead(
+    known: PatternRecognizer,
+    patterns: Sequence[Pattern],
+    asked: Action,
+    place: Context,
+    failed: Sequence[Match],
+    alike: Alike | None,
+    now: datetime,
+) -> tuple[Remedy, ...]:
+    """Solutions that helped more often than not, and other actions that mostly succeed here; the best first."""
+    found = dict[tuple[str, str], Remedy]()
+    for pattern in patterns[:SHOWN]:
+        for one in pattern.ranked()[:SHOWN]:
+            if one.rate > GOOD:
+                found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
+    others = {match.account.action.key: match for match in reversed(known.ledger.others(asked, place, failed[:SHOWN]))}
+    for match in [*reversed(others.values())][:COMPARED]:
+        account = match.account
+        here = _in_situation(account.action, known.ledger.matches(account.action, place, alike), now)
+        near = here or _in_situation(account.action, [match._replace(action=1.0, context=SAME_SITUATION)], now)
+        if near is not None and (good := _working(account, near)) is not None:
+            found["action", account.action.key] = good
+    ranked = sorted(found.values(), key=lambda one: (-one.success_rate, -one.attempts, one.kind, one.text))
+    return tuple(ranked[:SHOWN])
+
+
+def _solution(text: str, rate: float, tried: int, episodes: Sequence[str]) -> Remedy:
+    newest = tuple(reversed(episodes[-EPISODES:]))
+    return Remedy(kind="solution", text=text, success_rate=rate, attempts=tried, episodes=newest)
+
+
+def _working(account: Account, here: _Here) -> Remedy | None:
+    """Give an action that is believed to succeed more often than not."""
+    newest = reversed([*zip(here.ids, here.outcomes, strict=True)])
+    good = [id for id, one in newest if one.quality >= GOOD]
+    if here.belief.mean <= GOOD or not good:
+        return None
+    return Remedy(
+        kind="action",
+        text=account.action_text,
+        success_rate=here.belief.mean,
+        attempts=len(here.outcomes),
+        episodes=tuple(good[:EPISODES]),
+    )
+
+
+def _reason(
+    decision: Decision,
+    matches: Sequence[Match],
+    failed: Sequence[Match],
+    named: Sequence[Pattern],
+    rules: Sequence[Watch],
+    here: _Here | None,
+) -> str:
+    if decision == "allow":
+        return "it failed before, but what is known does not speak against it now"
+    if failed:
+        first = failed[0]
+        where = "in this context" if first.context == 1 else "in a similar context"
+        if first.context == SAME_SITUATION:
+            where = "in this situation"
+        told = [one for one in matches if (one.action, one.context) == (first.action, first.context)]
+        if here is not None and here.change is not None and here.change.after < GOOD:
+            return f"it {here.change.told()}"
+        if here is not None and not all(one.here for one in here.outcomes):
+            return f"it failed {_times([one.quality for one in here.outcomes])} in this situation"
+        known = [one for match in told for one in match.episodes]
+        what = "it" if first.action == 1 else "a similar action"
+        last = "the last " if any(one.account.tried > len(one.account.episodes) for one in told) else ""
+        return f"{what} failed {_times([one.quality for one in sorted(known, key=lambda one: one.at)], last)} {where}"
+    if named:
+        return f"a failure that names it was seen {len(named[0].times)} times"
+    return f"a check asks to verify first: {rules[0].verify or rules[0].name or rules[0].action}"
+
+
+def _times(qualities: Sequence[float], last: str = "") -> str:
+    """Say how many of some outcomes, the oldest first, were failures, and whether these were the latest."""
+    failed = sum(quality < GOOD for quality in qualities)
+    if 1 < failed < len(qualities) and all(quality < GOOD for quality in qualities[-failed:]):
+        return f"the last {failed} of {last}{len(qualities)} times"
+    return f"{failed} of {last}{len(qualities)} times"

@@ -1,0 +1,1 @@
+"""Group decision contexts into situations."""

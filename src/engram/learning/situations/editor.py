@@ -1,0 +1,132 @@
+"""Look at the situations of an agent, and arrange them by hand: that stays, whatever is learned later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import JsonValue
+
+from engram.clock import Sources
+from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.learning import events
+from engram.learning.state import Experience
+from engram.model import Clean
+from engram.model.situation import Situation
+from engram.ports import Event, KeepsEvents, MemoryStore, Scope, arguments
+
+LONGEST_NAME = 200
+
+
+class SituationEditor:
+    """The situations of one agent."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        scope: Scope,
+        experience: Experience,
+        sources: Sources,
+        clean: Callable[[str, str], Clean],
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._experience = experience
+        self._sources = sources
+        self._clean = clean
+
+    def _named_by(self, id: str) -> Sequence[str]:
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.named_by(id)
+
+    def list(self) -> list[Situation]:
+        """List all situations, those with most decisions first."""
+        with self._experience.of(self._scope) as learned:
+            return learned.situations.listed()
+
+    def get(self, which: str) -> Situation:
+        """Give the situation of this id, name or context. Raises `NotFound`."""
+        said = self._clean("situation", which)
+        with self._experience.of(self._scope) as learned:
+            id = learned.situations.find(said)
+            if id is not None:
+                return learned.situations.shown(id)
+        raise _unknown(said)
+
+    def rename(self, which: str, name: str) -> Situation:
+        """Give a situation a name, and pin it. Raises `NotFound` and `InvalidInput`."""
+        said = self._name(name)
+        id = self._find(which)
+        with self._experience.of(self._scope) as learned:
+            other = learned.situations.called(said)
+        if other not in {None, id}:
+            raise InvalidInput(f"another situation is called {said!r}; merge them, or choose another name")
+        return self._arrange(id, {"name": said, "pinned": True})
+
+    def merge(self, which: str, others: Sequence[str]) -> Situation:
+        """Merge situations into the first, which keeps its name. Raises `NotFound` and `InvalidInput`."""
+        named, id = arguments.texts("the other situations", others), self._find(which)
+        gone = list(dict.fromkeys(self._find(other) for other in named))
+        if not gone or id in gone:
+            raise InvalidInput("name at least one other situation to merge into the first")
+        with self._experience.of(self._scope) as learned:
+            name = learned.situations.name(id)
+        for other in gone:
+            twin: dict[str, JsonValue] = {"twin": other, "twin_wordings": [*self._named_by(other)]}
+            self._arrange(id, {**twin, "name": name, "pinned": True})
+        return self.get(id)
+
+    def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
+        """Make some contexts of a situation one of their own. Raises `NotFound` and `InvalidInput`."""
+        named, called = arguments.texts("contexts", contexts), self._name(name) if name else ""
+        id = self._find(which)
+        texts = [self._clean("context", context) for context in named]
+        with self._experience.of(self._scope) as learned:
+            found = {text: learned.situations.key(id, text) for text in texts}
+            keys = {key for key in found.values() if key is not None}
+            rest = learned.situations.wordings(id) - keys
+        if missing := [text for text, key in found.items() if key is None]:
+            raise NotFound(
+                f"{missing[0]!a} is no context of this situation; `engram learning situations show` lists them"
+            )
+        if not keys or not rest:
+            raise InvalidInput("name some of its contexts, not all of them")
+        new = self._sources.new_id()
+        self._arrange(id, {"split": new, "contexts": [*sorted(keys)], "pinned": True})
+        return self.rename(new, called) if called else self.get(new)
+
+    def pin(self, which: str, *, pinned: bool = True) -> Situation:
+        """Keep a situation as it is: no other is merged with it by itself. With `pinned=False`, let it change again."""
+        return self._arrange(self._find(which), {"pinned": pinned})
+
+    def _name(self, name: str) -> str:
+        """Check a name that somebody gives. Raises `InvalidInput`."""
+        said = self._clean("name", name).strip()
+        if len(said) > LONGEST_NAME:
+            raise InvalidInput(f"the name has {len(said):,} characters; give one of at most {LONGEST_NAME}")
+        return said
+
+    def _find(self, which: str) -> str:
+        """Find a situation to arrange: only what is exactly meant."""
+        said = self._clean("situation", which)
+        with self._experience.of(self._scope) as learned:
+            found = learned.situations.exactly(said)
+        if found is None:
+            raise _unknown(said)
+        return found
+
+    def _arrange(self, id: str, change: dict[str, JsonValue]) -> Situation:
+        """Write down what a person arranged, under no memory: it stays when decisions are forgotten."""
+        if not isinstance(self._store, KeepsEvents):
+            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        body: dict[str, JsonValue] = {"situation": id, "wordings": [*self._named_by(id)], **change}
+        event = Event(self._sources.new_id(), events.SITUATION, self._sources.now(), "", "", body)
+        self._store.append(self._scope, [event])
+        with self._experience.of(self._scope) as learned:
+            current = learned.situations.exactly(id)
+            if current is None:
+                raise NotFound("this situation is gone; its decisions were forgotten")
+            return learned.situations.shown(current)
+
+
+def _unknown(said: str) -> NotFound:
+    return NotFound(f"there is no situation {said!a}; `engram learning situations` shows what there is")

@@ -1,0 +1,1 @@
+"""Keep facts: extract them from text, order them in time, link them in a graph."""

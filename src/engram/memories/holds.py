@@ -1,0 +1,181 @@
+"""Legal holds and retention policies, in an event log of their own: who keeps what for how long.
+
+What is held goes by no policy, no `forget` and no `agent erase` until the hold is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from pydantic import JsonValue, ValidationError
+
+from engram.clock import Sources
+from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
+from engram.model import Clean, Memory
+from engram.model.clean import UNSAID
+from engram.model.memory import explain
+from engram.model.retention import LegalHold, RetentionPolicy
+from engram.ports import ErasesEvents, Event, KeepsEvents, MemoryStore, Scope, acting
+
+RETENTION = Scope("\x1fretention")
+"""The reserved scope that keeps the log; no agent can have its name."""
+HOLD, RELEASED, POLICY, REMOVED = "hold", "hold-released", "policy", "policy-removed"
+PAGE = 1000
+
+
+def held(store: MemoryStore) -> list[LegalHold]:
+    """The holds that are in force, oldest first."""
+    return [hold for hold in holds(store) if hold.released_at is None]
+
+
+def holds(store: MemoryStore) -> list[LegalHold]:
+    """All holds, those that were released too, oldest first."""
+    found: dict[str, LegalHold] = {}
+    for event in _events(store):
+        if event.kind == HOLD:
+            found[event.subject] = LegalHold.model_validate(event.body)
+        elif event.kind == RELEASED and event.subject in found:
+            found[event.subject] = found[event.subject].model_copy(update={"released_at": event.at})
+    return list(found.values())
+
+
+def policies(store: MemoryStore) -> list[RetentionPolicy]:
+    """The policies in force, in the order in which they were first set."""
+    found: dict[str, RetentionPolicy] = {}
+    for event in _events(store):
+        if event.kind == POLICY:
+            found[event.subject] = RetentionPolicy.model_validate(event.body)
+        elif event.kind == REMOVED:
+            found.pop(event.subject, None)
+    return list(found.values())
+
+
+def covering(holds: Iterable[LegalHold], agent: str, memory: Memory) -> LegalHold | None:
+    """The first hold that keeps a memory of an agent."""
+    for hold in holds:
+        if hold.agent in {None, agent} and (
+            hold.whole
+            or memory.id in hold.memories
+            or not {*hold.tags}.isdisjoint(memory.tags)
+            or (memory.session is not None and memory.session in hold.sessions)
+        ):
+            return hold
+    return None
+
+
+def refusal(hold: LegalHold, what: str) -> NotAllowed:
+    """Why something that is held cannot go."""
+    return NotAllowed(
+        f"{what} is held by {hold.id} ({hold.reason}); nothing was forgotten. `engram retention release {hold.id}` "
+        "ends that"
+    )
+
+
+def refuse_held(store: MemoryStore, scope: Scope, memories: Iterable[Memory]) -> None:
+    """Raise `NotAllowed` if one of these memories of an agent is held."""
+    in_force = held(store)
+    for memory in memories if in_force else ():
+        if hold := covering(in_force, scope.agent, memory):
+            raise refusal(hold, f"memory {memory.id}")
+
+
+def refuse_whole(store: MemoryStore, scope: Scope, what: str) -> None:
+    """Raise `NotAllowed` about something that is no memory if everything that its agent has is held."""
+    for hold in held(store):
+        if hold.whole and hold.agent == scope.agent:
+            raise refusal(hold, what)
+
+
+def unword(store: MemoryStore, sources: Sources, hold: LegalHold) -> None:
+    """Take away what a hold says: all of it, if it was released, else the reason."""
+    if not isinstance(store, KeepsEvents) or not isinstance(store, ErasesEvents):
+        return
+    old = [event.id for event in _events(store) if event.subject == hold.id]
+    with acting("", "hold.reword" if hold.released_at is None else "hold.forget", agent=hold.agent or ""):
+        if hold.released_at is None:
+            body = hold.model_copy(update={"reason": UNSAID}).model_dump(mode="json")
+            store.append(RETENTION, [Event(sources.new_id(), HOLD, sources.now(), hold.id, HOLD, body)])
+        store.unrecord(RETENTION, old)
+
+
+class Keeping:
+    """Says what is held, and what goes by itself."""
+
+    def __init__(self, store: MemoryStore, sources: Sources, clean: Callable[[str], Clean]) -> None:
+        if not isinstance(store, KeepsEvents):
+            raise Unsupported("this store keeps no policies and holds; SQLite, PostgreSQL and Redis do")
+        self._store, self._log = store, store
+        self._sources, self._clean = sources, clean
+
+    def hold(
+        self,
+        reason: str,
+        *,
+        agent: str | None = None,
+        memories: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        sessions: Sequence[str] = (),
+    ) -> LegalHold:
+        """Keep an agent's memories, or those that are named, until that is released."""
+        if not reason.strip():
+            raise InvalidInput("a hold needs a reason; say why this must be kept")
+        try:
+            made = LegalHold(
+                id=self._sources.new_id(),
+                reason=self._clean(reason.strip()),
+                at=self._sources.now(),
+                agent=None if agent is None else Scope(agent).agent,
+                memories=tuple(memories),
+                tags=tuple(self._clean(tag.strip()) for tag in tags),
+                sessions=tuple(self._clean(session) for session in sessions),
+            )
+        except ValidationError as error:
+            raise InvalidInput(explain(error)) from None
+        self._append(HOLD, made.id, made.model_dump(mode="json"))
+        return made
+
+    def release(self, id: str) -> LegalHold:
+        """End a hold; releasing it twice is harmless. Raises `NotFound`."""
+        if not (found := [hold for hold in holds(self._store) if hold.id == id]):
+            raise NotFound(f"there is no hold {id!a}; `engram retention holds` shows what there is")
+        if found[0].released_at is None:
+            self._append(RELEASED, id, {"agent": found[0].agent})
+        return next(hold for hold in holds(self._store) if hold.id == id)
+
+    def set(self, policy: RetentionPolicy) -> RetentionPolicy:
+        """Keep a policy, instead of the one of its name."""
+        if policy.agent is not None:
+            Scope(policy.agent)
+        clean = policy.model_copy(
+            update={"name": self._clean(policy.name), "tags": tuple(self._clean(tag) for tag in policy.tags)}
+        )
+        self._append(POLICY, clean.name, clean.model_dump(mode="json"))
+        return clean
+
+    def remove(self, name: str) -> RetentionPolicy:
+        """Give a policy up. Raises `NotFound`."""
+        for policy in policies(self._store):
+            if policy.name == name:
+                self._append(REMOVED, name, {"agent": policy.agent})
+                return policy
+        raise NotFound(f"there is no policy {name!a}; `engram retention list` shows what there is")
+
+    def _append(self, kind: str, subject: str, body: dict[str, JsonValue]) -> None:
+        now, id = self._sources.now(), self._sources.new_id()
+        self._log.append(RETENTION, [Event(id, kind, now, subject, kind, body)])
+
+
+def naming(store: MemoryStore, agent: str) -> list[Event]:
+    """The events of policies and of holds that name an agent."""
+    events = _events(store)
+    subjects = {event.subject for event in events if event.body.get("agent") == agent}
+    return [event for event in events if event.subject in subjects]
+
+
+def _events(store: MemoryStore) -> list[Event]:
+    found, after = list[Event](), 0
+    if not isinstance(store, KeepsEvents):
+        return found
+    while some := store.feed(RETENTION, after, PAGE):
+        found, after = found + some, some[-1].seq
+    return found

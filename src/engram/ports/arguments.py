@@ -1,0 +1,85 @@
+"""What callers give, checked: each function returns the value it was given, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import datetime
+
+from engram.clock import aware
+from engram.errors import InvalidInput
+from engram.model import MemoryType
+from engram.model.grant import EVERYONE
+from engram.ports import reserved, unstorable
+
+MAX_K = 1000
+When = datetime | str
+
+
+def several(name: str, values: str | Iterable[str]) -> list[str]:
+    """One text or several, as a list. Raises `InvalidInput` for anything else."""
+    several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
+    for value in several:
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} must be texts, not {type(value).__name__}")
+    return several
+
+
+def texts(name: str, values: Iterable[str]) -> list[str]:
+    """A list of texts. Raises `InvalidInput` for one text alone, of which the characters would be taken, and others."""
+    if isinstance(values, str):
+        raise InvalidInput(f"{name} must be a list of texts, not one text")
+    return several(name, values)
+
+
+def is_id(id: object) -> bool:
+    """Whether something can be the id of a memory at all."""
+    return isinstance(id, str) and unstorable(id) is None
+
+
+def agent(name: str) -> str:
+    """A name that an agent can have. Raises `InvalidInput`."""
+    if reserved(name):
+        raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
+    if name == EVERYONE or name.startswith("group:"):
+        raise InvalidInput(f"an agent cannot be called {name!a}: in grants this means others; give another name")
+    return name
+
+
+def kind(name: str) -> MemoryType:
+    """The kind of memory with this name. Raises `InvalidInput`."""
+    try:
+        return MemoryType(name)
+    except ValueError:
+        raise InvalidInput(f"there is no kind {name!r}; there are {', '.join(MemoryType)}") from None
+
+
+def moment(name: str, when: When | None) -> datetime | None:
+    """A time, given as one or as text. Raises `InvalidInput`."""
+    if when is None:
+        return None
+    try:
+        return aware(datetime.fromisoformat(when) if isinstance(when, str) else when)
+    except (ValueError, AttributeError, OverflowError):
+        raise InvalidInput(f"{name} must be a time such as 2026-01-31 or 2026-01-31T14:00, not {when!r}") from None
+
+
+def count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
+    """A whole number within its limits. Raises `InvalidInput`."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
+    return number
+
+
+def amount(name: str, number: float | None) -> None:
+    """Refuse what is neither nothing nor a finite number from 0 on. Raises `InvalidInput`."""
+    fine = not isinstance(number, bool) and isinstance(number, int | float) and 0 <= number < math.inf
+    if number is not None and not fine:
+        raise InvalidInput(f"{name} must be a number from 0 on, not {number!r}")
+
+
+def share(name: str, number: float) -> float:
+    """A number from 0 to 1. Raises `InvalidInput`."""
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
+    return number

@@ -1,0 +1,179 @@
+"""From features to an order: a weighted sum that holds everywhere, corrected by what a ranker has learned."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from engram.ports import Match
+from engram.recall.features import SESSION, WEIGHTS, Numbers, Scene, standard
+from engram.recall.trees import Trees
+from engram.text.terms import normal_form
+
+LEAST_RANGE = 0.15
+"""Similarities that lie closer together than this are not told apart more sharply than they differ."""
+STEEPNESS = 4.0
+"""How many standard deviations below the best hit a score has fallen to a third."""
+RANKED = 120
+"""How many of the best by the weighted sum the learned ranker looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each part of a score counts, in standard deviations of the candidates."""
+
+    relevance: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
+    session: float = SESSION
+    learned: float = 0.25
+    importance: float = 0.6
+    trust: float = 1.0
+    usefulness: float = 1.0
+    recency: float = 0.05
+    repetition: float = 2.0
+    """What a memory loses that says the same as a better one."""
+    words: float = 0.2
+    vector: float = 0.8
+    """For the choice of candidates, and for stores that know nothing of what surrounds a memory."""
+    tuned: Mapping[str, float] = field(default_factory=dict)
+    """What each part of a score is multiplied by in the end, 1 if nothing is said: what an agent's credits taught."""
+
+    def tune(self, name: str, part: Numbers) -> Numbers:
+        """A part of the scores, counted as much as the agent's credits say."""
+        return self.tuned.get(name, 1.0) * part
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate with its score in [0, 1]; `parts` holds what the scores are made of, for all candidates at once."""
+
+    id: str
+    score: float
+    row: int
+    parts: Mapping[str, Numbers]
+
+    @property
+    def why(self) -> dict[str, float]:
+        """The parts of the score that matter."""
+        own = {name: round(float(part[self.row]), 3) for name, part in self.parts.items()}
+        return {name: value for name, value in own.items() if value}
+
+
+PARTS = frozenset(WEIGHTS) | set("session learned importance trust usefulness recency repetition".split())
+"""The names of all parts that `rank` makes a score of."""
+
+
+@cache
+def shipped() -> Trees | None:
+    """The ranker that comes with Engram, or `None` if it was left out."""
+    file = files("engram.recall") / "ranker.json"
+    return Trees.from_json(json.loads(file.read_text("utf-8"))) if file.is_file() else None
+
+
+def rank(
+    seen: Scene, found: Mapping[str, Numbers], weights: Weights, ranker: Trees | None, sure: float
+) -> list[Ranked]:
+    """The candidates, best first; the best one's score is how `sure` one can be that it answers the query."""
+    parts = {name: weight * found[name] for name, weight in weights.relevance.items()}
+    parts["session"] = weights.session * found["session"]
+    parts |= corrections(seen, _sum(parts), found, weights.learned, ranker)
+    parts |= circumstances(seen, weights)
+    parts = {name: weights.tune(name, part) for name, part in parts.items()}
+    total = _sum(parts)
+    rows = _ordered(seen, total, np.flatnonzero(seen.candidate).tolist())
+    parts["repetition"] = weights.tune("repetition", -weights.repetition * _repeats(seen, rows))
+    total += parts["repetition"]
+    rows = _ordered(seen, total, rows)
+    values = total[rows].tolist()
+    scores = [sure * math.exp((value - values[0]) / STEEPNESS) for value in values]
+    return [Ranked(seen.glimpses[row].id, score, row, parts) for row, score in zip(rows, scores, strict=True)]
+
+
+def corrections(
+    seen: Scene, plain: Numbers, found: Mapping[str, Numbers], share: float, ranker: Trees | None
+) -> dict[str, Numbers]:
+    """What the learned ranker adds to the best candidates; nothing, without one."""
+    if ranker is None or share == 0:
+        return {}
+    candidates = np.flatnonzero(seen.candidate)
+    top = candidates[np.argsort(-plain[candidates], kind="stable")[:RANKED]]
+    scores = ranker.score(np.stack([found[name][top] for name in ranker.features], axis=1))
+    learned = np.zeros(len(plain))
+    learned[top] = (scores - scores.min()) / max(float(scores.std()), 1e-6)
+    return {"learned": share * float(plain[candidates].std()) * learned}
+
+
+def circumstances(seen: Scene, weights: Weights) -> dict[str, Numbers]:
+    """What speaks for a memory whatever was asked; all else equal, it decides."""
+    age = standard(np.array([glimpse.at.timestamp() for glimpse in seen.glimpses]), seen.candidate)
+    return {
+        "importance": weights.importance * np.array([glimpse.importance - 0.5 for glimpse in seen.glimpses]),
+        "trust": weights.trust * np.array([glimpse.trust - 1.0 for glimpse in seen.glimpses]),
+        "usefulness": weights.usefulness * np.array([glimpse.usefulness - 0.5 for glimpse in seen.glimpses]),
+        "recency": weights.recency * np.clip(age, -2, 2),
+    }
+
+
+def _sum(parts: Mapping[str, Numbers]) -> Numbers:
+    return np.asarray(np.sum(list(parts.values()), axis=0))
+
+
+def _ordered(seen: Scene, total: Numbers, rows: Sequence[int]) -> list[int]:
+    """Best first; of equals, the newest."""
+    worst = (-total).tolist()
+    return sorted(rows, key=lambda row: (worst[row], -seen.glimpses[row].seq))
+
+
+def _repeats(seen: Scene, rows: Sequence[int]) -> Numbers:
+    """1 for each row that says the same as one before it in the order."""
+    said: set[str] = set()
+    repeats = [0.0] * len(seen.glimpses)
+    for row in rows:
+        form = _form(seen.glimpses[row].text)
+        repeats[row] = form in said
+        said.add(form)
+    return np.array(repeats)
+
+
+def _form(text: str) -> str:
+    """The `normal_form` of a text, for most texts in a third of the time."""
+    return " ".join(text.split()).lower().removesuffix(".").rstrip() if text.isascii() else normal_form(text)
+
+
+def fuse(words: Sequence[Match], near: Sequence[Match], weights: Weights) -> list[Ranked]:
+    """Both lists normalised and summed by weight: the choice of candidates, and all a store without surroundings has.
+
+    Equal scores are ordered by id, newest first. With only one list, its part is the whole score.
+    """
+    by_words, by_vector = _relative(words), _spread(near)
+    total = (weights.words if words else 0) + (weights.vector if near else 0)
+    ids = sorted(by_words.keys() | by_vector.keys(), reverse=True)
+    parts = {
+        "words": np.array([by_words.get(id, 0.0) for id in ids]),
+        "similar": np.array([by_vector.get(id, 0.0) for id in ids]),
+    }
+    scores = np.clip((weights.words * parts["words"] + weights.vector * parts["similar"]) / max(total, 1e-9), 0, 1)
+    return [Ranked(ids[row], float(scores[row]), row, parts) for row in np.argsort(-scores, kind="stable").tolist()]
+
+
+def _relative(matches: Sequence[Match]) -> dict[str, float]:
+    """BM25 has no upper end, so the best match counts as 1."""
+    best = max((match.score for match in matches), default=0.0)
+    return {match.id: match.score / best if best > 0 else 1.0 for match in matches}
+
+
+def _spread(matches: Sequence[Match]) -> dict[str, float]:
+    """Similarities crowd together, so they are stretched over the range that the list covers.
+
+    The best keeps its own similarity: a list without any good match does not get a good score.
+    """
+    if not matches:
+        return {}
+    high = max(m.score for m in matches)
+    low = min(high - LEAST_RANGE, *(m.score for m in matches))
+    return {match.id: high * (match.score - low) / (high - low) for match in matches}

@@ -1,0 +1,109 @@
+"""act: context → recall → rank; what is shown has an id, by which its outcome can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from typing import Literal
+
+from pydantic import JsonValue
+
+from engram.errors import InvalidInput
+from engram.model import Clean, Hit, Recall
+from engram.ports import CountsAccess, Filter, MemoryStore, RemembersShown, Scope, Shown, Surveys, arguments
+from engram.ports.arguments import When
+from engram.recall import credit
+from engram.recall.rank import PARTS, Weights
+from engram.recall.search import Wanted, packed, recall
+from engram.recording.agent_context import Seat
+from engram.sharing.lenders import Lender, topic
+
+MAX_BUDGET = 1_000_000_000
+DISCOUNT = 0.8
+"""What a hit of a widened query is worth beside one of the query itself."""
+
+
+def wanted(
+    seat: Seat,
+    where: Filter,
+    *,
+    k: int,
+    now: When | None,
+    min_score: float,
+    group_by: Literal["session"] | None,
+    budget_tokens: int | None,
+) -> Wanted:
+    """What a caller asks of a recall: what is valid now, unless the filter has another time. Raises `InvalidInput`."""
+    at = seat.sources.now()
+    if budget_tokens is not None:
+        arguments.count("budget_tokens", budget_tokens, MAX_BUDGET)
+    if group_by not in {None, "session"}:
+        raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
+    return Wanted(
+        now=arguments.moment("now", now) or at,
+        k=arguments.count("k", k),
+        where=where if where.as_of is not None else replace(where, current=at),
+        min_score=arguments.share("min_score", min_score),
+        group_by=group_by,
+        budget_tokens=budget_tokens,
+        weights=Weights(tuned=seat.tuning.multipliers(seat.scope, at)),
+    )
+
+
+def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Sequence[str] = ()) -> Recall:
+    """The memories that answer a query, of the agent's own and with `shared` those lent to it; they count as shown.
+
+    `names` are concepts that the query is asked with once more.
+    """
+    at, near, sharing = seat.sources.now(), cache(seat.placing.near), seat.sharing
+    wider = seat.gate.clean("query", " ".join((query, *names))) if names else query
+
+    def look(store: MemoryStore, scope: Scope) -> list[Hit]:
+        direct = recall(store, scope, query, near, asked)
+        if not names:
+            return direct
+        more = recall(store, scope, wider, near, asked)
+        return packed(_widened(direct, more, names, asked.min_score), asked)
+
+    hits, lent = look(seat.store, seat.scope), dict[str, Lender]()
+    if shared:
+        hits, lent = sharing.hits(seat.scope, look, hits)
+    if lent:
+        hits = packed(hits, asked)
+        sharing.note_hits(seat.scope, hits, lent)
+    if hits and isinstance(seat.store, CountsAccess):
+        seat.store.touch(seat.scope, [hit.id for hit in hits if hit.id not in lent], at)
+    return _shown(seat, hits, at, lent)
+
+
+def parts(store: MemoryStore) -> Collection[str]:
+    """The parts of a score that are learned from, in this store."""
+    return PARTS if isinstance(store, Surveys) else ()
+
+
+def _widened(direct: Sequence[Hit], more: Sequence[Hit], names: Sequence[str], least: float) -> list[Hit]:
+    """The hits of a query with those of the widened one, best first; `why["expanded"]` names what these owe it to."""
+    best = {hit.id: hit for hit in direct}
+    for hit in more:
+        score = hit.score * DISCOUNT
+        if score >= least and (hit.id not in best or score > best[hit.id].score):
+            why = {**hit.why, "expanded": ", ".join(names)}
+            best[hit.id] = hit.model_copy(update={"score": score, "why": why})
+    return sorted(best.values(), key=lambda hit: -hit.score)
+
+
+def _shown(seat: Seat, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Lender]) -> Recall:
+    """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
+    id = seat.sources.new_id()
+    seat.echoes.note(seat.scope, hits)
+    if hits and isinstance(seat.store, RemembersShown):
+        noted = credit.parts(hits, parts(seat.store), seat.tuning.multipliers(seat.scope, at))
+        about: dict[str, JsonValue] = {}
+        if lent:
+            about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
+        seat.store.show(seat.scope, Shown(id, at, tuple(hit.id for hit in hits), noted, about))
+    fresh = seat.learning.up_to_date([hit.memory for hit in hits])
+    same = zip(hits, fresh, strict=True)
+    return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])

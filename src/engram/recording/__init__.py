@@ -1,0 +1,1 @@
+"""Record memories: check and redact drafts, embed them, store them."""

@@ -1,0 +1,1 @@
+"""Delete memories: retention policies, archives, and complete erasure."""

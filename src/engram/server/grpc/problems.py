@@ -1,0 +1,101 @@
+"""Every error as the status that a caller sees, with a `Problem` beside it, and nothing that is not his to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import grpc
+from pydantic import ValidationError
+
+from engram import errors
+from engram.api.limits import Crowded
+from engram.api.problems import Refused
+from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMany
+from engram.server.grpc.convert import written
+from engram.server.grpc.v1 import model_pb2, service_pb2
+from engram.sharing.api_keys import told
+
+CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
+"""The trailing metadata of a call."""
+SOON = 1.0
+MOST_FLAWS = 8
+LONGEST = 300
+"""Characters of a text in the metadata, which has to be short as a whole."""
+
+STATUS: Mapping[type[EngramError], grpc.StatusCode] = {
+    errors.InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    errors.Conflict: grpc.StatusCode.ABORTED,
+    errors.Unsupported: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.TooMany: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.StoreBusy: grpc.StatusCode.UNAVAILABLE,
+    errors.StoreAway: grpc.StatusCode.UNAVAILABLE,
+    errors.StoreClosed: grpc.StatusCode.UNAVAILABLE,
+    errors.ModelError: grpc.StatusCode.UNAVAILABLE,
+    Crowded: grpc.StatusCode.UNAVAILABLE,
+    errors.StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.StoreReadOnly: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.StoreCorrupt: grpc.StatusCode.DATA_LOSS,
+    errors.EngramError: grpc.StatusCode.INTERNAL,
+}
+"""By class; a class that is not named has the status of the one above it."""
+
+
+class Unfit(InvalidInput):
+    """A request that has flaws, each at a place."""
+
+    def __init__(self, error: ValidationError) -> None:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:MOST_FLAWS]
+        self.flaws = [(".".join(str(part) for part in flaw["loc"])[:100], flaw["msg"][:100]) for flaw in found]
+        super().__init__("; ".join(f"{where or 'the request'}: {what}" for where, what in self.flaws))
+
+
+class Later(TooMany):
+    """The caller comes too often, and is welcome again after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"calls come too fast; wait as long as `{AFTER}` says")
+        self.seconds = seconds
+
+
+class Late(StoreBusy):
+    """A call took too long; it may still be carried out."""
+
+
+def status_of(error: EngramError) -> grpc.StatusCode:
+    """The status of an error: that of its class, or of the nearest class above."""
+    if isinstance(error, Refused):
+        return STATUS[Conflict if error.receipt.code == Conflict.code else InvalidInput]
+    if isinstance(error, Late):
+        return grpc.StatusCode.DEADLINE_EXCEEDED
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def detail_of(error: EngramError) -> str:
+    """What happened, as the caller may know it."""
+    if isinstance(error, Late):
+        return "it took too long and may still be carried out; the same `key` makes it safe to try again"
+    said = str(error) if isinstance(error, Refused) else told(error)
+    return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+
+
+def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:
+    """What goes with the status of an error."""
+    code, detail = error.code, detail_of(error)
+    problem = service_pb2.Problem(code=code, detail=detail, request_id=request_id)
+    if isinstance(error, Refused):
+        code = problem.code = error.receipt.code or InvalidInput.code
+        receipt = error.receipt.model_copy(update={"reason": detail, "redacted": error.receipt.redacted[:MOST_FLAWS]})
+        problem.receipt.CopyFrom(written(receipt, model_pb2.Receipt))
+    if isinstance(error, Unfit):
+        problem.errors.extend(service_pb2.Flaw(where=where, what=what) for where, what in error.flaws)
+    found: list[tuple[str, str | bytes]] = [
+        (CODE, code),
+        (PROBLEM, problem.SerializeToString()),
+        (REQUEST, request_id),
+    ]
+    if isinstance(error, Later) or status_of(error) is grpc.StatusCode.UNAVAILABLE:
+        found.append((AFTER, f"{max(0.1, getattr(error, 'seconds', SOON)):.1f}"))
+    return tuple(found)

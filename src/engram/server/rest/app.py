@@ -1,0 +1,142 @@
+"""The application: the routes, the border around them, and the document that describes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from anyio import CapacityLimiter
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from engram import __version__
+from engram.api.limits import Limits, Streams
+from engram.engine import Engram
+from engram.server import dashboard
+from engram.server.metrics import Metrics
+from engram.server.rest import problems
+from engram.server.rest.auth import AGENT, right_of
+from engram.server.rest.idempotency import Once
+from engram.server.rest.middleware import Address, Border, Gate
+from engram.server.rest.openapi import described
+from engram.server.rest.operations import IDEMPOTENCY, Operations, known_parameters
+from engram.server.rest.routes import ROUTERS, server
+from engram.sharing.api_keys import Keys
+from engram.transfer.signing import PublicKey
+
+DRAIN = 20.0
+_DESCRIPTION = """\
+A memory for AI agents that learns from outcomes.
+
+Every request under `/v1` needs a key: `Authorization: Bearer eng_…`. The key says for which agents it is; if that is
+more than one, the header `Engram-Agent` names the one that a request is for. What another agent has answers like what
+does not exist.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An application, ready to be run, and what whoever runs it needs."""
+
+    asgi: ASGIApp
+    api: FastAPI
+    stopping: asyncio.Event
+    """Set it to end the streams of events."""
+
+
+def create(
+    brain: Engram,
+    *,
+    address: Address | None = None,
+    limits: Limits | None = None,
+    poll_seconds: float = 0.5,
+    more: Iterable[APIRouter] = (),
+    trusted: Mapping[str, PublicKey] | None = None,
+    metrics: Metrics | None = None,
+) -> Served:
+    """The application over an open memory, which whoever opened it closes; `more` are routes beside `/v1`.
+
+    `trusted` are the keys that files with knowledge may be signed with, by name.
+    """
+    where, most, metrics = address or Address(), limits or Limits(), metrics or Metrics()
+    metrics.watch(brain.store)
+    keys = Keys(brain.store, brain.redactor, brain.sources)
+    api = application(more)
+    api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
+    api.state.limits, api.state.streams, api.state.trusted = most, Streams(most), dict(trusted or {})
+    api.state.slow = CapacityLimiter(most.slow_threads)
+    api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
+    dashboard.mount(api)
+    inner: ASGIApp = Gate(Once(api, api.state.operations, brain.store), keys, most, metrics)
+    if where.origins:
+        inner = CORSMiddleware(
+            inner,
+            allow_origins=list(where.origins),
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                AGENT,
+                IDEMPOTENCY,
+                "If-Match",
+                "If-None-Match",
+                "Last-Event-ID",
+            ],
+            expose_headers=["ETag", problems.REPLAYED, "X-Request-ID", "Retry-After"],
+        )
+    border = Border(inner, where, most, metrics, brain.sources.new_id)
+    api.state.border = border
+    return Served(border, api, api.state.stopping)
+
+
+def application(more: Iterable[APIRouter] = ()) -> FastAPI:
+    """The routes alone, with nothing behind them: enough to describe them."""
+    api = FastAPI(
+        title="Engram",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        generate_unique_id_function=lambda route: route.name,
+        lifespan=_lifespan,
+        separate_input_output_schemas=False,
+        redirect_slashes=False,  # it would lead to `http://` behind whoever speaks TLS, with the key
+        dependencies=[Depends(known_parameters)],
+    )
+    problems.install(api)
+    routers = (*ROUTERS, *more, server.router)
+    for router in routers:
+        api.include_router(router)
+    found = routes(routers)
+    unguarded = [route.path for route in found if route.path.startswith("/v1/") and right_of(route) is None]
+    if unguarded:
+        raise RuntimeError(f"these routes ask for no right: {unguarded}")
+    api.state.operations = Operations(tuple(found))
+    api.openapi = lambda: described(api, found)  # type: ignore[method-assign]
+    return api
+
+
+def routes(routers: Iterable[APIRouter] = ROUTERS) -> list[APIRoute]:
+    """The routes of some routers, or of all resources under `/v1`."""
+    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document."""
+    return application().openapi()
+
+
+@asynccontextmanager
+async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = api.state.limits.threads
+    yield
+    border = getattr(api.state, "border", None)
+    if isinstance(border, Border):
+        await border.drained(DRAIN)

@@ -1,0 +1,235 @@
+"""Writes that are carried out once, however often they are sent: the second answer is the first one again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engram.api.invalidation import Losses, Watch
+from engram.errors import Conflict, EngramError
+from engram.model import ForgetReceipt, Receipt
+from engram.model.access import EVERYONE, ApiKey
+from engram.model.grant import Grant, Revocation
+from engram.model.retention import LegalHold, RetentionReport
+from engram.model.wire import GroupView, Noted, Policy, Receipts
+from engram.ports import MemoryStore
+from engram.server.rest.auth import AGENT, chosen
+from engram.server.rest.operations import IDEMPOTENCY, Operations
+from engram.server.rest.problems import REPLAYED, answer, of_error
+
+KEPT_SECONDS = 900.0
+MOST_ANSWERS = 50_000
+MOST_BYTES = 32_000_000
+LARGEST = 2_000_000
+LONGEST_KEY = 255
+SILENT = (ForgetReceipt, Grant, GroupView, LegalHold, Noted, Policy, Receipt, Receipts, RetentionReport, Revocation)
+"""Answers that say nothing of what memories say: forgetting one does not touch them."""
+CONDITIONS = ("if-match", "if-none-match")
+_OTHER = "this Idempotency-Key belongs to another request; use a new one"
+_DONE = (
+    "this was done before, with status {status}, and not again; its answer is not kept, since something was forgotten "
+    "meanwhile or it was too large: read what you need anew"
+)
+
+Slot = tuple[str, str, str]
+"""The caller's key, the agent, and the key of the write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """That a request was carried out, and which."""
+
+    asked: bytes
+    status: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was answered to whom, and what had been let go before: once more has been, it may not be said again."""
+
+    start: Message
+    body: bytes
+    agent: str
+    lost: int
+    silent: bool
+
+    def holds(self, losses: Losses) -> bool:
+        """Whether everything in it is still there."""
+        return self.lost == _lost(losses, self.agent, self.silent)
+
+
+class Answers:
+    """What was carried out, and what was said then, for a while, in this process, within bounds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._done: OrderedDict[Slot, Done] = OrderedDict()
+        self._said: OrderedDict[Slot, Said] = OrderedDict()
+        self._bytes = 0
+        self._losses = Losses()
+
+    def get(self, slot: Slot, losses: Losses) -> tuple[Done | None, Said | None]:
+        """Whether something was done there, and what was said then, if that may still be said."""
+        self._let_go(losses)
+        self._tidy()
+        return self._done.get(slot), self._said.get(slot)
+
+    def keep(self, slot: Slot, asked: bytes, status: int, said: Said | None) -> None:
+        """Keep what was done, and what was said unless it is very large; the oldest go first."""
+        self._done[slot] = Done(asked, status, self._clock() + KEPT_SECONDS)
+        if said is not None and said.holds(self._losses) and len(said.body) <= LARGEST:
+            self._said[slot] = said
+            self._bytes += len(said.body)
+        self._tidy()
+
+    def _let_go(self, losses: Losses) -> None:
+        """Keep nothing of what was said that may be gone; that it was done stays known."""
+        if losses.number != self._losses.number:
+            self._losses = losses
+            for slot in [slot for slot, said in self._said.items() if not said.holds(losses)]:
+                self._unsay(slot)
+
+    def _unsay(self, slot: Slot) -> None:
+        if (said := self._said.pop(slot, None)) is not None:
+            self._bytes -= len(said.body)
+
+    def _tidy(self) -> None:
+        now = self._clock()
+        while self._done:
+            slot, oldest = next(iter(self._done.items()))
+            if oldest.until > now and len(self._done) <= MOST_ANSWERS:
+                break
+            del self._done[slot]
+            self._unsay(slot)
+        while self._bytes > MOST_BYTES:
+            self._unsay(next(iter(self._said)))
+
+
+class Once:
+    """Answers a write that was answered before with what was said then, and one that is being answered after that.
+
+    What was refused changed nothing and is tried again. When something of an agent is let go, at whichever door,
+    nothing is said again that may have held it; that the write was done stays known.
+    """
+
+    def __init__(
+        self, app: ASGIApp, operations: Operations, store: MemoryStore, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app = app
+        self._operations = operations
+        self._watch = Watch(store)
+        self._answers = Answers(clock)
+        self._turns: WeakValueDictionary[Slot, asyncio.Lock] = WeakValueDictionary()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        key: ApiKey | None = scope.get("engram.key")
+        own = "" if scope["type"] != "http" or key is None else Headers(scope=scope).get(IDEMPOTENCY, "")
+        route = self._operations.keyed(scope["path"], scope["method"]) if own and len(own) <= LONGEST_KEY else None
+        if key is None or route is None:
+            await self._app(scope, receive, send)
+            return
+        body = await receive()
+        slot = (key.id, _agent(scope, key), own)
+        async with self._turns.setdefault(slot, asyncio.Lock()):
+            try:
+                losses = await run_in_threadpool(self._watch.look)
+            except EngramError as error:
+                await of_error(error, scope["engram.request"])(scope, receive, send)
+                return
+            asked = _digest(scope, body.get("body", b""))
+            done, said = self._answers.get(slot, losses)
+            if done is None:
+                reply = _Reply(send, route, slot[1], losses)
+                try:
+                    await self._app(scope, _first(body, receive), reply)
+                finally:  # whether or not the caller was there to hear it
+                    if reply.status:
+                        self._answers.keep(slot, asked, reply.status, reply.said)
+            else:
+                await self._again(done, said, asked, scope, receive, send)
+
+    async def _again(
+        self, done: Done, said: Said | None, asked: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        id = scope["engram.request"]
+        if done.asked != asked:
+            await answer(409, Conflict.code, _OTHER, id)(scope, receive, send)
+        elif said is None:
+            detail = _DONE.format(status=done.status)
+            await answer(409, Conflict.code, detail, id, headers={REPLAYED: "true"})(scope, receive, send)
+        else:
+            start: Message = {**said.start, "headers": [*said.start["headers"]]}
+            MutableHeaders(scope=start)[REPLAYED] = "true"
+            await send(start)
+            await send({"type": "http.response.body", "body": said.body})
+
+
+class _Reply:
+    """Sends an answer on, and keeps a copy of one that says that it was done."""
+
+    def __init__(self, send: Send, route: APIRoute, agent: str, losses: Losses) -> None:
+        self._send = send
+        self._agent = agent
+        self._silent = route.response_model in SILENT
+        self._lost = _lost(losses, agent, self._silent)
+        self._start: Message = {}
+        self._body = bytearray()
+        self.status = 0
+        self.said: Said | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and 200 <= message["status"] < 300:
+            self.status, self._start = message["status"], {**message, "headers": [*message["headers"]]}
+        elif message["type"] == "http.response.body" and self.status:
+            if len(self._body) <= LARGEST:
+                self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                self.said = Said(self._start, bytes(self._body), self._agent, self._lost, self._silent)
+        await self._send(message)
+
+
+def _lost(losses: Losses, agent: str, silent: bool) -> int:
+    """The last loss that touches an answer that was given to an agent."""
+    return losses.names if silent else losses.of(agent)
+
+
+def _agent(scope: Scope, key: ApiKey) -> str:
+    """Whom a request is about; all agents, if it names none and the key is not for one."""
+    try:
+        return chosen(key, Headers(scope=scope).get(AGENT))
+    except EngramError:  # what it names is refused later, by the operation itself
+        return EVERYONE
+
+
+def _digest(scope: Scope, body: bytes) -> bytes:
+    """Equal for two requests that ask for the same thing on the same conditions, however their JSON is written."""
+    try:
+        said = json.dumps(json.loads(body), sort_keys=True).encode()
+    except (ValueError, RecursionError):
+        said = body
+    headers = Headers(scope=scope)
+    conditions = [json.dumps(headers.getlist(name)).encode() for name in CONDITIONS]
+    parts = (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), *conditions, said)
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
+
+
+def _first(message: Message, receive: Receive) -> Receive:
+    waiting = [message]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received

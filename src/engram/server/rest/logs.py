@@ -1,0 +1,52 @@
+"""What the server writes down while it runs: a line a request, with its id, and never what was said in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, Literal
+
+from engram.clock import Sources
+from engram.server.rest.middleware import request_id
+
+LogFormat = Literal["text", "json"]
+
+
+def line_of(record: logging.LogRecord, at: str, form: LogFormat) -> str:
+    """A record as one line: JSON for programs, or words for people."""
+    said: dict[str, Any] = {
+        "at": at,
+        "level": record.levelname.lower(),
+        "message": record.getMessage(),
+        "request_id": request_id.get(),
+        **getattr(record, "told", {}),
+    }
+    if form == "json":
+        return json.dumps(said)
+    first = " ".join(str(said.pop(name)) for name in ("at", "level", "message"))
+    rest = (f"{name}={json.dumps(value) if isinstance(value, list) else value}" for name, value in said.items())
+    return " ".join([first, *(part for part in rest if not part.endswith("="))]).replace("\n", " ")
+
+
+class Lines(logging.Handler):
+    """Writes log records, one a line."""
+
+    def __init__(self, write: Callable[[str], object], sources: Sources, form: LogFormat) -> None:
+        super().__init__()
+        self._write = write
+        self._sources = sources
+        self._form: LogFormat = form
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        self._write(line_of(record, self._sources.now().isoformat(timespec="milliseconds"), self._form) + "\n")
+
+
+def log_to(write: Callable[[str], object], sources: Sources, form: LogFormat) -> None:
+    """Write down what this process logs from now on; of the HTTP server only what is wrong."""
+    for name in ("engram", "uvicorn.error"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO if name == "engram" else logging.WARNING)
+        log.addHandler(Lines(write, sources, form))
+        log.propagate = False

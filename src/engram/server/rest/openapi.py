@@ -1,0 +1,120 @@
+"""The OpenAPI document: every field described, every error listed, every right named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from engram.model.wire import LiveEvent, Problem
+from engram.server.rest.auth import right_of
+from engram.server.rest.glossary import FIELDS
+from engram.server.rest.operations import takes_header, takes_key
+from engram.server.rest.problems import LISTED, MEDIA, REPLAYED
+
+SCHEME = "key"
+_PAGE = "Some of a list, and where it goes on."
+_REF = "#/components/schemas/{model}"
+_OPEN = (405, 421, 500, 503)
+"""What an operation may answer that needs no key, besides the refusal of an origin."""
+
+
+def described(api: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
+    """The document of an application, made once."""
+    if api.openapi_schema is None:
+        found = get_openapi(
+            title=api.title,
+            version=api.version,
+            description=api.description,
+            routes=api.routes,
+            openapi_version="3.1.0",
+        )
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        for model in (Problem, LiveEvent):
+            own = model.model_json_schema(ref_template=_REF)
+            schemas |= own.pop("$defs", {}) | {model.__name__: own}
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        found["components"]["securitySchemes"] = {
+            SCHEME: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A key, as `engram key create` makes it; each operation says which right it needs.",
+            }
+        }
+        _evened(schemas)
+        for name, schema in schemas.items():
+            if name.startswith("Page_"):
+                schema.setdefault("description", _PAGE)
+            _describe(name, schema)
+        for route in routes:
+            if route.include_in_schema:
+                for method in route.methods or ():
+                    _complete(found["paths"][route.path_format][method.lower()], route)
+        api.openapi_schema = found
+    return api.openapi_schema
+
+
+def _evened(value: Any) -> None:
+    """Pairs of one kind as lists of two, which every reader of schemas understands."""
+    if isinstance(value, dict):
+        parts = value.get("prefixItems")
+        if isinstance(parts, list) and all(part == parts[0] for part in parts):
+            value["items"] = value.pop("prefixItems")[0]
+        for each in value.values():
+            _evened(each)
+    elif isinstance(value, list):
+        for each in value:
+            _evened(each)
+
+
+def _describe(model: str, schema: dict[str, Any]) -> None:
+    for name, field in schema.get("properties", {}).items():
+        if "description" not in field:
+            said = FIELDS.get(f"{model}.{name}") or FIELDS.get(name)
+            if said is not None:
+                field["description"] = said
+
+
+def _complete(operation: dict[str, Any], route: APIRoute) -> None:
+    """Say which key an operation needs, and every way in which it may be refused."""
+    right = right_of(route)
+    operation["security"] = [] if right is None else [{SCHEME: [right]}]
+    responses = operation["responses"]
+    wanted = LISTED if right is not None else {status: LISTED[status] for status in (403, *_OPEN)}
+    responses.pop("422", None)
+    for status, said in wanted.items():
+        if status == 412 and not takes_header(route, "if-match"):
+            continue
+        responses.setdefault(
+            str(status),
+            {
+                "description": said,
+                "content": {MEDIA: {"schema": {"$ref": _REF.format(model="Problem")}}},
+            },
+        )
+        content = responses[str(status)].setdefault("content", {})
+        content.setdefault(MEDIA, {"schema": {"$ref": _REF.format(model="Problem")}})
+    for status, response in responses.items():
+        response.setdefault("headers", {})["X-Request-ID"] = {
+            "description": "By which the request is found in the server's log.",
+            "schema": {"type": "string"},
+        }
+        if (status.startswith("2") or status == "409") and takes_key(route):
+            response["headers"][REPLAYED] = {
+                "description": "`true` if this was done before, by a request with the same key.",
+                "schema": {"type": "string", "enum": ["true"]},
+            }
+        if status == "405":
+            response["headers"]["Allow"] = {
+                "description": "The methods that the path knows.",
+                "schema": {"type": "string"},
+            }
+        if status in {"429", "503"}:
+            response["headers"]["Retry-After"] = {
+                "description": "Seconds to wait before the request is made again.",
+                "schema": {"type": "integer"},
+            }

@@ -1,0 +1,170 @@
+"""Every error as the answer that a caller sees: RFC 9457, and nothing that is not his to know."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from engram import errors
+from engram.api.limits import Crowded
+from engram.api.problems import Refused
+from engram.errors import Conflict, EngramError, NotFound
+from engram.model import Receipt
+from engram.model.wire import Flaw, Problem
+from engram.server.rest.wording import worded
+from engram.sharing.api_keys import told
+
+_log = logging.getLogger("engram.server")
+MEDIA = "application/problem+json"
+KIND = "urn:engram:problem:"
+REPLAYED = "Idempotency-Replayed"
+"""The header of an answer that was given before."""
+SOON = "1"
+"""Seconds to wait before a request that the server was too busy for is made again."""
+
+STATUS: Mapping[type[EngramError], int] = {
+    errors.InvalidInput: 422,
+    errors.NotFound: 404,
+    errors.Unauthenticated: 401,
+    errors.NotAllowed: 403,
+    errors.Conflict: 409,
+    errors.Unsupported: 409,
+    errors.TooMany: 429,
+    errors.StoreBusy: 503,
+    errors.StoreAway: 503,
+    errors.StoreClosed: 503,
+    errors.ModelError: 503,
+    Crowded: 503,
+    errors.StoreFull: 507,
+    errors.EngramError: 500,
+}
+"""By class; a class that is not named has the status of the one above it."""
+
+CODES = {
+    400: "malformed",
+    404: NotFound.code,
+    405: "method_not_allowed",
+    408: "timeout",
+    413: "too_large",
+    421: "misdirected",
+    422: "invalid",
+}
+"""What went wrong before the engine was asked."""
+
+LISTED = {
+    400: "The body is not JSON, or nested too deeply.",
+    401: "The key is missing, wrong, expired or revoked.",
+    403: "The key has no right to this, or the page that asks is not an allowed origin.",
+    404: "There is no such thing among what the key may see.",
+    405: "This path does not know the method.",
+    408: "The body did not come in time.",
+    409: "It contradicts what is there: another outcome, a key that is taken, an ability that the store does not have. "
+    "With `Idempotency-Replayed`, it was done before, and its answer is not kept.",
+    412: "It does not have the version that `If-Match` names, or is not there.",
+    413: "The body is larger than the server takes.",
+    421: "The `Host` header names a host that this server is not.",
+    422: "A value cannot be used; nothing was stored.",
+    429: "The key was used too often, or has too many streams; `Retry-After` says when to come back.",
+    500: "The server failed; its log says why, under the request's id.",
+    503: "The server is too busy, or the database does not answer; `Retry-After` says when to come back.",
+    507: "The disk is full; nothing of this request was stored.",
+}
+"""Every status that any operation may answer with instead of its own."""
+
+
+class Stale(Conflict):
+    """A memory does not have the version that the caller has seen."""
+
+
+def status_of(error: EngramError) -> int:
+    """The status of an error: that of its class, or of the nearest class above."""
+    if isinstance(error, Stale):
+        return 412
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def answer(status: int, code: str, detail: str, request_id: str, **more: Any) -> Response:
+    """A problem as a response; `more` are further fields of `Problem`, or `headers`."""
+    headers = dict(more.pop("headers", None) or {})
+    if status in {429, 503}:
+        headers.setdefault("Retry-After", SOON)
+    if status == 401:
+        headers.setdefault("WWW-Authenticate", 'Bearer realm="engram"')
+    problem = Problem(
+        type=KIND + code,
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        code=code,
+        request_id=request_id,
+        **more,
+    )
+    said = problem.model_dump(mode="json", exclude_defaults=True)
+    return JSONResponse(said, status, headers=headers, media_type=MEDIA)
+
+
+def of_error(error: EngramError, request_id: str) -> Response:
+    """The answer to a request that the engine refused."""
+    if isinstance(error, Refused):
+        status = 409 if error.receipt.code == Conflict.code else 422
+        code = error.receipt.code or errors.InvalidInput.code
+        receipt = told_receipt(error.receipt)
+        return answer(status, code, receipt.reason or "", request_id, receipt=receipt)
+    said = str(error) if isinstance(error, Crowded) else told(error)
+    return answer(status_of(error), error.code, worded(said), request_id)
+
+
+def told_receipt(receipt: Receipt) -> Receipt:
+    """A receipt in the words of this door."""
+    return receipt if receipt.reason is None else receipt.model_copy(update={"reason": worded(receipt.reason)})
+
+
+def install(app: FastAPI) -> None:
+    """Make all errors of an application into problems."""
+    app.add_exception_handler(EngramError, _engine)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
+
+
+def _engine(request: Request, error: Exception) -> Response:
+    if not isinstance(error, EngramError):
+        return _failed(request, error)
+    if status_of(error) >= 500 and not isinstance(error, Refused):
+        _log.error("a request failed: %s: %s", type(error).__name__, error)
+    return of_error(error, _id(request))
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    """What was wrong with a request, without what it said."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    flaws = [Flaw(where=".".join(str(part) for part in flaw["loc"]), what=str(flaw["msg"])) for flaw in found]
+    detail = "the request cannot be used; `errors` says what is wrong with it"
+    return answer(422, CODES[422], detail, _id(request), errors=tuple(flaws))
+
+
+def _http(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return _failed(request, error)
+    detail = {404: "there is no such path", 405: "this path does not know this method"}
+    said = detail.get(error.status_code, str(error.detail))
+    code = CODES.get(error.status_code, "failed")
+    headers = dict(error.headers or {})
+    if error.status_code == 405 and (methods := request.app.state.operations.methods(request.scope["path"])):
+        headers["Allow"] = ", ".join(methods)
+    return answer(error.status_code, code, said, _id(request), headers=headers)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    return answer(500, EngramError.code, "the server failed; its log says why, under this request's id", _id(request))
+
+
+def _id(request: Request) -> str:
+    return str(request.scope.get("engram.request", ""))

@@ -1,0 +1,164 @@
+"""Runs the server: binds where it is safe to, says where, and stops without losing what it has acknowledged."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from engram.api.limits import Limits
+from engram.engine import Engram
+from engram.errors import ConfigError
+from engram.model.access import EVERYONE
+from engram.server import dashboard, malloc
+from engram.server.binding import Place
+from engram.server.metrics import Metrics
+from engram.server.rest.app import create
+from engram.server.rest.connections import HEAD, Connection
+from engram.server.rest.logs import LogFormat, log_to
+from engram.server.rest.middleware import ANYWHERE, Address
+from engram.sharing.api_keys import Keys
+from engram.system import LOOPBACK, is_loopback
+from engram.transfer.signing import PublicKey
+
+PORT = 8750
+GRACE = 30
+_UNNAMED = {"0.0.0.0", "::", ""}  # noqa: S104 - to recognise them
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Place):
+    """Where to listen, what callers call that, and which web pages may ask there."""
+
+    port: int = PORT
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+    def address(self) -> Address:
+        """What requests may be addressed to. Raises `ConfigError` if others could listen, or nobody could be meant."""
+        self.refuse_unsafe()
+        for origin in self.origins:
+            if ANYWHERE in origin or not origin.startswith(("http://", "https://")):
+                raise ConfigError("an origin is such as https://tools.example; all of them cannot be allowed")
+        if is_loopback(self.host):
+            return Address((*LOOPBACK, self.host, *self.hosts), self.origins)
+        if self.host in _UNNAMED and not self.hosts:
+            raise ConfigError(
+                f"{self.host or 'this'} is no name; say with --allowed-host what callers call this server"
+            )
+        return Address(tuple(self.hosts) if self.host in _UNNAMED else (self.host, *self.hosts), self.origins)
+
+
+def serve(
+    brain: Engram,
+    binding: Binding,
+    limits: Limits,
+    say: Callable[[str], None],
+    *,
+    log_format: LogFormat = "text",
+    metrics: Metrics | None = None,
+    trusted: Mapping[str, PublicKey] | None = None,
+    link: bool = False,
+) -> None:
+    """Serve until a signal comes; then running requests end, and what was acknowledged is in the database.
+
+    A link that signs in to the dashboard is told with the first key, or if `link` asks for it.
+    """
+    served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
+    listener = listen(binding)
+    invites = (tell_first_key(brain, say) and is_loopback(binding.host)) or link
+    log_to(sys.stderr.write, brain.sources, log_format)
+    with listener, malloc.kept_small():
+        here = where(binding, listener)
+
+        def ready() -> None:
+            say(f"Engram serves on {here}")
+            if invites:
+                say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
+
+        # The streams of events end first, so that nobody waits for them.
+        Announced(settings(served.asgi, binding), ready, served.stopping.set).run([listener])
+
+
+def settings(app: ASGIApp, binding: Binding) -> uvicorn.Config:
+    """How an application is served: with limits for whoever has not shown a key yet, and without web sockets."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=HEAD,
+        ssl_certfile=binding.certfile,
+        ssl_keyfile=binding.keyfile,
+    )
+
+
+def where(binding: Binding, listener: socket.socket) -> str:
+    """How the server is called from outside."""
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if binding.certfile is None else "https"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def tell_first_key(brain: Engram, say: Callable[[str], None]) -> bool:
+    """Make a key that may do everything and show it, if there is none yet; whether it was shown."""
+    if (token := first_key(brain)) is None:
+        return False
+    say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
+    return True
+
+
+def first_key(brain: Engram) -> str | None:
+    """A key that may do everything, if there is none yet."""
+    keys = Keys(brain.store, brain.redactor, brain.sources)
+    if keys.every():
+        return None
+    return keys.create("made when the server first ran", agents=EVERYONE, rights=["admin"])[1]
+
+
+class Announced(uvicorn.Server):
+    """Says when it listens and when it is told to stop, and then exits cleanly."""
+
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop taking requests; whoever says so twice does not wait for those that run."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._stopping()
+
+
+def listen(binding: Binding) -> socket.socket:
+    """A socket at the address. Raises `ConfigError`."""
+    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((binding.host.strip("[]"), binding.port))
+    except OSError as error:
+        listener.close()
+        where = f"{binding.host}:{binding.port}"
+        raise ConfigError(f"{where} cannot be listened on: {error.strerror or error}; choose another one") from error
+    return listener

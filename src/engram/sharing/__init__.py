@@ -1,0 +1,1 @@
+"""Share knowledge between agents: grants, the ledger of consent, lenses, and API keys."""

@@ -1,0 +1,399 @@
+"""Giving, asking for and taking back permissions: what an agent can do about its knowledge and that of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pydantic import JsonValue
+
+from engram.clock import ID_LENGTH, Sources
+from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.learning.events import event_of
+from engram.memories import holds
+from engram.model import Clean, Memory
+from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
+from engram.ports import Entry, Filter, ListsAgents, MemoryStore, Query, Scope, acting, arguments, reserved
+from engram.ports.arguments import When
+from engram.privacy import refuse_secret
+from engram.recording.quarantine import TAKEN_BACK, Quarantine
+from engram.sharing import ledger as consent
+from engram.sharing.lenders import LINEAGE, Sharing
+from engram.text.terms import digest, normal_form
+
+Names = str | Iterable[str]
+Several = list[Grant]
+Uses = list[GrantUse]
+Lent = list[Source]
+Ids = list[str]
+Memories = list[Memory]
+BOTH = (Right.READ, Right.LEARN)
+PAGE = 1000
+MOST_USES = 100_000
+
+
+class Grants:
+    """One agent's side of all grants: those it gives, and those it gets."""
+
+    def __init__(
+        self, store: MemoryStore, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
+    ) -> None:
+        self._store = store
+        self._scope = scope
+        self._sharing = sharing
+        self._sources = sources
+        self._clean = clean
+
+    def request(
+        self,
+        owner: str,
+        *,
+        memories: Names = (),
+        patterns: Names = (),
+        domains: Names = (),
+        tags: Names = (),
+        everything: bool = False,
+        purpose: str,
+        rights: Names = BOTH,
+        expires: When | timedelta | None = None,
+        key: str | None = None,
+    ) -> Grant:
+        """Ask another agent for knowledge, and say what for; nothing is shared until it approves.
+
+        A `key` makes it harmless to ask twice: the same one is the same grant. Raises `Conflict` if it is another's.
+        """
+        if owner == self._scope.agent:
+            raise InvalidInput("an agent may use its own knowledge; ask another one")
+        subject = self._subject(memories, patterns, domains, tags, everything=everything)
+        grant = self._draft(
+            GrantState.REQUESTED, Scope(owner), self._scope.agent, "agent", subject, rights, expires, key
+        )
+        return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
+
+    def offer(
+        self,
+        to: str,
+        *,
+        memories: Names = (),
+        patterns: Names = (),
+        domains: Names = (),
+        tags: Names = (),
+        everything: bool = False,
+        purpose: str,
+        rights: Names = BOTH,
+        expires: When | timedelta | None = None,
+        key: str | None = None,
+    ) -> Grant:
+        """Offer knowledge to another agent; it is shared once that agent approves. `key` is that of `request`."""
+        subject = self._own(self._subject(memories, patterns, domains, tags, everything=everything))
+        receiver, audience = self._other(to)
+        if audience != "agent":
+            raise InvalidInput("an offer is made to one agent; share with a group or everyone instead")
+        grant = self._draft(GrantState.OFFERED, self._scope, receiver, audience, subject, rights, expires, key)
+        return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
+
+    def share(
+        self,
+        to: str,
+        *,
+        memories: Names = (),
+        patterns: Names = (),
+        domains: Names = (),
+        tags: Names = (),
+        everything: bool = False,
+        purpose: str = "",
+        rights: Names = BOTH,
+        expires: When | timedelta | None = None,
+        via: str = "",
+        key: str | None = None,
+    ) -> Grant:
+        """Share at once: with an agent, `group:NAME` or `everyone`. `via` shares on what another agent lent.
+
+        `key` is that of `request`.
+        Raises `NotFound` for a memory or pattern that is not there, and `NotAllowed` for what may not be shared on.
+        """
+        subject = self._subject(memories, patterns, domains, tags, everything=everything)
+        receiver, audience = self._other(to)
+        owner = self._scope
+        if via:
+            above = self.get(via)
+            owner = Scope(above.owner)
+            self._may_share_on(above, arguments.several("rights", rights))
+            if audience == "agent" and receiver == above.owner:
+                raise InvalidInput(f"it is {receiver}'s own knowledge already")
+        else:
+            subject = self._own(subject)
+        grant = self._draft(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires, key)
+        said = self._clean("purpose", purpose) if purpose else Clean("")
+        changes = {"purpose": said, "via": via, "decided_at": grant.made_at}
+        return self._ledger.add(grant.model_copy(update=changes))
+
+    def approve(self, id: str, *, rights: Names | None = None, expires: When | timedelta | None = None) -> Grant:
+        """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
+        now, by = self._ledger.now(), self._scope.agent
+        some, end = None if rights is None else self._rights(rights), self._end(expires)
+        return self._ledger.change(id, by, lambda grant: consent.approved(grant, by, now, some, end))
+
+    def deny(self, id: str) -> Grant:
+        """Turn a request or an offer down."""
+        now, by = self._ledger.now(), self._scope.agent
+        return self._ledger.change(id, by, lambda grant: consent.denied(grant, by, now))
+
+    def revoke(self, id: str) -> Revocation:
+        """End a grant at once, and take back what was derived from it at its receivers.
+
+        Copies made under it are set apart, and so are memories that cite what it covered; patterns and rates that
+        rested on it are without it from the next look on.
+        """
+        ledger, by = self._ledger, self._scope.agent
+        before = ledger.grant(id)
+        if not before.concerns(by):
+            raise consent.unknown(id)
+        grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
+        with acting(by, grant=id):
+            return self._taken_back(grant, before)
+
+    def _taken_back(self, grant: Grant, before: Grant) -> Revocation:
+        """Set apart, at its receivers, what was derived from a grant that has ended; it is told as it was before."""
+        ledger, ended = self._ledger, self._resting_on(grant)
+        copies, moved = 0, list[str]()
+        for name, body in ledger.annexes().items():
+            if body.get("grant") in {each.id for each in ended} and not body.get("quarantined"):
+                kept: dict[str, JsonValue] = {**body, "quarantined": True}
+                ledger.annex(name, kept)
+                copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
+        had: dict[str, Several] = {}
+        seen: dict[str, set[str]] = {}
+        for each in (before, *ended[1:]):
+            used = self._sharing.uses(each.id, MOST_USES)
+            named = self._receivers(each) if each.state == GrantState.GRANTED else ()  # else its uses tell who had it
+            for name in {use.agent for use in used}.union(named):
+                had.setdefault(name, []).append(each)
+            for use in used:
+                seen.setdefault(use.agent, set()).update(use.memories)
+        for name in sorted(had.keys() - {grant.owner}):
+            moved += self._take_back(Scope(name), had[name], seen.get(name, set()))
+        return Revocation(grant=grant, quarantined=tuple(moved), copies=copies)
+
+    def _resting_on(self, grant: Grant) -> Several:
+        """A grant and all that were shared on under it, however far."""
+        found, every = [grant], self._ledger.grants()
+        for each in found:
+            found += [other for other in every if other.via == each.id and other not in found]
+        return found
+
+    def list(self, state: str | None = None) -> Several:
+        """The grants that this agent gives, gets, asked for or was offered, oldest first, as they stand now."""
+        now = self._ledger.now()
+        wanted = None if state is None else _state(state)
+        found = [grant for grant in self._ledger.grants() if self._sees(grant)]
+        shown = [grant.model_copy(update={"state": grant.at(now)}) for grant in found]
+        return [grant for grant in shown if wanted in {None, grant.state}]
+
+    def get(self, id: str) -> Grant:
+        """One of its grants, as it stands now. Raises `NotFound`."""
+        grant = self._ledger.grant(id)
+        if not self._sees(grant):
+            raise consent.unknown(id)
+        return grant.model_copy(update={"state": grant.at(self._ledger.now())})
+
+    def uses(self, id: str, limit: int = 1000) -> Uses:
+        """Who used a grant for what; its owner sees all uses, others their own."""
+        grant = self.get(id)
+        mine = {grant.owner, grant.made_by}
+        return [use for use in self._sharing.uses(id, limit) if self._scope.agent in {use.agent, *mine}]
+
+    def sources(self) -> Lent:
+        """Those whose knowledge this agent may use, and how far it has reason to trust each."""
+        return self._sharing.sources(self._scope)
+
+    def _take_back(self, receiver: Scope, ended: Several, seen: set[str]) -> Ids:
+        """Set apart what an agent derived from what grants covered, or repeats of it, and what it derived from that.
+
+        What another grant still lets it read stays.
+        """
+        owner, mine = Scope(ended[0].owner), list(self._all(receiver))
+        derived = [memory for memory in mine if memory.provenance.sources]
+        cited = {source for memory in derived for source in memory.provenance.sources}
+        theirs = {memory.id for memory in self._store.get(receiver, sorted(cited)) if memory is not None}
+        foreign = {memory.id for memory in self._store.get(owner, sorted(cited - theirs)) if memory is not None}
+        gone = self._unreadable(receiver, foreign | ((cited - theirs) & seen))
+        taken = {id for each in ended for id in self._repeats(receiver, mine, each)}
+        gone |= taken
+        while fresh := {m.id for m in derived if m.id not in taken and gone & {*m.provenance.sources}}:
+            taken |= fresh
+            gone |= fresh
+        moved = Quarantine(self._store, receiver, self._sources).move(sorted(taken), TAKEN_BACK)
+        self._drop_copies(receiver, moved)
+        return moved
+
+    def _unreadable(self, reader: Scope, ids: set[str]) -> set[str]:
+        """Those of somebody else's memories that an agent may not read now."""
+        for lender in self._sharing.lenders(reader, Right.READ) if ids else ():
+            ids = ids - {memory.id for memory in lender.store.get(lender.scope, sorted(ids)) if memory is not None}
+        return ids
+
+    def _repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
+        """What an agent wrote down word for word of what a grant let it read, while it did.
+
+        Nothing else is compared: whoever is told that a guess was right has read what was not shared. What it did
+        itself, and what failed then, is its own experience, in whichever words.
+        """
+        chain = self._chain(grant)
+        if not chain or not all(Right.READ in each.rights for each in chain):
+            return []
+        starts = [(each.decided_at if each.state == GrantState.GRANTED else None) or each.made_at for each in chain]
+        ends = [each.decided_at for each in chain if each.state == GrantState.REVOKED]
+        ends += [each.expires_at for each in chain]
+        known = [end for end in ends if end is not None]
+        said_only = [memory for memory in mine if event_of(memory) is None]
+        meanwhile = [m for m in said_only if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
+        if not meanwhile:
+            return []
+        owner, covered = Scope(grant.owner), self._sharing.covered(chain)
+        lent = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
+        said: dict[str, list[Memory]] = {}
+        for memory in lent:
+            if memory is not None:
+                said.setdefault(normal_form(memory.text), []).append(memory)
+        same = {
+            m.id: [one.id for one in said.get(normal_form(m.text), ()) if one.created_at <= m.created_at]
+            for m in meanwhile
+        }
+        unreadable = self._unreadable(receiver, {id for ids in same.values() for id in ids})
+        return [id for id, ids in same.items() if not unreadable.isdisjoint(ids)]
+
+    def _chain(self, grant: Grant) -> Several:
+        """A grant, and those it was shared on under; none if one of them is no more."""
+        every, chain = {each.id: each for each in self._ledger.grants()}, [grant]
+        while chain[-1].via in every:
+            chain.append(every[chain[-1].via])
+        return [] if chain[-1].via else chain
+
+    def _drop_copies(self, scope: Scope, ids: Ids) -> None:
+        """What was taken back from an agent is in no copy that others have of its memories, either.
+
+        A copy that is held is set apart.
+        """
+        held = holds.held(self._store) if ids else []
+        for name, body in self._ledger.annexes().items() if ids else ():
+            copies = [copy for copy in self._store.get(Scope(name), ids) if copy is not None]
+            begun = [copy.metadata.get(LINEAGE) for copy in copies]
+            theirs = [
+                c
+                for c, told in zip(copies, begun, strict=True)
+                if isinstance(told, dict) and told.get("agent") == scope.agent
+            ]
+            receiver = Scope(str(body["receiver"]))
+            kept = [(Entry(c), TAKEN_BACK) for c in theirs if holds.covering(held, receiver.agent, c)]
+            with acting(self._scope.agent, agent=receiver.agent):
+                if kept:
+                    Quarantine(self._store, receiver, self._sources).keep(kept)
+                if theirs:
+                    self._store.forget(Scope(name), [c.id for c in theirs])
+
+    def _all(self, scope: Scope) -> Iterable[Memory]:
+        offset = 0
+        while some := self._store.search(scope, Query(where=Filter(), limit=PAGE, offset=offset)):
+            yield from (memory for memory in self._store.get(scope, [each.id for each in some]) if memory is not None)
+            offset += len(some)
+
+    def _receivers(self, grant: Grant) -> Iterable[str]:
+        if grant.audience != "everyone":
+            return self._ledger.receivers(grant)
+        names = self._store.agents() if isinstance(self._store, ListsAgents) else []
+        return [name for name in names if not reserved(name)]
+
+    def _sees(self, grant: Grant) -> bool:
+        if grant.concerns(self._scope.agent) or grant.audience == "everyone":
+            return True
+        return grant.audience == "group" and self._scope.agent in self._ledger.groups().get(grant.receiver, ())
+
+    def _may_share_on(self, above: Grant, rights: Iterable[str]) -> None:
+        wanted = {Right(right) for right in self._rights(rights)} | {Right.RESHARE}
+        for right in wanted:
+            chains = self._ledger.active(self._scope.agent, right)
+            if not any(chain[0].id == above.id for chain in chains):
+                raise NotAllowed(f"grant {above.id!a} does not let you share on with the right to {right}")
+
+    def _own(self, subject: Subject) -> Subject:
+        """The same, with the patterns that it means, if this agent has what it names. Raises `NotFound`."""
+        for id, memory in zip(subject.memories, self._store.get(self._scope, subject.memories), strict=True):
+            if memory is None:
+                raise NotFound(f"there is no memory {id!a}; `engram memory list` shows what there is")
+        names = tuple(self._sharing.meant_pattern(self._scope, name) for name in subject.patterns)
+        return subject.model_copy(update={"patterns": names})
+
+    def _draft(
+        self,
+        state: GrantState,
+        owner: Scope,
+        receiver: str,
+        audience: Literal["agent", "group", "everyone"],
+        subject: Subject,
+        rights: Names,
+        expires: When | timedelta | None,
+        key: str | None,
+    ) -> Grant:
+        for name in (owner.agent, receiver):
+            if reserved(name):
+                raise InvalidInput("this name is reserved; give the name of an agent")
+            refuse_secret(None, name, "the name of an agent")
+        for id in subject.memories:
+            refuse_secret(None, id, "the id of a memory")
+        return Grant(
+            id=self._sources.new_id() if key is None else digest("grant", self._scope.agent, key)[:ID_LENGTH],
+            owner=owner.agent,
+            receiver=receiver,
+            audience=audience,
+            subject=subject,
+            rights=self._rights(rights),
+            state=state,
+            made_by=self._scope.agent,
+            made_at=self._ledger.now(),
+            expires_at=self._end(expires),
+        )
+
+    def _subject(self, memories: Names, patterns: Names, domains: Names, tags: Names, *, everything: bool) -> Subject:
+        return consent.subject_of(
+            arguments.several("memories", memories),
+            [self._clean("pattern", name) for name in arguments.several("patterns", patterns)],
+            [self._clean("domain", name) for name in arguments.several("domains", domains)],
+            [self._clean("tag", tag.strip()) for tag in arguments.several("tags", tags)],
+            everything=everything,
+        )
+
+    def _other(self, to: str) -> tuple[str, Literal["agent", "group", "everyone"]]:
+        receiver, audience = consent.audience_of(to)
+        if audience == "agent" and receiver == self._scope.agent:
+            raise InvalidInput("an agent may use its own knowledge; share it with another one")
+        return receiver, audience
+
+    @staticmethod
+    def _rights(rights: Names) -> tuple[Right, ...]:
+        given = arguments.several("rights", rights)
+        try:
+            return tuple(dict.fromkeys(Right(right) for right in given)) or BOTH
+        except ValueError:
+            raise InvalidInput(f"rights are {', '.join(Right)}, not {given!a}") from None
+
+    def _end(self, expires: When | timedelta | None) -> datetime | None:
+        if isinstance(expires, timedelta):
+            end: datetime | None = self._ledger.now() + expires
+        else:
+            end = arguments.moment("expires", expires)
+        if end is not None and end <= self._ledger.now():
+            raise InvalidInput("a grant must end in the future")
+        return end
+
+    @property
+    def _ledger(self) -> consent.Ledger:
+        return self._sharing.ledger
+
+
+def _state(name: str) -> GrantState:
+    try:
+        return GrantState(name)
+    except ValueError:
+        raise InvalidInput(f"a grant is {', '.join(GrantState)}, not {name!a}") from None

@@ -1,0 +1,321 @@
+"""The ledger of grants: an append-only log from which everybody's permissions are folded.
+
+Two who change one grant at the same time cannot both succeed: each version is written once. Whoever asks reads what
+was written since, so that a revocation ends a grant at once, in every process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import JsonValue, ValidationError
+
+from engram.clock import EPOCH, Sources
+from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from engram.model import Clean
+from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
+from engram.model.memory import explain
+from engram.ports import FORGOTTEN, ErasesEvents, Event, KeepsEvents, Redactor, Scope, acting
+from engram.privacy import refuse_secret
+
+LEDGER = Scope("\x1fledger")
+"""The reserved scope that keeps the log; no agent can have its name."""
+LINEAGE = "lineage"
+"""Where the metadata of a copy say whose memory it is a copy of, and in which database it began."""
+GRANT, GROUP, ANNEX, BY = "grant", "group", "annex", "by"
+PAGE = 1000
+OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
+
+
+class Ledger:
+    """Grants, groups and annexes of one database."""
+
+    def __init__(self, events: KeepsEvents, sources: Sources) -> None:
+        self._events = events
+        self._sources = sources
+        self._lock = threading.Lock()
+        self._seq = 0
+        self._newest = EPOCH
+        self._grants: dict[str, Grant] = {}
+        self._groups: dict[str, tuple[int, frozenset[str]]] = {}
+        self._annexes: dict[str, dict[str, JsonValue]] = {}
+
+    def now(self) -> datetime:
+        """The time, which never runs back behind what is written: an expired grant stays expired."""
+        return max(self._sources.now(), self._newest)
+
+    def grants(self) -> list[Grant]:
+        """All grants, oldest first."""
+        with self._lock:
+            self._read()
+            return list(self._grants.values())
+
+    def groups(self) -> dict[str, frozenset[str]]:
+        """The groups and who is in them."""
+        with self._lock:
+            self._read()
+            return {name: members for name, (_, members) in self._groups.items() if members}
+
+    def annexes(self, receiver: str | None = None) -> dict[str, dict[str, JsonValue]]:
+        """What is kept about annexes, by the name of their scope; of one receiver, or of all."""
+        with self._lock:
+            self._read()
+            found = {name: dict(body) for name, body in self._annexes.items()}
+        return {name: body for name, body in found.items() if receiver is None or body["receiver"] == receiver}
+
+    def grant(self, id: str) -> Grant:
+        """The grant with this id. Raises `NotFound`."""
+        with self._lock:
+            self._read()
+            known = self._grants.get(id)
+        if known is None:
+            raise unknown(id)
+        return known
+
+    def add(self, grant: Grant) -> Grant:
+        """Write down a new grant; the one that is there, if it is the same. Raises `Conflict` if it is another."""
+        if self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by}):
+            return grant
+        known = self.grant(grant.id)
+        if any(getattr(known, name) != getattr(grant, name) for name in _NEVER_CHANGED):
+            raise Conflict("this key belongs to another grant; use a new one")
+        return known
+
+    def change(self, id: str, by: str, decide: Callable[[Grant], Grant]) -> Grant:
+        """Write the next version of a grant, on somebody's word; `decide` sees the newest one, and may refuse."""
+        while True:
+            known = self.grant(id)
+            fresh = decide(known)
+            if fresh == known:
+                return known
+            fresh = fresh.model_copy(update={"version": known.version + 1})
+            if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
+                return fresh
+
+    def reword(self, id: str, by: str, say: Callable[[Grant], Grant]) -> bool:
+        """Say a grant in other words, and take away the words that it had; whether there were others.
+
+        The new words are written first: stopped in between, call it again.
+        """
+        with acting(by, "grant.reword"):
+            before, newest = self.grant(id), self.change(id, by, say)
+            old = [f"{id}:{version}" for version in range(1, newest.version)]
+            if isinstance(self._events, ErasesEvents) and old:
+                self._events.unrecord(LEDGER, old)
+        return newest != before
+
+    def regroup(
+        self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = (), redactor: Redactor | None = None
+    ) -> frozenset[str]:
+        """Change who is in a group, one by one; its members after that.
+
+        Raises `InvalidInput`, and nothing has changed, if a new name holds a secret.
+        """
+        added, removed = set(add), set(remove)
+        for each in sorted(added):
+            refuse_secret(redactor, name, "the name of this group")
+            refuse_secret(redactor, each, "this agent's name")
+        for agent in sorted(added - removed):
+            self._regroup(name, agent, "group.add")
+        for agent in sorted(removed):
+            self._regroup(name, agent, "group.remove")
+        return self.groups().get(name, frozenset())
+
+    def _regroup(self, name: str, agent: str, action: Literal["group.add", "group.remove"]) -> None:
+        while True:
+            with self._lock:
+                self._read()
+                version, members = self._groups.get(name, (0, frozenset[str]()))
+            changed = members | {agent} if action == "group.add" else members - {agent}
+            if changed == members:
+                return
+            body: dict[str, JsonValue] = {"name": name, "version": version + 1, "members": [*sorted(changed)]}
+            with acting("", action, agent=agent):
+                if self._append(f"group:{name}:{version + 1}", GROUP, name, body):
+                    return
+
+    def annex(self, scope: str, body: dict[str, JsonValue]) -> None:
+        """Write down what is known of an annex, instead of what was."""
+        self._append(self._sources.new_id(), ANNEX, scope, body | {"scope": scope})
+
+    def lent_to(self, receiver: str, right: Right) -> tuple[list[tuple[Grant, ...]], dict[str, dict[str, JsonValue]]]:
+        """What gives an agent a right now, and its annexes, from one look at the log.
+
+        Each grant comes with those it was shared on under, the owner's last.
+        """
+        with self._lock:
+            self._read()
+            grants, groups = dict(self._grants), self._groups
+            annexes = {name: dict(body) for name, body in self._annexes.items() if body["receiver"] == receiver}
+        now, found = self.now(), list[tuple[Grant, ...]]()
+        for grant in grants.values():
+            chain = _chain(grant, grants)
+            if (
+                chain is not None
+                and grant.owner != receiver
+                and _reaches(grant, receiver, groups)
+                and all(right in each.rights and each.at(now) == GrantState.GRANTED for each in chain)
+                and all(Right.RESHARE in each.rights for each in chain[1:])
+                and all(_reaches(above, below.made_by, groups) for below, above in pairwise(chain))
+            ):
+                found.append(chain)
+        return found, annexes
+
+    def active(self, receiver: str, right: Right) -> list[tuple[Grant, ...]]:
+        """The grants that give an agent a right now, each with those it was shared on under, the owner's last."""
+        return self.lent_to(receiver, right)[0]
+
+    def receivers(self, grant: Grant) -> list[str]:
+        """The agents that a grant names, by itself or through its group; none for `everyone`."""
+        if grant.audience == "agent":
+            return [grant.receiver]
+        return sorted(self.groups().get(grant.receiver, ())) if grant.audience == "group" else []
+
+    def _append(self, id: str, kind: str, subject: str, body: dict[str, JsonValue]) -> bool:
+        event = Event(id, kind, self._sources.now(), subject, kind, body)
+        return self._events.append(LEDGER, [event])[0]
+
+    def _read(self) -> None:
+        while some := self._events.feed(LEDGER, self._seq, PAGE):
+            for event in some:
+                self._fold(event)
+            self._seq = some[-1].seq
+
+    def _fold(self, event: Event) -> None:
+        self._newest = max(self._newest, event.at)
+        if event.kind == GRANT:
+            grant = written(event)
+            self._grants[grant.id] = grant
+        elif event.kind == GROUP:
+            members, version = event.body["members"], event.body["version"]
+            if isinstance(members, list) and isinstance(version, int):
+                self._groups[str(event.body["name"])] = (version, frozenset(str(each) for each in members))
+        elif event.kind == FORGOTTEN:  # a version of a grant, of one whose owner or receiver is no more if the newest
+            id, _, version = str(event.body.get("id")).rpartition(":")
+            if id in self._grants and version == str(self._grants[id].version):
+                del self._grants[id]
+        elif event.kind == ANNEX:
+            if event.body.get("gone"):
+                self._annexes.pop(event.subject, None)
+            else:
+                self._annexes[event.subject] = dict(event.body)
+
+
+def written(event: Event) -> Grant:
+    """The version of a grant that an event keeps."""
+    return Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
+
+
+_NEVER_CHANGED = ("owner", "receiver", "audience", "subject", "purpose", "via", "made_by")
+"""What a grant says in all of its versions."""
+
+
+def _chain(grant: Grant, grants: dict[str, Grant]) -> tuple[Grant, ...] | None:
+    """A grant and those it rests on; `None` if one of them is missing."""
+    chain = [grant]
+    while chain[-1].via:
+        above = grants.get(chain[-1].via)
+        if above is None or above in chain:
+            return None
+        chain.append(above)
+    return tuple(chain)
+
+
+def _reaches(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[str]]]) -> bool:
+    if grant.audience == "everyone":
+        return True
+    if grant.audience == "group":
+        return agent in groups.get(grant.receiver, (0, frozenset[str]()))[1]
+    return grant.receiver == agent
+
+
+def unknown(id: str) -> NotFound:
+    """There is no such grant, or it is none of the asker's business: both answer in the same way."""
+    return NotFound(f"there is no grant {id!a}; `engram grant list` shows what there is")
+
+
+def subject_of(
+    memories: Iterable[str] = (),
+    patterns: Iterable[Clean] = (),
+    domains: Iterable[Clean] = (),
+    tags: Iterable[Clean] = (),
+    *,
+    everything: bool = False,
+) -> Subject:
+    """What is shared. Raises `InvalidInput` if that is nothing."""
+    try:
+        return Subject(
+            memories=tuple(memories),
+            patterns=tuple(patterns),
+            domains=tuple(domains),
+            tags=tuple(tags),
+            everything=everything,
+        )
+    except ValidationError as error:
+        raise InvalidInput(explain(error)) from None
+
+
+def audience_of(to: str, redactor: Redactor | None = None) -> tuple[str, Literal["agent", "group", "everyone"]]:
+    """Who is meant: `everyone`, `group:NAME`, or an agent. Raises `InvalidInput` for a name that holds a secret."""
+    if to == EVERYONE:
+        return EVERYONE, "everyone"
+    refuse_secret(redactor, to, "the receiver's name")
+    kind, separator, name = to.partition(":")
+    if separator and kind == "group":
+        if not name.strip():
+            raise InvalidInput("a group needs a name, such as group:backend")
+        return name, "group"
+    return Scope(to).agent, "agent"
+
+
+def approved(
+    grant: Grant,
+    by: str,
+    now: datetime,
+    rights: tuple[Right, ...] | None,
+    expires_at: datetime | None,
+) -> Grant:
+    """A request or an offer that was agreed to by the other side."""
+    _decides(grant, by, "approve")
+    if grant.state not in OPEN:
+        raise Conflict(f"grant {grant.id} is {grant.at(now)} already; ask for a new one, or share anew")
+    giver = grant.state == GrantState.REQUESTED
+    if not giver and (rights is not None or expires_at is not None):
+        raise NotAllowed("only the owner says which rights an offer has and when it ends; approve it as it is, or not")
+    changes: dict[str, object] = {"state": GrantState.GRANTED, "decided_at": now}
+    if rights is not None:
+        changes["rights"] = rights
+    if expires_at is not None:
+        changes["expires_at"] = expires_at
+    return grant.model_copy(update=changes)
+
+
+def denied(grant: Grant, by: str, now: datetime) -> Grant:
+    """A request or an offer that was turned down."""
+    _decides(grant, by, "deny")
+    if grant.state == GrantState.DENIED:
+        return grant
+    if grant.state not in OPEN:
+        raise Conflict(f"grant {grant.id} is {grant.at(now)} already; revoke it instead")
+    return grant.model_copy(update={"state": GrantState.DENIED, "decided_at": now})
+
+
+def revoked(grant: Grant, by: str, now: datetime) -> Grant:
+    """A grant that its owner takes back, or that somebody who gave, asked or received it gives up."""
+    if not grant.concerns(by):
+        raise unknown(grant.id)
+    if grant.state in {GrantState.REVOKED, GrantState.DENIED}:
+        return grant
+    return grant.model_copy(update={"state": GrantState.REVOKED, "decided_at": now})
+
+
+def _decides(grant: Grant, by: str, what: str) -> None:
+    if not grant.concerns(by):
+        raise unknown(grant.id)
+    decider = grant.receiver if grant.made_by == grant.owner else grant.owner
+    if by != decider:
+        raise NotAllowed(f"{decider!a} has to {what} grant {grant.id}, not {by!a}")

@@ -1,0 +1,291 @@
+"""What stores put on record: one deed for each call that changes something, and the rows that keep them.
+
+Not on record is housekeeping, which changes nothing that anybody was told: access counts, what was shown, how far a
+vector database has been filled, what was learned (it is derived), when something last ran.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from engram.clock import from_micros, micros
+from engram.errors import InvalidInput
+from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
+from engram.model.audit import canonical, hashed
+from engram.ports import (
+    RESERVED,
+    Changes,
+    Credit,
+    Deed,
+    Entry,
+    Event,
+    Placed,
+    Scope,
+    Shown,
+    doing,
+    principal,
+    reserved,
+    unstorable,
+)
+from engram.stores.rows import Row
+
+HOUSEKEEPING = ("background:", "copying", "forgetting:", "learned:", "nearness:", "pushed:", "vector_space")
+"""How the names of settings begin that Engram keeps for itself."""
+PRUNING = "audit_pruning"
+"""The setting that tells the triggers up to where entries may go; it lives within one transaction."""
+MOST_IDS = 20
+REPLAYED = "replayed"
+"""The code of a receipt for what was stored before, under the same key."""
+_SAID = ("by", "agent", "owner", "receiver", "state", "action", "grant")
+_BEGUN = {"requested": "grant.request", "offered": "grant.offer", "granted": "grant.share"}
+_DECIDED = {"granted": "grant.approve", "denied": "grant.deny", "revoked": "grant.revoke"}
+_KEPT = {
+    "hold": "hold.set",
+    "hold-released": "hold.release",
+    "policy": "policy.set",
+    "policy-removed": "policy.remove",
+}
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What a transaction does; written when everything else is, so that nobody waits for it longer than he must."""
+
+    deeds: list[Deed] = field(default_factory=list)
+    shown: Mapping[tuple[str, str], Shown] = field(default_factory=dict)
+    """What was shown to whom under which id and goes to the database together with it."""
+    closed: bool = False
+
+
+class Sealing(NamedTuple):
+    """The row of an entry whose place in the chain is not known yet, and the text that is hashed, around that."""
+
+    row: Row
+    before: str
+    middle: str
+    after: str
+
+    def at(self, seq: int, prev: str) -> Row:
+        """The whole row, in its place."""
+        sealed = hashed(f"{self.before}{prev}{self.middle}{seq}{self.after}")
+        return self.row | {"seq": seq, "prev": prev, "hash": sealed}
+
+
+def attributed(deed: Deed) -> Deed:
+    """A deed as it is put on record: of whoever is acting, and with no name that only Engram knows."""
+    by, apart = doing.get(), reserved(deed.agent)
+    if by is None:
+        if not (apart or reserved(deed.actor) or reserved(deed.target)):
+            return deed
+        by = Deed("", "" if reserved(deed.actor) else deed.actor)
+    place, several, _ = deed.agent.removeprefix(RESERVED).partition(":")
+    detail = {**deed.detail, "in": place} if apart and several else deed.detail
+    agent, grant = by.agent if apart else deed.agent, deed.grant or by.grant
+    target = deed.target.removeprefix(RESERVED)
+    return Deed(by.action or deed.action, by.actor, agent, target, grant, deed.count, detail)
+
+
+def sealing(deed: Deed, now: datetime) -> Sealing:
+    """An entry for a deed, of whoever is acting, on behalf of whoever is the principal."""
+    deed = attributed(deed)
+    behalf, at, grant = principal.get(), micros(now), deed.grant
+    row: Row = {
+        "at": at,
+        "actor": deed.actor,
+        "principal": behalf,
+        "action": deed.action,
+        "agent": deed.agent,
+        "target": deed.target,
+        "grant_id": grant,
+        "count": deed.count,
+        "detail": canonical(deed.detail),
+    }
+    said: dict[str, JsonValue] = {
+        "action": deed.action,
+        "actor": deed.actor,
+        "agent": deed.agent,
+        "at": at,
+        "count": deed.count,
+    }
+    before = f'{canonical(said)[:-1]},"detail":{row["detail"]},"grant":{canonical(grant)},"prev":"'
+    return Sealing(row, before, f'","principal":{canonical(behalf)},"seq":', f',"target":{canonical(deed.target)}}}')
+
+
+def refuse_unstorable(deeds: Sequence[Deed]) -> None:
+    """Raise `InvalidInput` if no database could keep what is to be put on record."""
+    for deed in deeds:
+        for text in (deed.action, deed.actor, deed.agent, deed.target, deed.grant, canonical(deed.detail)):
+            if reason := unstorable(text):
+                raise InvalidInput(f"this cannot be put on record: {reason}")
+
+
+def to_entry(row: Any) -> AuditEntry:
+    """The entry a row keeps, whoever wrote it; one that no store wrote does not have the hash it must have."""
+    try:
+        detail = json.loads(row["detail"])
+        if not isinstance(detail, dict) or canonical(detail) != row["detail"]:
+            detail = {"unreadable": str(row["detail"])}
+    except (TypeError, ValueError, RecursionError):
+        detail = {"unreadable": str(row["detail"])}
+    return AuditEntry.model_construct(
+        seq=row["seq"],
+        at=_moment(row["at"]),
+        actor=_text(row["actor"]),
+        principal=_text(row["principal"]),
+        action=_text(row["action"]),
+        agent=_text(row["agent"]),
+        target=_text(row["target"]),
+        grant=_text(row["grant_id"]),
+        count=row["count"] if isinstance(row["count"], int) else -1,
+        detail=detail,
+        prev=_text(row["prev"]),
+        hash=_text(row["hash"]),
+    )
+
+
+def to_checkpoint(row: Any) -> Checkpoint:
+    """The checkpoint a row keeps."""
+    return Checkpoint.model_construct(
+        seq=row["seq"],
+        at=_moment(row["at"]),
+        hash=_text(row["hash"]),
+        key_id=_text(row["key_id"]),
+        signature=_text(row["signature"]),
+    )
+
+
+def to_checkpoint_row(checkpoint: Checkpoint) -> Row:
+    """The row that keeps a checkpoint."""
+    return checkpoint.model_dump(exclude={"at"}) | {"at": micros(checkpoint.at)}
+
+
+def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> Deed:
+    """Memories were given to a store."""
+    detail: dict[str, JsonValue] = dict(
+        Counter(receipt.code if receipt.code == REPLAYED else receipt.status for receipt in receipts)
+    )
+    pairs = zip(entries, receipts, strict=True)
+    if events := sum(len(entry.events) for entry, receipt in pairs if receipt.code != REPLAYED):
+        detail["events"] = events
+    action = "replay" if detail.keys() == {REPLAYED} else "write"
+    return _about(scope, action, [receipt.id or "" for receipt in receipts], detail)
+
+
+def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> Deed:
+    """Memories were to be forgotten."""
+    detail: dict[str, JsonValue] = {"forgotten": sum(receipt.forgotten for receipt in receipts)}
+    return _about(scope, "forget", [receipt.id for receipt in receipts], detail)
+
+
+def annotated(scope: Scope, memory: Memory, changes: Changes) -> Deed:
+    """What surrounds a memory was changed."""
+    names: list[JsonValue] = [name for name in changes.__slots__ if getattr(changes, name) is not None]
+    return _about(scope, "annotate", [memory.id], {"changed": names, "version": memory.version})
+
+
+def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> Deed:
+    """Events were to be kept, of which some were known already."""
+    kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
+    subjects = {event.subject for event in events}
+    target = subjects.pop() if len(subjects) == 1 else ""
+    if len(events) == 1 and fresh[0] and (told := _told(scope, events[0])) is not None:
+        return told
+    return Deed("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
+
+
+def _told(scope: Scope, event: Event) -> Deed | None:
+    """What an event says that is a deed of its own: of consent, of an annex, of keeping, of defining an agent."""
+    if event.kind == "definition" and not reserved(scope.agent):
+        return Deed("agent.define", "", scope.agent, event.id)
+    if not reserved(scope.agent):
+        return None
+    said = {name: str(event.body.get(name) or "") for name in _SAID}
+    if event.kind == "use":
+        count = event.body.get("count")
+        number = count if isinstance(count, int) else 1
+        return Deed("use", said["agent"], said["owner"], said["action"], event.subject, count=number)
+    if event.kind == "grant":
+        action = (_BEGUN if event.body.get("version") == 1 else _DECIDED).get(said["state"], "grant.change")
+        return Deed(action, said["by"], said["owner"], said["receiver"], event.subject)
+    if event.kind == "annex":
+        gone, apart = event.body.get("gone"), event.body.get("quarantined")
+        action = "annex.remove" if gone else "annex.quarantine" if apart else "annex.add"
+        return Deed(action, said["receiver"], said["receiver"], event.subject, said["grant"])
+    if event.kind == "group":
+        return Deed("group.change", "", scope.agent, event.subject)
+    return Deed(_KEPT[event.kind], "", said["agent"], event.subject) if event.kind in _KEPT else None
+
+
+def unrecorded(scope: Scope, events: Sequence[Event]) -> Deed:
+    """Events were taken away."""
+    kinds: dict[str, JsonValue] = dict(Counter(event.kind for event in events))
+    return Deed("event.forget", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
+
+
+def credited(scope: Scope, credit: Credit, fresh: bool) -> Deed:
+    """It was told what became of a recall."""
+    detail: dict[str, JsonValue] = {"helped": len(credit.helped), "shown": len(credit.order)}
+    return Deed("credit", scope.agent, scope.agent, credit.id, count=int(fresh), detail=detail)
+
+
+def embedded(vectors: Sequence[tuple[Scope, str, Placed]], count: int) -> Deed:
+    """Memories got vectors."""
+    agents = {scope.agent for scope, _, _ in vectors}
+    ids = list(dict.fromkeys(id for _, id, _ in vectors))
+    detail: dict[str, JsonValue] = {"agents": len(agents), "embedders": _sorted(v.embedder for _, _, v in vectors)}
+    return Deed("embed", "", agents.pop() if len(agents) == 1 else "", count=count, detail=detail | _listed(ids))
+
+
+def unembedded(keep: str, count: int) -> Deed:
+    """The vectors of other embedders were dropped."""
+    return Deed("unembed", count=count, detail={"kept": keep})
+
+
+def administrative(name: str) -> bool:
+    """Whether setting this is an act of whoever looks after the database."""
+    return not name.startswith(HOUSEKEEPING)
+
+
+def checked(checkpoint: Checkpoint) -> Deed:
+    """A checkpoint was made, which must be there from then on."""
+    detail: dict[str, JsonValue] = {"hash": checkpoint.hash, "key": checkpoint.key_id, "sealed": checkpoint.sealed}
+    return Deed("checkpoint", target=str(checkpoint.seq), detail=detail)
+
+
+def pruned(checkpoint: Checkpoint, count: int) -> Deed:
+    """The entries up to a checkpoint were removed."""
+    return Deed("prune", target=str(checkpoint.seq), count=count, detail={"hash": checkpoint.hash})
+
+
+def _about(scope: Scope, action: str, ids: Sequence[str], detail: dict[str, JsonValue]) -> Deed:
+    target = ids[0] if len(ids) == 1 else ""
+    more = {} if target else _listed(ids)
+    return Deed(action, scope.agent, scope.agent, target, count=len(ids), detail=detail | more)
+
+
+def _listed(ids: Sequence[str]) -> dict[str, JsonValue]:
+    """The ids, or, if they are many, what any list of them can be compared with."""
+    return {"ids": list(ids)} if len(ids) <= MOST_IDS else {"ids_sha256": hashed("\n".join(ids))}
+
+
+def _sorted(names: Any) -> JsonValue:
+    return sorted(set(names))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _moment(value: object) -> datetime:
+    """The moment that a number stands for; that of another number if there is none."""
+    try:
+        return from_micros(int(value) if isinstance(value, int) else -1)
+    except OverflowError:
+        return from_micros(-1)

@@ -1,0 +1,167 @@
+"""A vector database beside the SQL tables: what it has comes from the mirror, which answers when it is away."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from engram.errors import StoreError, Unsupported
+from engram.ports import Match, MirrorMatch, Placed, Query, Scope, Shelf, VectorStore
+from engram.stores.rules import ENOUGH, nearest, vector_key
+from engram.stores.schema import memories, memory_index, settings, tombstones
+from engram.stores.sql.mirror import SqlMirror, pushed_name
+from engram.stores.sql.tables import PAGE, sound
+from engram.system import batched
+
+_log = logging.getLogger("engram")
+OWED = "pushed:owed"
+"""The setting with the shelves from which the vector database could not be told what was forgotten."""
+SPACE = "vector_space"
+SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
+
+
+class SqlOutside(SqlMirror):
+    """Hands vectors over to an outside vector database, and asks it (`ports.SyncsVectors`)."""
+
+    def _by_remote(self, remote: VectorStore, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        """Ask the vector database; when it is away, the mirror answers and says so."""
+        if query.among is not None:  # a few memories that are at hand
+            return self._by_mirror(scope, near, query)
+        shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
+        try:
+            self._push(remote, shelf)
+            search = partial(remote.search, self._place_of(shelf), near.vector)
+            found, everything = nearest(search, wanted, wanted * ENOUGH)
+        except StoreError as error:
+            _log.warning("the vector database is away, the local mirror answers: %s", error)
+            return [MirrorMatch(*match) for match in self._by_mirror(scope, near, query)]
+        if not found and (mirrored := self._by_mirror(scope, near, query)):
+            _log.warning("the vector database lost what it had, the local mirror answers; run `engram upkeep sync`")
+            return [MirrorMatch(*match) for match in mirrored]
+        allowed = self._look(scope, lambda conn: self._allowed(conn, scope, query, [match.id for match in found]))
+        kept = [match for match in found if match.id in allowed]
+        if len(kept) < wanted and not everything:  # a filter that few pass: look at everything
+            return self._by_mirror(scope, near, query)
+        return kept[query.offset : wanted]
+
+    def _by_mirror(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        return self._look(scope, lambda conn: self._by_vector(conn, scope, near, query))
+
+    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        """The ids that pass the filter: of all, or of these."""
+        passing = sa.select(memories.c.id).where(*self._conditions(scope, query))
+        if ids is not None:
+            passing = passing.where(self._one_of(memories.c.id, ids))
+        return frozenset(conn.scalars(passing))
+
+    def _passing_keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
+        """The names of all vectors of a shelf whose memories pass the filter."""
+        v = memory_index.c
+        passing = (
+            sa.select(v.memory_id, v.passage)
+            .join_from(memories, memory_index, sa.and_(v.agent == memories.c.agent, v.memory_id == memories.c.id))
+            .where(v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+            .where(*self._conditions(shelf.scope, query))
+        )
+        return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
+
+    def _push(self, remote: VectorStore, shelf: Shelf, *, anew: bool = False) -> int:
+        """Hand over what came and went since the last time; how many vectors."""
+        name = pushed_name(shelf)
+        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
+        here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+
+        def look(conn: sa.Connection) -> tuple[str, bool, int, Sequence[Any], Sequence[Any]]:
+            epoch = self._epoch(conn)
+            said = conn.scalar(sa.select(settings.c.value).where(settings.c.name == name))
+            all_of_it = anew or said is None or said.partition(":")[0] != epoch
+            last = 0 if all_of_it else int(str(said).partition(":")[2])
+            since = last - self._overlap
+            came = self._mirrored(conn, sa.select(memory_index).where(*here, v.seq > since))
+            graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > since)
+            went = conn.execute(graves).all()
+            return epoch, all_of_it, last, came, went
+
+        epoch, anew, last, came, went = self._look(shelf.scope, look)
+        done = set() if anew else self._pushed.setdefault(shelf, set())
+        came = [row for row in came if (row.memory_id, row.seq) not in done]
+        went = [row for row in went if (row.memory_id, row.seq) not in done]
+        if not came and not went and not anew:
+            return 0
+        place = self._place_of(shelf)
+        if anew:
+            remote.clear(place)
+        remote.remove(place, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
+        number = 0
+        for some in batched(came, PAGE):
+            for which, matrix in sound([row.dim for row in some], [row.vector for row in some]):
+                remote.add(place, [vector_key(some[n].memory_id, some[n].passage) for n in which], matrix)
+                number += len(which)
+        news = {(row.memory_id, row.seq) for row in (*came, *went)}
+        newest = max([last, *(seq for _, seq in news)])
+        self._pushed[shelf] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
+        self.set_setting(name, f"{epoch}:{newest}")
+        return number
+
+    def _is_there(self, remote: VectorStore, shelf: Shelf) -> bool:
+        """Whether the vector database finds the vector that was handed over first."""
+        v = memory_index.c
+        here = (v.agent == shelf.scope.agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        oldest = sa.select(memory_index).where(*here).order_by(v.seq).limit(1)
+        rows = self._look(shelf.scope, lambda conn: self._mirrored(conn, oldest))
+        if not rows or not (whole := list(sound([rows[0].dim], [rows[0].vector]))):
+            return True
+        return any(match.score > 0.99 for match in remote.search(self._place_of(shelf), whole[0][1][0], 1))
+
+    def _place_of(self, shelf: Shelf) -> Shelf:
+        """Where a shelf stands in the vector database: apart from those of other databases that use it too."""
+
+        def agree(conn: sa.Connection) -> str:
+            conn.execute(SET_ONCE, {"name": SPACE, "value": self._sources.new_id()})
+            return conn.scalar(sa.select(settings.c.value).where(settings.c.name == SPACE)) or ""
+
+        if not self._space:
+            self._space = self._transact(None, agree)
+        return Shelf(shelf.scope, f"{self._space}/{shelf.namespace}", shelf.embedder)
+
+    def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
+        """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
+        if self._remote is None:
+            raise Unsupported("there is no vector database to fill; the setting `vectors` names one")
+        v = memory_index.c
+        everywhere = sa.select(v.agent, v.namespace, v.embedder).distinct()
+        owed = [tuple(each) for each in json.loads(self.setting(OWED) or "[]")]
+        found = [tuple(row) for row in self._look(None, lambda conn: conn.execute(everywhere).all())]
+        shelves = list(dict.fromkeys([*found, *owed]))
+        total = 0
+        for number, (agent, namespace, embedder) in enumerate(shelves, start=1):
+            shelf = Shelf(Scope(agent), namespace, embedder)
+            handed_over = self._push(self._remote, shelf, anew=anew)
+            if not anew and not self._is_there(self._remote, shelf):  # it was emptied, lost or exchanged
+                handed_over = self._push(self._remote, shelf, anew=True)
+            total += handed_over
+            if progress is not None:
+                progress(number, len(shelves))
+        if owed:
+            self.set_setting(OWED, "[]")
+        return total
+
+    def _forget_remotely(self, shelves: Sequence[Shelf]) -> None:
+        """Take what was forgotten out of the vector database now; if it is away, at the next chance."""
+        if self._remote is None:
+            return
+        owed = []
+        for shelf in shelves:
+            try:
+                self._push(self._remote, shelf)
+            except StoreError as error:
+                owed.append([shelf.scope.agent, shelf.namespace, shelf.embedder])
+                _log.warning("the vector database still has what was forgotten, until `engram upkeep sync`: %s", error)
+        if owed:
+            known = json.loads(self.setting(OWED) or "[]")
+            self.set_setting(OWED, json.dumps([*known, *(each for each in owed if each not in known)]))

@@ -1,0 +1,1 @@
+"""Analyse text: index terms, time phrases, passages, and safe YAML."""

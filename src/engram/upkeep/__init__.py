@@ -1,0 +1,1 @@
+"""Maintain a memory: rebuild derived data, consolidate, evaluate."""

@@ -1,0 +1,1 @@
+"""Servers, workers and data that several tests share."""
