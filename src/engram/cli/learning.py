@@ -18,6 +18,7 @@ from engram.cli.state import State
 from engram.cli.text import inline, many, moment
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -269,7 +270,7 @@ def _require_agent(state: State, brain: Engram, agent: str | None) -> None:
     from engram.ports import ListsAgents
 
     named = agent if agent is not None else state.settings.agent or None
-    if named is None or not isinstance(brain.store, ListsAgents):
+    if named is None or not can(brain.store, ListsAgents):
         return
     if brain.agent(named).name not in brain.agents():
         raise NotFound(f"there is no agent {named} here: it has stored nothing; leave it out to mean all agents")

@@ -107,13 +107,11 @@ def verify(state: State, name: str | None) -> None:
 
 def _remembered(state: State) -> str | None:
     """The identity of the embedder that this database was embedded with, if there is a database."""
-    from engram.ports import MirrorsVectors
-
     try:
         if state.missing:
             return None
         with state.brain() as brain:
-            return brain.store.embedder() if isinstance(brain.store, MirrorsVectors) else None
+            return brain.store.embedder()
     except EngramError as error:
         state.notice(f"which model the database uses is unknown: {error}")
         return None
