@@ -44,6 +44,7 @@ from engram.model import (
     AgentCycle,
     AgentState,
     AuditEntry,
+    AuditVerification,
     DecisionTemplate,
     Draft,
     EvaluationReport,
@@ -61,14 +62,13 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
 )
-from engram.model.access import EVERYONE, ApiKey, Right
+from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
@@ -133,7 +133,7 @@ class Call:
             name = unquote(self.named, errors="strict")
         except UnicodeDecodeError:
             raise no_agent() from None
-        if reserved(name) or not self.key.reaches(name):
+        if reserved(name) or not self.key.may_act_for(name):
             raise no_agent()
         return name
 
@@ -144,7 +144,7 @@ class Call:
 
     def agents(self) -> list[str]:
         """The names of the agents that are there and that the key is for."""
-        return [name for name in self.brain.agents() if self.key.reaches(name)]
+        return [name for name in self.brain.agents() if self.key.may_act_for(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,7 +507,7 @@ def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
 
 
 @_needs("admin")
-def verify_audit(call: Call, nothing: Nothing) -> Verification:
+def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
     """Look at every entry of the trail."""
     call.for_all()
     return verify(audited(call.brain.store))

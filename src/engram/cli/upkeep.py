@@ -19,7 +19,7 @@ from engram.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.model.retention import RetentionReport
-    from engram.model.upkeep import Forgetting
+    from engram.model.upkeep import ForgettingReport
     from engram.recall.learned_weights import Outcome
 
 
@@ -251,7 +251,7 @@ def _print_restored(state: State, back: int) -> None:
         click.echo(f"Restored {many(back, 'memory')}.")
 
 
-def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+def _print_forgetting(found: ForgettingReport, dry_run: bool) -> None:
     for each in found.gone:
         click.echo(f"{each.id} ({inline(each.agent)}, {each.kind}): {each.reason}: {glance(each.text)}")
     click.echo(f"{'Would forget' if dry_run else 'Forgot'} {many(len(found.gone), 'memory')}.")

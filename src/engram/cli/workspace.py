@@ -17,7 +17,7 @@ from engram.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.model.workspace import Change, Pruned, Skipped
+    from engram.model.workspace import Change, PruneReport, Skipped
 
 CONFLICT = 5
 SHORT = 12
@@ -240,7 +240,7 @@ def forget(state: State, name: str, dry_run: bool, yes: bool, agent: str | None,
     _print_pruned(state, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
 
 
-def _print_pruned(state: State, done: Pruned, said: str) -> None:
+def _print_pruned(state: State, done: PruneReport, said: str) -> None:
     if state.json:
         print_json(done.model_dump(mode="json"))
         return

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from engram.api.operations import OPERATIONS, Call, Operation
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.server.grpc.interceptor import Door, parsed, rendered
 from engram.server.grpc.streams import STREAMS, Stream
 from engram.server.grpc.v1 import service_pb2
