@@ -48,5 +48,4 @@ def list_audit(
 @router.get("/verification")
 async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
     """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    found = await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
-    return found
+    return await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
