@@ -185,7 +185,7 @@ _MOVED = {
     "engram.knowledge.signing": "engram.transfer.signing",
     "engram.learn.alarms": "engram.learning.alarms",
     "engram.learn.belief": "engram.learning.decisions.belief",
-    "engram.learn.decisions": "engram.learning.decisions.weighing",
+    "engram.learn.decisions": "engram.learning.decisions.suggestions",
     "engram.lifecycle.agents": "engram.agents.definitions",
     "engram.model.life": "engram.model.agent",
     "engram.mcp.server": "engram.server.mcp.server",

@@ -149,10 +149,12 @@ def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
 
 def _meant(writer: AgentHandle, words: str) -> str:
     """The name of the one own pattern that is about these words, or the words if there is none."""
-    from engram.learning.patterns.pattern_lookup import named, only
+    from engram.learning.patterns.pattern_lookup import find_one_name, pattern_names
 
     learning = writer.learning
-    found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
+    found = find_one_name(
+        words, pattern_names([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns])
+    )
     return found[0].name if found else words
 
 
