@@ -338,9 +338,9 @@ ACTS: dict[str, Case] = {
     ),
     # knowledge that travels
     "knowledge.export": (nothing, lambda s, _: s.file(), [("setting", ADMIN, ""), ("export", "alice", "alice")]),
-    "knowledge.take_in": (
+    "knowledge.import_file": (
         foreign,
-        lambda s, file: Knowledge(s.brain, s.bob).take_in(file),
+        lambda s, file: Knowledge(s.brain, s.bob).import_file(file),
         [("setting", ADMIN, ""), ("write", "bob", "bob"), ("annex.add", "bob", "bob"), ("import", "bob", "bob")],
     ),
     "knowledge.merge": (

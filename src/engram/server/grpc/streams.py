@@ -153,14 +153,14 @@ async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
             options = await _receive(door, visit, receiving)
         file = came.rename(came.with_suffix(".md")) if options.format == "markdown" else came
 
-        def take_in(call: Call) -> ImportReport:
+        def import_file(call: Call) -> ImportReport:
             knowledge = Knowledge(call.brain, call.agent)
             try:
-                return knowledge.take_in(file, trusted=door.trusted, **options.model_dump())
+                return knowledge.import_file(file, trusted=door.trusted, **options.model_dump())
             except InvalidInput as error:
                 raise InvalidInput(str(error).replace(str(file), "the file").replace(file.name, "the file")) from None
 
-        report = await door.carry_out(visit, take_in, door.limits.long_seconds)
+        report = await door.carry_out(visit, import_file, door.limits.long_seconds)
         return rendered(report, model_pb2.ImportReport)
 
 

@@ -100,8 +100,8 @@ async def import_knowledge(
         path = Path(folder) / ("upload.md" if format == "markdown" else "upload")
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
-        take_in = partial(
-            Knowledge(brain, agent).take_in,
+        import_file = partial(
+            Knowledge(brain, agent).import_file,
             path,
             format=format,
             dry_run=dry_run,
@@ -109,7 +109,7 @@ async def import_knowledge(
             trusted=request.app.state.trusted,
         )
         try:
-            return await slowly(request, take_in)
+            return await slowly(request, import_file)
         except InvalidInput as error:
             said = str(error).replace(str(path), "the file").replace(path.name, "the file")
             raise InvalidInput(said) from None
