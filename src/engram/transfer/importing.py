@@ -21,7 +21,7 @@ from engram.learning.service import Learning
 from engram.model import Clean, Draft, Memory, Origin, Receipt
 from engram.model.bundle import CarriedEvent, CarriedMemory, CarriedPattern, Finding, Incoming, Lineage, Verification
 from engram.model.transfer import ImportReport
-from engram.ports import Entry, Event, Foresees, KeepsEvents, Scope, acting, arguments
+from engram.ports import Entry, Event, KeepsEvents, Scope, acting, arguments
 from engram.privacy.instructions import any_instruction, is_instruction
 from engram.recording.draft import MAX_LABEL, merge_key, prepare, readable
 from engram.recording.quarantine import apart, meant_for
@@ -183,7 +183,7 @@ class ImportJob:
     def _not_stored(self, place: Scope, doubtful: Sequence[SuspectCandidate]) -> list[SuspectCandidate]:
         """Return the candidates whose key is not stored in a scope; the others are counted."""
         store, found = self.brain.store, list[SuspectCandidate]()
-        if not isinstance(store, Foresees) or all(each.entry.key is None for each in doubtful):
+        if all(each.entry.key is None for each in doubtful):
             return list(doubtful)
         there = [each.entry.memory.model_copy(update={"agent": place.agent}) for each in doubtful]
         entries = [Entry(memory, key=each.entry.key) for memory, each in zip(there, doubtful, strict=True)]
@@ -197,7 +197,7 @@ class ImportJob:
     def _new_entries(self, news: Sequence[tuple[str, Entry]]) -> list[Entry]:
         """Return the entries that are new to the store; existing memories are left unchanged."""
         store, fresh = self.brain.store, list[Entry]()
-        if not news or not isinstance(store, Foresees):
+        if not news:
             return [entry for _, entry in news]
         receipts = store.foresee(self.target, [entry for _, entry in news])
         for (name, entry), receipt in zip(news, receipts, strict=True):
@@ -504,11 +504,10 @@ class SourceImporter:
     def finish(self, *, signer: str | None = None) -> None:
         """Store the recorded outcomes and checks, and register the source with its receiver."""
         store = self.job.brain.store
-        if isinstance(store, KeepsEvents):
-            for some in batched(self._outcomes, BATCH_SIZE):
-                self._store_outcomes(store, some)
-            if self._checks and not self.job.dry_run:
-                self._store_checks(store)
+        for some in batched(self._outcomes, BATCH_SIZE):
+            self._store_outcomes(store, some)
+        if self._checks and not self.job.dry_run:
+            self._store_checks(store)
         if not self.job.dry_run:
             self._register(signer)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from engram.errors import InvalidInput, NotAllowed, Unsupported
+from engram.errors import InvalidInput, NotAllowed
 from engram.learning import events as happened
 from engram.model import FailurePattern, Memory, describe_error
 from engram.model.bundle import (
@@ -28,7 +28,8 @@ from engram.model.bundle import (
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
+from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope, Store
+from engram.ports.completed import require
 from engram.recording.quarantine import apart
 from engram.sharing.ledger import subject_of
 from engram.sharing.lenders import INSTALLATION, Lender
@@ -77,10 +78,7 @@ def _installation_or_new(brain: Engram) -> str:
 
 
 def _settings_store(brain: Engram) -> KeepsSettings:
-    if not isinstance(brain.store, KeepsSettings):
-        raise Unsupported(
-            "this store has no installation id, which knowledge files need; use SQLite, PostgreSQL or Redis"
-        )
+    require(brain.store, KeepsSettings, "signing knowledge")
     return brain.store
 
 
@@ -88,8 +86,7 @@ class Knowledge:
     """Export one agent's knowledge, and import that of others."""
 
     def __init__(self, brain: Engram, agent: AgentHandle) -> None:
-        if not isinstance(brain.store, KeepsEvents):
-            raise Unsupported("this store cannot export or import knowledge; use SQLite, PostgreSQL or Redis")
+        require(brain.store, KeepsEvents, "exporting knowledge")
         self._brain = brain
         self._agent = agent
         self._scope = Scope(agent.name)
@@ -210,7 +207,7 @@ class Knowledge:
     def _shared_ids(self, lender: Lender, subject: Subject) -> list[str]:
         return self._selected_ids(lender.store, lender.scope, subject)
 
-    def _selected_ids(self, store: MemoryStore, scope: Scope, subject: Subject) -> list[str]:
+    def _selected_ids(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
         """Return the ids of a scope's memories that belong to a subject."""
         chosen = self._brain.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
@@ -233,11 +230,10 @@ class Knowledge:
     def _shared_events(
         self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
-        if isinstance(lender.store, KeepsEvents):
-            for event in lender.store.events_of(lender.scope, ids):
-                if event.kind in EXPORTED_EVENTS:
-                    counted["events"] += 1
-                    yield bundle.carried_event(_without_other_ids(event, ids), self._lineage(lender, event.id, source))
+        for event in lender.store.events_of(lender.scope, ids):
+            if event.kind in EXPORTED_EVENTS:
+                counted["events"] += 1
+                yield bundle.carried_event(_without_other_ids(event, ids), self._lineage(lender, event.id, source))
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
@@ -370,10 +366,9 @@ class Knowledge:
                 importer.add_memories(
                     [self._incoming(memory, from_agent, receiver) for memory in _readable_memories(lender, some)]
                 )
-            if isinstance(lender.store, KeepsEvents):
-                for some in batched(ids, BATCH_SIZE):
-                    for event in lender.store.events_of(lender.scope, some):
-                        importer.add_outcome(bundle.carried_event(event))
+            for some in batched(ids, BATCH_SIZE):
+                for event in lender.store.events_of(lender.scope, some):
+                    importer.add_outcome(bundle.carried_event(event))
             for failure in lender.learning.failures():
                 importer.add_checks(
                     CarriedPattern(
