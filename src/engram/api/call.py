@@ -10,8 +10,8 @@ from engram.api.operations import no_agent
 from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed
-from engram.model import AuditEntry, EvaluationReport, Verification
-from engram.model.access import EVERYONE, ApiKey, Right
+from engram.model import AuditEntry, AuditVerification, EvaluationReport
+from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.ports import reserved, unstorable
 from engram.retention.policies import Retention
 from engram.transfer import Knowledge
@@ -44,7 +44,7 @@ class Call:
 
     def check_right(self, right: Right) -> None:
         """Raise `NotAllowed` if the key does not have a right."""
-        if not self.key.may(right):
+        if not self.key.has_right(right):
             raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
 
     def check_all(self) -> None:
@@ -54,7 +54,7 @@ class Call:
 
     def agents(self) -> list[str]:
         """The names of the existing agents within the key's reach."""
-        return [name for name in self.brain.agents() if self.key.reaches(name) and not reserved(name)]
+        return [name for name in self.brain.agents() if self.key.may_act_for(name) and not reserved(name)]
 
     @staticmethod
     def check_name(text: str) -> str:
@@ -101,7 +101,7 @@ class Call:
         """Entries of the audit trail of that agent, or of all."""
         return audited(self.brain.store).trail(after, limit, agent=self.audited_agent(), **filters)
 
-    def verify_trail(self) -> Verification:
+    def verify_trail(self) -> AuditVerification:
         """Check every entry of the audit trail."""
         return verify(audited(self.brain.store))
 
@@ -116,6 +116,6 @@ def agent_named(key: ApiKey, named: str | None) -> str:
         name = unquote(named, errors="strict")
     except UnicodeDecodeError:
         raise no_agent() from None
-    if reserved(name) or not key.reaches(name):
+    if reserved(name) or not key.may_act_for(name):
         raise no_agent()
     return name

@@ -21,7 +21,7 @@ from engram.api.call import Call
 from engram.api.limits import Buckets, Limits, Streams
 from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, StoreBusy, TooMany, Unauthenticated
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.ports import principal
 from engram.server.grpc.convert import read, written
 from engram.server.grpc.problems import REQUEST, Late, Later, Unfit, detail_of, status_of, trailers

@@ -18,7 +18,7 @@ from engram.api.call import Call
 from engram.api.limits import Limits
 from engram.engine import AgentHandle, Engram
 from engram.errors import Unauthenticated
-from engram.model.access import ApiKey, Right
+from engram.model.api_key import ApiKey, Right
 from engram.server.mcp.server import create
 from engram.server.mcp.tools import Request, Whose
 from engram.server.metrics import Metrics

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from engram.api.call import Call
 from engram.api.operations import About
 from engram.engine import Engram
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.server.rest.parameters import takes_header
 
 AGENT = "Engram-Agent"

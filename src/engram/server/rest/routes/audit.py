@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query
 
 from engram.api import operations, paging
 from engram.api.call import Call
-from engram.api.requests import Nothing
 from engram.model import AuditEntry
 from engram.model.bundle import MAX_LABEL
-from engram.model.wire import AuditVerification, Page
+from engram.model.wire import Page
 from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Cursor, Limit, Since, slowly
+from engram.server.rest.parameters import Cursor, Limit, Since
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
@@ -37,10 +36,3 @@ def list_audit(
     return Page(
         items=tuple(found[:limit]), next_cursor=paging.write([found[limit - 1].seq], *which) if goes_on else None
     )
-
-
-@router.get("/verification", description=operations.verify_audit.__doc__)
-async def verify_audit(request: Request, call: Annotated[Call, Depends(caller("admin", "all"))]) -> AuditVerification:
-    """Verify the trail, in a thread for what takes long."""
-    found = await slowly(request, lambda: operations.verify_audit(call, Nothing()))
-    return AuditVerification(**found.model_dump())

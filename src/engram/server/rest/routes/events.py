@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from engram.api import live
 from engram.api.call import Call
-from engram.model.access import EVERYONE
+from engram.model.api_key import EVERYONE
 from engram.ports import Scope, reserved
 from engram.server.rest import event_stream
 from engram.server.rest.auth import caller

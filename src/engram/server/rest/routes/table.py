@@ -38,7 +38,6 @@ def route(router: APIRouter, operation: Operation) -> None:
         response_model=operation.response,
         responses=RESPONSES.get(operation.name),
         tags=[operation.tag],
-        description=operation.function.__doc__,
     )
 
 
@@ -66,6 +65,7 @@ def _endpoint(operation: Operation) -> Callable[..., Any]:
         return await slowly(http, lambda: answer(**given))
 
     endpoint: Any = answer_slowly if operation.long else answer
+    endpoint.__name__, endpoint.__doc__ = operation.name, operation.function.__doc__
     endpoint.__signature__ = Signature([*_parameters(operation)], return_annotation=operation.response)
     return endpoint  # type: ignore[no-any-return]
 
@@ -75,11 +75,11 @@ def _parameters(operation: Operation) -> Iterator[Parameter]:
     fields = operation.request.model_fields
     yield _parameter("call", Annotated[Call, Depends(caller(operation.right, operation.about))])
     for name, alias in operation.path_fields.items():
-        yield _field(name, fields[name], Path(alias=alias))
+        yield _field(name, fields[name], Path, alias)
     if operation.body is not None:
         yield _parameter("body", Annotated[operation.body, Body()])
     for name, alias in operation.query_fields.items():
-        yield _field(name, fields[name], Query(alias=alias))
+        yield _field(name, fields[name], Query, alias)
     yield _parameter("response", Response)
     if operation.long:
         yield _parameter("http", Request)
@@ -91,16 +91,16 @@ def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Paramete
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
-def _field(name: str, field: FieldInfo, place: Any) -> Parameter:
+def _field(name: str, field: FieldInfo, place: Any, alias: str) -> Parameter:
     """A parameter with the type, the limits and the description of a field of a request."""
     kind: Any = field.annotation
     several = get_origin(kind) is tuple
     if several:  # a parameter that may be given several times
         each: Any = get_args(kind)[0]
         kind = list[each] | None
-    place.description = field.description
     default = Parameter.empty if field.is_required() else None if several else field.default
-    return _parameter(name, Annotated[kind, *field.metadata, place], default)
+    found = place(alias=alias, description=field.description)
+    return _parameter(name, Annotated[kind, *field.metadata, found], default)
 
 
 def _builder(operation: Operation) -> Callable[[dict[str, Any]], BaseModel]:
