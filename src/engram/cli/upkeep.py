@@ -15,11 +15,12 @@ from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, parse_fraction, reader_option
 from engram.cli.render import preview, print_fields, print_json, progress, to_json
 from engram.errors import InvalidInput, NotFound
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.model.retention import RetentionReport
-    from engram.model.upkeep import Forgetting
+    from engram.model.upkeep import ForgettingReport
     from engram.recall.learned_weights import Outcome
 
 
@@ -233,7 +234,7 @@ def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionRe
     from engram.ports import KeepsEvents
     from engram.retention.policies import Retention
 
-    if not isinstance(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+    if not can(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)
@@ -253,7 +254,7 @@ def _print_restored(cli: Invocation, back: int) -> None:
         click.echo(f"Restored {plural(back, 'memory')}.")
 
 
-def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+def _print_forgetting(found: ForgettingReport, dry_run: bool) -> None:
     for each in found.gone:
         click.echo(f"{each.id} ({one_line(each.agent)}, {each.kind}): {each.reason}: {preview(each.text)}")
     click.echo(f"{'Would forget' if dry_run else 'Forgot'} {plural(len(found.gone), 'memory')}.")

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotFound
 from engram.learning import events
 from engram.learning.state import Experience
 from engram.model import Clean
 from engram.model.situation import Situation
-from engram.ports import Event, KeepsEvents, MemoryStore, Scope, arguments
+from engram.ports import Event, KeepsEvents, Scope, Store, arguments
+from engram.ports.completed import require
 
 LONGEST_NAME = 200
 
@@ -22,7 +23,7 @@ class SituationEditor:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         scope: Scope,
         experience: Experience,
         sources: Sources,
@@ -116,8 +117,7 @@ class SituationEditor:
 
     def _append_edit(self, id: str, change: dict[str, JsonValue]) -> Situation:
         """Record an edit under no memory, so that it stays when decisions are deleted."""
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        require(self._store, KeepsEvents, "editing situations")
         body: dict[str, JsonValue] = {"situation": id, "wordings": [*self._named_by(id)], **change}
         event = Event(self._sources.new_id(), events.SITUATION, self._sources.now(), "", "", body)
         self._store.append(self._scope, [event])
