@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar, get_type_hints
 from urllib.parse import unquote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from engram.api import admin, paging
 from engram.api.problems import Refused
@@ -162,7 +162,9 @@ class Operation:
 class AuditEntries(Frozen):
     """Entries of the audit trail."""
 
-    items: tuple[AuditEntry, ...]
+    items: tuple[AuditEntry, ...] = Field(
+        description="The entries, in the order of the chain; give the number of the last as `after` to go on."
+    )
 
 
 OPERATIONS: dict[str, Operation] = {}
