@@ -185,7 +185,7 @@ _MOVED = {
     "engram.knowledge.signing": "engram.transfer.signing",
     "engram.learn.alarms": "engram.learning.alarms",
     "engram.learn.belief": "engram.learning.decisions.belief",
-    "engram.learn.decisions": "engram.learning.decisions.weighing",
+    "engram.learn.decisions": "engram.learning.decisions.suggestions",
     "engram.lifecycle.agents": "engram.agents.definitions",
     "engram.mcp.server": "engram.server.mcp.server",
     "engram.memory.forgetting": "engram.memories.forgetting_curve",

@@ -16,9 +16,9 @@ from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learning import events
-from engram.learning.decisions.weighing import DecisionEvaluator
+from engram.learning.decisions.suggestions import DecisionEvaluator
 from engram.learning.failures import signatures
-from engram.learning.failures.failures import PatternRecognizer
+from engram.learning.failures.recognizer import PatternRecognizer
 from engram.learning.failures.signatures import ErrorSignature
 from engram.learning.patterns.synthesis import KnowledgeSynthesizer
 from engram.memories import working

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from engram.errors import StoreError
 from engram.learning import events as happened
 from engram.learning.decisions.rates import Rates, day_of
-from engram.learning.failures.failures import PatternRecognizer
+from engram.learning.failures.recognizer import PatternRecognizer
 from engram.learning.situations.nearness import Nearness
 from engram.learning.situations.situations import Situations
 from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves

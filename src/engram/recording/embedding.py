@@ -13,7 +13,7 @@ import numpy as np
 from engram.errors import ModelError, StoreError
 from engram.learning.service import CONTEXTS
 from engram.learning.situations import everyday_texts
-from engram.learning.situations.nearness import above
+from engram.learning.situations.nearness import relative_closeness
 from engram.model import Clean, DecisionContent, FailureContent, Memory, joined, pieces
 from engram.ports import (
     LONG_TERM,
@@ -171,7 +171,7 @@ def _closest(vectors: Matrix) -> float:
     likeness, usual = vectors @ vectors.T, vectors @ vectors.mean(axis=0)
     np.fill_diagonal(likeness, -1.0)
     closest = zip(usual.tolist(), likeness.max(axis=1).tolist(), strict=True)
-    return float(np.quantile([above(*each) for each in closest], CHANCE))
+    return float(np.quantile([relative_closeness(*each) for each in closest], CHANCE))
 
 
 def _situation(memory: Memory) -> list[Clean]:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.learning.decisions.beta import Beta
-from engram.learning.patterns.pattern_lookup import Named, meant, words
+from engram.learning.patterns.pattern_lookup import PatternName, find_patterns, name_words
 from engram.learning.patterns.successes import slug
 from engram.learning.service import Learning
 from engram.learning.state import Experience
@@ -198,7 +198,7 @@ class Sharing:
         if subject.domains:
             ids |= self._of_domains(owner, {normal_form(domain) for domain in subject.domains})
             if named:
-                ids |= self._of_contexts(owner, [frozenset(words(domain)) for domain in subject.domains])
+                ids |= self._of_contexts(owner, [frozenset(name_words(domain)) for domain in subject.domains])
         for name in subject.patterns:
             ids |= self.pattern(owner, name, by) or frozenset()
         return frozenset(ids)
@@ -211,7 +211,7 @@ class Sharing:
         found = self.known_pattern(owner, name, by)
         if found is not None:
             return found[1]
-        formerly = [each for each in self._learning_of(owner).formerly(name) if _was_known(each, by)]
+        formerly = [each for each in self._learning_of(owner).by_former_name(name) if _was_known(each, by)]
         return frozenset(id for failure in formerly for id in failure.episodes) if formerly else None
 
     def known_pattern(self, owner: Scope, name: str, by: datetime | None = None) -> tuple[str, frozenset[str]] | None:
@@ -243,14 +243,18 @@ class Sharing:
         if learning.failure(word) is not None:
             return word
         every = [
-            Named(f.pattern_id, f.name, (f.error_signature, *f.actions, *f.contexts, *self._labels(owner, f.episodes)))
+            PatternName(
+                f.pattern_id, f.name, (f.error_signature, *f.actions, *f.contexts, *self._labels(owner, f.episodes))
+            )
             for f in learning.failures()
         ]
         every += [
-            Named(s.pattern_id, s.name, (s.context_signature, s.successful_approach, *self._labels(owner, s.episodes)))
+            PatternName(
+                s.pattern_id, s.name, (s.context_signature, s.successful_approach, *self._labels(owner, s.episodes))
+            )
             for s in learning.synthesis().patterns
         ]
-        found = meant(word, every)
+        found = find_patterns(word, every)
         if len(found) > 1:
             names = ", ".join(each.name for each in found[:NAMED])
             raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
@@ -447,7 +451,7 @@ def _domains(memory: Memory) -> tuple[str, ...]:
 
 def _context_words(memory: Memory) -> frozenset[str]:
     said = getattr(memory.content, "decision_context", "") or getattr(memory.content, "context_signature", "")
-    return frozenset(words(f"{memory.context} {said}"))
+    return frozenset(name_words(f"{memory.context} {said}"))
 
 
 def topic(key: str) -> str:

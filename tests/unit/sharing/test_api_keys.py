@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import engram
 from engram.api.live import Listener
 from engram.cli import key as key_commands
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupported
 from engram.model.access import RIGHTS
@@ -214,7 +214,7 @@ def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram)
 
 
 def command(path: Path, *line: str, code: int = 0, json: bool = False) -> Result:
-    result = CliRunner().invoke(key_commands.command, [*line], obj=State(db=str(path), json=json))
+    result = CliRunner().invoke(key_commands.command, [*line], obj=Invocation(db=str(path), json=json))
     assert result.exit_code == code, (result.output, result.exception)
     return result
 

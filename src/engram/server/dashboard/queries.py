@@ -16,7 +16,7 @@ from engram.audit import verify
 from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
 from engram.learning.events import ANYWHERE
 from engram.memories.facts.graph import Graph
@@ -371,12 +371,12 @@ def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
     return sorted(found, key=lambda rate: (-rate.attempts, rate.action))[:limit]
 
 
-def contexts(history: Sequence[Episode], limit: int = 40) -> list[tuple[str, int]]:
+def contexts(history: Sequence[DecisionEpisode], limit: int = 40) -> list[tuple[str, int]]:
     """The situations that decisions were taken in, the most frequent first."""
     return Counter(episode.context for episode in history).most_common(limit)
 
 
-def history(asking: Asking) -> list[Episode]:
+def history(asking: Asking) -> list[DecisionEpisode]:
     """All decisions whose outcome is known, oldest first."""
     agent = asking.agent
     return asking.board.kept.get(("history", agent.name), agent.learning.history)
@@ -400,7 +400,7 @@ def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
 def occurrences(asking: Asking) -> dict[str, list[datetime]]:
     """When each failure happened, by the id of its pattern."""
     with asking.brain.experience.of(asking.scope) as learned:
-        shelf = learned.recognizer.shelf.patterns
+        shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
 

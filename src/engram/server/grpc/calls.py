@@ -91,6 +91,8 @@ NOT_TWICE = {
 WITH_KEY = {"Remember", "RecordDecision", "LearnFromFailure"}
 """Methods that are carried out once for a key, which they are given if they have none."""
 
+_REQUESTS = {each.rpc: each.request for each in OPERATIONS.values()}
+
 _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
     grpc.StatusCode.UNAVAILABLE: StoreAway,
     grpc.StatusCode.DEADLINE_EXCEEDED: StoreAway,
@@ -661,7 +663,7 @@ def _reader(kind: type[M]) -> Callable[[Message], M]:
 
 
 def _asked(method: str, kind: type[M], /, **fields: Any) -> Call[M]:
-    return Call(method, made(OPERATIONS[method].asked, fields), _reader(kind))
+    return Call(method, made(_REQUESTS[method], fields), _reader(kind))
 
 
 def _all(method: str, kind: type[M], /, **fields: Any) -> Call[list[M]]:

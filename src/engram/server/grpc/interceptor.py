@@ -17,8 +17,8 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from pydantic import BaseModel, ValidationError
 
+from engram.api.call import Call
 from engram.api.limits import Buckets, Limits, Streams
-from engram.api.operations import Call
 from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, NotAllowed, StoreBusy, TooMany, Unauthenticated
 from engram.model.access import Right

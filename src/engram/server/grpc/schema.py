@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -28,8 +28,8 @@ from google.protobuf.message import Message
 from pydantic import BaseModel, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
-from engram.api.operations import OPERATIONS
-from engram.api.requests import EventQuery, ExportQuery, ImportOptions, Nothing
+from engram.api.operations import OPERATIONS, Operation
+from engram.api.requests import AgentName, EventQuery, ExportQuery, ImportOptions, Nothing
 from engram.model import (
     AgentCycle,
     DecisionTemplate,
@@ -204,6 +204,7 @@ _CHOICES = {
 # Names --------------------------------------------------------------------------------------------------
 
 _MESSAGES: dict[Any, str] = {
+    AgentName: "Named",
     CallProblem: "Problem",
     audit.Verification: "AuditVerification",
     bundle.Finding: "FileFinding",
@@ -305,9 +306,7 @@ class Schema:
         self._types: dict[str, DescriptorProto | EnumDescriptorProto] = {}
         self._file_of = {name: file for file, types in numbers.items() for name in types}
         service = ServiceDescriptorProto(name=SERVICE)
-        unary = {
-            name: Streaming(each.asked, each.answered, _summary(each.carry_out)) for name, each in OPERATIONS.items()
-        }
+        unary = {each.rpc: Streaming(each.request, each.response, _summary(each)) for each in OPERATIONS.values()}
         self.methods = {**unary, **STREAMING}
         for name, method in self.methods.items():
             service.method.add(
@@ -353,7 +352,7 @@ class Schema:
             self.models[name] = kind
             self._fill(described, kind, file)
             _reserve(described, self.numbers[file][name])
-        elif self.models[name] != kind:
+        elif self.models[name].model_fields.keys() != kind.model_fields.keys():
             raise RuntimeError(f"two models are called {name}; give one of them another name in _MESSAGES")
         return f".{PACKAGE}.{name}"
 
@@ -446,8 +445,8 @@ def _reserve(described: DescriptorProto, numbers: Mapping[str, int]) -> None:
             described.reserved_range.add(start=number, end=number + 1)
 
 
-def _summary(function: Callable[..., Any]) -> str:
-    return str(function.__doc__).strip()
+def _summary(operation: Operation) -> str:
+    return str(operation.function.__doc__)
 
 
 def _camel(name: str) -> str:

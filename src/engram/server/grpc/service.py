@@ -9,7 +9,8 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from engram.api.operations import OPERATIONS, Call, Operation
+from engram.api.call import Call
+from engram.api.operations import OPERATIONS, Operation
 from engram.model.access import Right
 from engram.server.grpc.interceptor import Door, parsed, rendered
 from engram.server.grpc.messages import DESCRIPTOR, NAME
@@ -18,7 +19,7 @@ from engram.server.grpc.streams import STREAMS, Stream
 
 def methods() -> Iterator[tuple[MethodDescriptor, Operation | Stream]]:
     """Every method, and what carries it out."""
-    known: dict[str, Operation | Stream] = {**OPERATIONS, **STREAMS}
+    known: dict[str, Operation | Stream] = {**{each.rpc: each for each in OPERATIONS.values()}, **STREAMS}
     if known.keys() != {method.name for method in DESCRIPTOR.methods}:
         raise RuntimeError(f"these are not methods, or not carried out: {known.keys() ^ DESCRIPTOR.methods_by_name}")
     return ((method, known[method.name]) for method in DESCRIPTOR.methods)
@@ -43,7 +44,7 @@ def _unary(door: Door, method: MethodDescriptor, how: Operation) -> Any:
 
     async def handle(request: bytes, context: Any) -> bytes:
         def work(call: Call) -> bytes:
-            return rendered(how.carry_out(call, parsed(asked, request, how.asked)), answered)
+            return rendered(how.run(call, parsed(asked, request, how.request)), answered)
 
         visit = door.visit(method.name, how.right, context)
         return await door.safely(visit, door.carry_out(visit, work, door.limits.long_seconds if how.long else None))
