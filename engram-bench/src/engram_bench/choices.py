@@ -18,7 +18,7 @@ from engram.errors import InvalidInput
 from engram.learning.decisions import belief, suggestions
 from engram.learning.decisions.belief import BeliefSettings, EvidenceSums
 from engram.learning.scores import calibration_error
-from engram.model import explain
+from engram.model import describe_error
 from engram.ports import Embedder, Redactor
 from engram_bench import Tell, unheard
 from engram_bench.data import unpacked
@@ -85,7 +85,7 @@ def read(path: Path) -> Tasks:
         try:
             row = Row.model_validate_json(line)
         except ValidationError as error:
-            raise InvalidInput(f"{path.name}, line {number}: {explain(error)}; {FORMAT}") from None
+            raise InvalidInput(f"{path.name}, line {number}: {describe_error(error)}; {FORMAT}") from None
         if rows and row.outcomes.keys() != rows[0].outcomes.keys():
             raise InvalidInput(f"{path.name}, line {number} has other actions than line 1; {FORMAT}")
         if not all(0 <= outcome <= 1 for outcome in row.outcomes.values()):

@@ -20,7 +20,7 @@ from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.memories import holds
 from engram.model import Draft, ForgetReceipt, Hit, Receipt
-from engram.model.life import AgentCycle, AgentState, Recollection, Recollections
+from engram.model.agent import AgentCycle, AgentState, Recollection, Recollections
 from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, arguments
 from engram.ports.agent import Lives
 from engram.text.terms import digest, index_terms, query_terms

@@ -12,8 +12,8 @@ from engram.agents.payloads import packed
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.memories.working import SessionOptions
+from engram.model.agent import Agent, AgentDefinition
 from engram.model.content import Frozen
-from engram.model.life import Agent, AgentDefinition
 from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, arguments
 from engram.text.safe_yaml import fitting, read_as
 

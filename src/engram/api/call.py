@@ -10,8 +10,8 @@ from engram.api.operations import no_agent
 from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed
-from engram.model import AuditEntry, EvaluationReport, Verification
-from engram.model.access import EVERYONE, ApiKey
+from engram.model import AuditEntry, AuditVerification, EvaluationReport
+from engram.model.api_key import EVERYONE, ApiKey
 from engram.ports import reserved, unstorable
 from engram.retention.policies import Retention
 from engram.transfer import Knowledge
@@ -44,7 +44,7 @@ class Call:
             name = unquote(self.named, errors="strict")
         except UnicodeDecodeError:
             raise no_agent() from None
-        if reserved(name) or not self.key.reaches(name):
+        if reserved(name) or not self.key.may_act_for(name):
             raise no_agent()
         return name
 
@@ -55,7 +55,7 @@ class Call:
 
     def agents(self) -> list[str]:
         """The names of the existing agents within the key's reach."""
-        return [name for name in self.brain.agents() if self.key.reaches(name) and not reserved(name)]
+        return [name for name in self.brain.agents() if self.key.may_act_for(name) and not reserved(name)]
 
     @staticmethod
     def check_name(text: str) -> str:
@@ -99,6 +99,6 @@ class Call:
         everyone = EVERYONE in self.key.agents and self.named is None
         return audited(self.brain.store).trail(after, limit, agent=None if everyone else self.agent_name(), **filters)
 
-    def verify_trail(self) -> Verification:
+    def verify_trail(self) -> AuditVerification:
         """Check every entry of the audit trail."""
         return verify(audited(self.brain.store))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engram.model import AuditEntry
-from engram.model.access import EVERYONE
+from engram.model.api_key import EVERYONE
 from engram.ports import KeepsAudit, MemoryStore, reserved
 
 PAGE = 1000

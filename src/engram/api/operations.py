@@ -48,6 +48,7 @@ from engram.model import (
     AgentCycle,
     AgentState,
     AuditEntry,
+    AuditVerification,
     DecisionTemplate,
     Draft,
     EvaluationReport,
@@ -65,14 +66,13 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
 )
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
@@ -654,7 +654,7 @@ def list_audit(call: Call, query: AuditListing) -> AuditEntries:
 
 
 @operation("GET /audit/verification", "audit", "admin", about="all", long=True)
-def verify_audit(call: Call, nothing: Nothing) -> Verification:
+def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
     """Check every entry, and report each one that was changed; this needs a key for all agents."""
     return call.verify_trail()
 

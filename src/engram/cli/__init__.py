@@ -163,9 +163,9 @@ def _failed(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
     pydantic = sys.modules.get("pydantic")  # not imported only to find out that the error is none of its
     if pydantic is None or not isinstance(error, pydantic.ValidationError):
         raise error
-    from engram.model import explain
+    from engram.model import describe_error
 
-    cli.error("invalid", explain(error))
+    cli.error("invalid", describe_error(error))
     return 2
 
 

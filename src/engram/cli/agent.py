@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engram.agents.cycles import Life
     from engram.agents.definitions import Definitions
     from engram.engine import Engram
-    from engram.model.life import Agent, AgentCycle, AgentDefinition, AgentState
+    from engram.model.agent import Agent, AgentCycle, AgentDefinition, AgentState
 
 
 @click.group("agent", cls=CommandGroup)
@@ -87,7 +87,7 @@ def create(
 ) -> None:
     """Define an agent, or several from YAML files; a changed definition makes a new version, and the old ones stay."""
     from engram.agents.definitions import read_definitions
-    from engram.model.life import AgentDefinition
+    from engram.model.agent import AgentDefinition
 
     own = bool(name or description or directives or overrides)
     if own == (file is not None) or (own and not name):

@@ -17,7 +17,7 @@ from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
     from engram.audit import PublicKey
-    from engram.model import AuditEntry, Verification
+    from engram.model import AuditEntry, AuditVerification
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 KEY = "audit.key"
@@ -186,12 +186,12 @@ def _row(entry: AuditEntry) -> list[str]:
 
 
 def _told(detail: dict[str, Any]) -> str:
-    from engram.model.audit import canonical
+    from engram.model.audit import canonical_json
 
-    return canonical(detail) if detail else ""
+    return canonical_json(detail) if detail else ""
 
 
-def _print_verification(cli: Invocation, found: Verification) -> None:
+def _print_verification(cli: Invocation, found: AuditVerification) -> None:
     for problem in found.problems:
         click.echo(f"entry {problem.seq} {one_line(problem.what)}")
     if found.ok:

@@ -256,7 +256,7 @@ def _party(brain: Engram, id: str, agent: str | None, *, deciding: bool = False)
 def _all(brain: Engram, wanted: str | None) -> list[Grant]:
     ledger = brain.sharing.ledger
     now = ledger.now()
-    shown = [grant.model_copy(update={"state": grant.at(now)}) for grant in ledger.grants()]
+    shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in ledger.grants()]
     return [grant for grant in shown if wanted in {None, grant.state}]
 
 

@@ -19,7 +19,7 @@ from engram.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.model.retention import RetentionReport
-    from engram.model.upkeep import Forgetting
+    from engram.model.upkeep import ForgettingReport
     from engram.recall.learned_weights import Outcome
 
 
@@ -253,7 +253,7 @@ def _print_restored(cli: Invocation, back: int) -> None:
         click.echo(f"Restored {plural(back, 'memory')}.")
 
 
-def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+def _print_forgetting(found: ForgettingReport, dry_run: bool) -> None:
     for each in found.gone:
         click.echo(f"{each.id} ({one_line(each.agent)}, {each.kind}): {each.reason}: {preview(each.text)}")
     click.echo(f"{'Would forget' if dry_run else 'Forgot'} {plural(len(found.gone), 'memory')}.")

@@ -17,7 +17,7 @@ from engram.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.model.workspace import Change, Pruned, Skipped
+    from engram.model.workspace import Change, PruneReport, Skipped
 
 CONFLICT = 5
 SHORT = 12
@@ -244,7 +244,7 @@ def forget(cli: Invocation, name: str, dry_run: bool, yes: bool, agent: str | No
     _print_pruned(cli, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
 
 
-def _print_pruned(cli: Invocation, done: Pruned, said: str) -> None:
+def _print_pruned(cli: Invocation, done: PruneReport, said: str) -> None:
     if cli.json:
         print_json(done.model_dump(mode="json"))
         return

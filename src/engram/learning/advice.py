@@ -69,7 +69,7 @@ def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, s
         if theirs.decision != "allow":
             sharing.used(seat.scope, lender, "check", len(theirs.failures) or 1)
             trusted = sharing.trust(seat.scope, lender.key, lender.since).mean >= TRUSTED
-            return seat.learning.note(theirs.of_others(lender.name, trusted=trusted), action, context, around)
+            return seat.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
 
 

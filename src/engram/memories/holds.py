@@ -12,8 +12,8 @@ from pydantic import JsonValue, ValidationError
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.model import Clean, Memory
-from engram.model.clean import UNSAID
-from engram.model.memory import explain
+from engram.model.clean import DELETED_TEXT
+from engram.model.memory import describe_error
 from engram.model.retention import LegalHold, RetentionPolicy
 from engram.ports import ErasesEvents, Event, KeepsEvents, MemoryStore, Scope, acting
 
@@ -93,7 +93,7 @@ def unword(store: MemoryStore, sources: Sources, hold: LegalHold) -> None:
     old = [event.id for event in _events(store) if event.subject == hold.id]
     with acting("", "hold.reword" if hold.released_at is None else "hold.forget", agent=hold.agent or ""):
         if hold.released_at is None:
-            body = hold.model_copy(update={"reason": UNSAID}).model_dump(mode="json")
+            body = hold.model_copy(update={"reason": DELETED_TEXT}).model_dump(mode="json")
             store.append(RETENTION, [Event(sources.new_id(), HOLD, sources.now(), hold.id, HOLD, body)])
         store.unrecord(RETENTION, old)
 
@@ -130,7 +130,7 @@ class Keeping:
                 sessions=tuple(self._clean(session) for session in sessions),
             )
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
         self._append(HOLD, made.id, made.model_dump(mode="json"))
         return made
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import AuditEntry, Checkpoint, Clean, ForgetReceipt, Memory, MemoryIndex, MemoryType, Receipt
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 
 Vector = NDArray[np.float32]
 """One embedding of length 1, shape (dim,)."""

@@ -14,7 +14,7 @@ from engram.errors import ModelError, StoreError
 from engram.learning.service import CONTEXTS
 from engram.learning.situations import everyday_texts
 from engram.learning.situations.nearness import relative_closeness
-from engram.model import Clean, DecisionContent, FailureContent, Memory, joined, pieces
+from engram.model import Clean, DecisionContent, FailureContent, Memory, join_clean, split_clean
 from engram.ports import (
     LONG_TERM,
     Embedder,
@@ -78,7 +78,7 @@ class Placing:
 
         Raises `ModelError`.
         """
-        texts = [pieces(joined(memory.context, memory.text), passages) for memory in memories]
+        texts = [split_clean(join_clean(memory.context, memory.text), passages) for memory in memories]
         contexts = [_situation(memory) for memory in memories]
         all_of_them = [text for own, context in zip(texts, contexts, strict=True) for text in [*own, *context]]
         rows, name = iter(self._vectors(all_of_them, "document")), self.embedder.identity

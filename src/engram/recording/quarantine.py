@@ -11,8 +11,8 @@ from engram.clock import Sources
 from engram.errors import NotAllowed, NotFound
 from engram.memories import holds
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
-from engram.model.clean import named
-from engram.model.quarantine import Quarantined
+from engram.model.clean import clean_name
+from engram.model.memory import Quarantined
 from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, Scrubs, acting
 from engram.privacy import shipped
 from engram.sharing.ledger import LINEAGE, Ledger
@@ -157,7 +157,7 @@ class Quarantine:
 
     def _give(self, place: Scope, entry: Entry, key: JsonValue) -> Memory:
         """Store a memory under its key, or under none if that is another's by now; the memory that is there."""
-        keyed = replace(entry, key=named(key)) if isinstance(key, str) else entry
+        keyed = replace(entry, key=clean_name(key)) if isinstance(key, str) else entry
         (receipt,) = self._store.add(place, [keyed])
         if receipt.status == "rejected":
             self._store.add(place, [entry])

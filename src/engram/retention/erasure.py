@@ -27,7 +27,7 @@ from engram.memories import holds
 from engram.memories.holds import RETENTION
 from engram.memories.working import Sessions
 from engram.model import Clean, ForgetReceipt, Memory
-from engram.model.clean import UNSAID, named
+from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
 from engram.model.grant import Grant, GrantState, Subject
 from engram.model.retention import ErasureReceipt, LegalHold
@@ -519,7 +519,7 @@ def _unworded(words: _Words) -> list[tuple[str, str]]:
     if not isinstance(brain.store, KeepsEvents) or not isinstance(brain.store, ErasesEvents):
         return gone
     ledger = brain.sharing.ledger
-    concerned = {grant.id: grant for grant in ledger.grants() if grant.concerns(scope.agent)}
+    concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
         told[event.subject].append(written(event))
@@ -553,7 +553,7 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
         if not words.said(name):
             return name
         known = words.brain.sharing.known_pattern(words.scope, name)
-        return _fingerprint(name) if known is None else named(known[0])
+        return _fingerprint(name) if known is None else clean_name(known[0])
 
     def label(name: Clean) -> Clean:
         return _fingerprint(name) if over and words.labelled(name) else name
@@ -563,16 +563,16 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
         subject = grant.subject
         changes["patterns"] = tuple(map(pattern, subject.patterns))
         changes |= {"tags": tuple(map(label, subject.tags)), "domains": tuple(map(label, subject.domains))}
-    purpose = UNSAID if words.quoted(grant.purpose) else grant.purpose
+    purpose = DELETED_TEXT if words.quoted(grant.purpose) else grant.purpose
     return grant.model_copy(update={"purpose": purpose, "subject": grant.subject.model_copy(update=changes)})
 
 
 def _over(words: _Words, grant: Grant) -> bool:
-    return grant.at(words.brain.sharing.ledger.now()) in OVER
+    return grant.state_at(words.brain.sharing.ledger.now()) in OVER
 
 
 def _fingerprint(name: str) -> Clean:
-    return named(f"{UNSAID}:{digest(name)}")
+    return clean_name(f"{DELETED_TEXT}:{digest(name)}")
 
 
 def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:

@@ -20,7 +20,7 @@ from engram.memories.episodic import OUTCOME
 from engram.memories.forgetting_curve import PINNED, Told, strength, told_of
 from engram.memories.holds import Keeping
 from engram.model import Memory, MemoryType
-from engram.model.memory import explain
+from engram.model.memory import describe_error
 from engram.model.retention import LegalHold, Retained, RetentionPolicy, RetentionReport
 from engram.ports import Credit, CreditsRecalls, Deed, KeepsAudit, KeepsEvents, KeepsSettings, Scope, acting
 from engram.privacy import refuse_secret
@@ -61,7 +61,7 @@ class Retention:
         try:
             return self._keeping.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
 
     def remove(self, name: str) -> RetentionPolicy:
         """Give a policy up. Raises `NotFound`."""

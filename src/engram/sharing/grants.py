@@ -148,7 +148,7 @@ class Grants:
         """
         ledger, by = self._ledger, self._scope.agent
         before = ledger.grant(id)
-        if not before.concerns(by):
+        if not before.involves(by):
             raise consent.unknown(id)
         grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
         with acting(by, grant=id):
@@ -188,7 +188,7 @@ class Grants:
         now = self._ledger.now()
         wanted = None if state is None else _state(state)
         found = [grant for grant in self._ledger.grants() if self._sees(grant)]
-        shown = [grant.model_copy(update={"state": grant.at(now)}) for grant in found]
+        shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in found]
         return [grant for grant in shown if wanted in {None, grant.state}]
 
     def get(self, id: str) -> Grant:
@@ -196,7 +196,7 @@ class Grants:
         grant = self._ledger.grant(id)
         if not self._sees(grant):
             raise consent.unknown(id)
-        return grant.model_copy(update={"state": grant.at(self._ledger.now())})
+        return grant.model_copy(update={"state": grant.state_at(self._ledger.now())})
 
     def uses(self, id: str, limit: int = 1000) -> Uses:
         """Who used a grant for what; its owner sees all uses, others their own."""
@@ -306,7 +306,7 @@ class Grants:
         return [name for name in names if not reserved(name)]
 
     def _sees(self, grant: Grant) -> bool:
-        if grant.concerns(self._scope.agent) or grant.audience == "everyone":
+        if grant.involves(self._scope.agent) or grant.audience == "everyone":
             return True
         return grant.audience == "group" and self._scope.agent in self._ledger.groups().get(grant.receiver, ())
 

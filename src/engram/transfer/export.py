@@ -13,18 +13,18 @@ from pydantic import JsonValue, ValidationError
 
 from engram.errors import InvalidInput, NotAllowed, Unsupported
 from engram.learning import events as happened
-from engram.model import FailurePattern, Memory, explain
+from engram.model import FailurePattern, Memory, describe_error
 from engram.model.bundle import (
     Carried,
     CarriedEvent,
     CarriedMemory,
     CarriedPattern,
     CarriedRate,
+    FileSource,
     Hand,
     Incoming,
     Lineage,
-    Source,
-    carried,
+    carried_memory,
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
@@ -105,7 +105,7 @@ class Knowledge:
         subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
         counted: Counter[str] = Counter()
         try:
-            source = Source(
+            source = FileSource(
                 agent=self._agent.name,
                 installation=installation(self._brain),
                 made_at=self._brain.sources.now(),
@@ -114,7 +114,7 @@ class Knowledge:
                 program="engram",
             )
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
         own = self._brain.sharing.about(self._scope, subject, named=True)
         readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
         lenders = [
@@ -175,7 +175,7 @@ class Knowledge:
             for memory in self._store.get(self._scope, some):
                 if memory is not None:
                     counted["memories"] += 1
-                    yield carried(memory)
+                    yield carried_memory(memory)
             if progress is not None:
                 progress(counted["memories"], max(total, counted["memories"]))
 
@@ -195,21 +195,23 @@ class Knowledge:
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
-    def _handed(self, lender: Lender, id: str, source: Source) -> Lineage:
+    def _handed(self, lender: Lender, id: str, source: FileSource) -> Lineage:
         """Where something that was lent began, and that it went through this agent's hands."""
         hand = Hand(agent=source.agent, installation=source.installation, at=source.made_at, grant=lender.grants[0].id)
         return Lineage(agent=lender.name, installation=source.installation, id=id, hands=(hand,))
 
     def _lent_memories(
-        self, lender: Lender, ids: list[str], source: Source, counted: Counter[str]
+        self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
         for memory in lender.store.get(lender.scope, ids):
             if memory is not None:
                 counted["memories"] += 1
                 counted["lent"] += 1
-                yield carried(memory, self._handed(lender, memory.id, source))
+                yield carried_memory(memory, self._handed(lender, memory.id, source))
 
-    def _lent_events(self, lender: Lender, ids: list[str], source: Source, counted: Counter[str]) -> Iterator[Carried]:
+    def _lent_events(
+        self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
+    ) -> Iterator[Carried]:
         if isinstance(lender.store, KeepsEvents):
             for event in lender.store.events_of(lender.scope, ids):
                 if event.kind in CARRIED:
@@ -377,7 +379,7 @@ class Knowledge:
         return Holder(self._agent.name, _provisional(self._brain) if dry_run else installation(self._brain))
 
     def _arrival(self, memory: Memory, author: str, receiver: Holder) -> Arrival:
-        return Arrival(carried(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))
+        return Arrival(carried_memory(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))
 
     def _from_others(
         self, file: Path, format: str | None, *, dry_run: bool, large: bool, progress: Progress | None

@@ -16,7 +16,7 @@ from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
 from engram.memories import forgetting_curve, holds
 from engram.memories.forgetting_curve import Limits
 from engram.model import Memory
-from engram.model.upkeep import Consolidation, EvaluationReport, Fading, Forgetting, Period
+from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
     Credit,
     CreditsRecalls,
@@ -86,7 +86,7 @@ def undo(brain: Engram, agent: str, id: str) -> Consolidation:
     return consolidation.undo(id, _desk(brain, agent))
 
 
-def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> Forgetting:
+def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> ForgettingReport:
     """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
 
     Recalls count as soon as the store has written that they happened, which it does with the next commit.
@@ -95,7 +95,7 @@ def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> F
 
 
 @acting("")
-def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> Forgetting:
+def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> ForgettingReport:
     """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
     Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
@@ -164,7 +164,7 @@ def evaluate(
 
 
 def write_archive(
-    path: Path, gone: Iterable[tuple[Fading, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
+    path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
     """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
     archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
@@ -176,7 +176,7 @@ def _told_of(brain: Engram, memory: Memory) -> list[Event]:
     return store.events_of(Scope(memory.agent), [memory.id]) if isinstance(store, KeepsEvents) else []
 
 
-def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
+def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
     scope, store = Scope(agent), brain.store
     memories = _all(brain, scope)
     credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
@@ -199,13 +199,13 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list
 
 
 def _with_sources(
-    found: Forgetting,
+    found: ForgettingReport,
     merges: set[str],
     memories: Sequence[Memory],
     made: Mapping[str, set[str]],
     held: Collection[str],
-    fade: Callable[..., Forgetting],
-) -> Forgetting:
+    fade: Callable[..., ForgettingReport],
+) -> ForgettingReport:
     """The same, where a merge goes with all that it has ended, or stays: without it, nobody would know any more."""
     there = {memory.id for memory in memories}
     rest = {id: of for id, of in made.items() if id not in merges}
@@ -215,10 +215,10 @@ def _with_sources(
     also = [weak[of] for of in sorted(set[str]().union(*(made[id] & there for id in whole)))]
     gone = sorted([*(each for each in found.gone if each.id in whole or each.id not in merges), *also], key=_weakest)
     kept = Counter(dict(found.kept)) + Counter({"cited": len(merges - whole) - len(also)})
-    return Forgetting(gone=tuple(gone), kept=dict(sorted(kept.items())))
+    return ForgettingReport(gone=tuple(gone), kept=dict(sorted(kept.items())))
 
 
-def _weakest(fading: Fading) -> tuple[float, str]:
+def _weakest(fading: FadedMemory) -> tuple[float, str]:
     return fading.strength.value, fading.id
 
 

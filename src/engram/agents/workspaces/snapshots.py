@@ -29,12 +29,12 @@ from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCo
 from engram.memories import holds
 from engram.model.workspace import (
     Change,
-    Pruned,
-    Restored,
+    PruneReport,
+    RestoreReport,
     Secrets,
     Skipped,
     Snapshot,
-    Verified,
+    VerifyReport,
     Workspace,
     WorkspaceDiff,
     WorkspaceFile,
@@ -248,7 +248,7 @@ class Workspaces:
         paths: Sequence[str] = (),
         into: str | Path | None = None,
         force: bool = False,
-    ) -> Restored:
+    ) -> RestoreReport:
         """Write files as they were, all or those at or below `paths`, in their folder or another one.
 
         A file with changes that no snapshot of the workspace holds is kept, unless `force`. Nothing is removed, and
@@ -260,7 +260,7 @@ class Workspaces:
 
     def _restored(
         self, name: str, snapshot: str, paths: Sequence[str], into: str | Path | None, force: bool
-    ) -> Restored:
+    ) -> RestoreReport:
         workspace, wanted = self.workspace(name), self.find(name, snapshot)
         files = _chosen(self.files(wanted), paths)
         target = Path(workspace.folder if into is None else into).expanduser().resolve()
@@ -277,7 +277,7 @@ class Workspaces:
                 result.restore(place, files)
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror}; restore into another folder") from error
-        return Restored(
+        return RestoreReport(
             workspace=name,
             snapshot=wanted.id,
             folder=str(target),
@@ -302,7 +302,7 @@ class Workspaces:
 
         return held
 
-    def verify(self, name: str | None = None, *, repair: bool = False) -> Verified:
+    def verify(self, name: str | None = None, *, repair: bool = False) -> VerifyReport:
         """Read every object of the snapshots, of one workspace or of all, and compare it with its hash.
 
         With `repair`, what is damaged is set aside, so that the next snapshot of the same content stores it anew.
@@ -326,9 +326,9 @@ class Workspaces:
                     self._objects.set_aside(hash)
         for each in names if repair and problems else ():
             self._objects.take_note(_note_name(self._scope, each), b"")
-        return Verified(objects=len(users), size=size, problems=tuple(problems))
+        return VerifyReport(objects=len(users), size=size, problems=tuple(problems))
 
-    def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> Pruned:
+    def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> PruneReport:
         """Forget all but the newest `keep` snapshots, of a workspace or of all, and delete what nothing needs then.
 
         Without `keep`, no snapshot is forgotten. What a snapshot of any agent needs stays. A snapshot that is taken
@@ -338,7 +338,7 @@ class Workspaces:
         """
         return prune([self], name, keep=keep, dry_run=dry_run)
 
-    def forget(self, name: str, *, dry_run: bool = False) -> Pruned:
+    def forget(self, name: str, *, dry_run: bool = False) -> PruneReport:
         """Forget a workspace with all its snapshots and what only they needed; the folder itself is left alone.
 
         Raises `NotFound`, `NotAllowed` if all of the agent is held, and `Conflict` as `prune` does.
@@ -357,7 +357,7 @@ class Workspaces:
         names = [one.name for one in self.list()] if name is None else [self.workspace(name).name]
         return [] if keep is None else [one for each in names for one in self.snapshots(each)[:-keep]]
 
-    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> Pruned:
+    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> PruneReport:
         """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
         self._refuse_others()
         for agent in [agent for agent, snapshots in old.items() if snapshots]:
@@ -383,7 +383,7 @@ class Workspaces:
                 erase(self._store, self._redactor, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())], now)
             self._unsee(objects)
             self._objects.remove(objects)
-        return Pruned(
+        return PruneReport(
             snapshots=tuple(snapshot for snapshots in old.values() for snapshot in snapshots),
             trees=sum(len(hashes) for hashes in lost.values()),
             objects=len(objects),
@@ -791,12 +791,12 @@ class _Branch:
 
 def prune(
     several: Sequence[Workspaces], name: str | None = None, *, keep: int | None = None, dry_run: bool = False
-) -> Pruned:
+) -> PruneReport:
     """The same for several agents at once, whose workspaces are in one folder; see `Workspaces.prune`."""
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         raise InvalidInput(f"keep is a whole number from 1 on, not {keep!r}; `forget` takes a workspace away")
     if not several:
-        return Pruned(dry_run=dry_run)
+        return PruneReport(dry_run=dry_run)
     with several[0]._objects.alone():
         return several[0]._swept({own._scope.agent: own._old(name, keep) for own in several}, dry_run=dry_run)
 

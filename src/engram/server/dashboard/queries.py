@@ -21,7 +21,7 @@ from engram.learning.decisions.beta import Beta
 from engram.learning.events import ANYWHERE
 from engram.memories.facts.graph import Graph
 from engram.memories.facts.names import concept_key
-from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
+from engram.model import AuditEntry, AuditVerification, LearningStats, Memory, MemoryType, Suggestion
 from engram.model.content import KnowledgeContent
 from engram.model.fact import Fact
 from engram.model.grant import Grant, GrantUse
@@ -218,8 +218,8 @@ def memory(asking: Asking, id: str) -> Told | None:
         around=_around(brain, scope, id),
         similar=_similar(brain, scope, own),
         line=_line(agent, own),
-        deeds=_deeds(brain, scope, own) if asking.session.key.may("admin") else [],
-        uses=_uses(agent, id) if asking.session.key.may("share") else [],
+        deeds=_deeds(brain, scope, own) if asking.session.key.has_right("admin") else [],
+        uses=_uses(agent, id) if asking.session.key.has_right("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
     )
@@ -476,7 +476,7 @@ def _older(look: Callable[[int, int], list[AuditEntry]], before: int, limit: int
         width *= 8
 
 
-def verified(asking: Asking) -> Verification:
+def verified(asking: Asking) -> AuditVerification:
     """What a look at the whole audit trail finds."""
     store = asking.brain.store
     if not isinstance(store, KeepsAudit):

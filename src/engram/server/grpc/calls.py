@@ -20,6 +20,7 @@ from engram.errors import EngramError, InvalidInput, NotFound, StoreAway, TooMan
 from engram.model import (
     AgentCycle,
     AgentState,
+    AuditVerification,
     DecisionTemplate,
     EvaluationReport,
     ExecutionResult,
@@ -38,13 +39,12 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
-    explain,
+    describe_error,
 )
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import (
@@ -490,9 +490,9 @@ def audit(**wanted: Any) -> Call[AuditEntries]:
     return _asked("ListAudit", AuditEntries, **wanted)
 
 
-def verify_audit() -> Call[Verification]:
+def verify_audit() -> Call[AuditVerification]:
     """Look at every entry of the trail."""
-    return _asked("VerifyAudit", Verification)
+    return _asked("VerifyAudit", AuditVerification)
 
 
 # Retention, which takes a key that administers all agents ------------------------------------------------
@@ -633,7 +633,7 @@ def made(model: type[M], fields: Mapping[str, Any]) -> M:
     try:
         return model(**given)
     except ValidationError as error:
-        raise InvalidInput(explain(error)) from None
+        raise InvalidInput(describe_error(error)) from None
 
 
 def _said(request: BaseModel, kind: type[Message]) -> Message:

@@ -11,7 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from engram.api.call import Call
 from engram.api.operations import OPERATIONS, Operation
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.server.grpc.interceptor import Door, parsed, rendered
 from engram.server.grpc.messages import DESCRIPTOR, NAME
 from engram.server.grpc.streams import STREAMS, Stream

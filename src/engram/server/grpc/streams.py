@@ -21,7 +21,7 @@ from engram.api.requests import EventQuery, ExportQuery, ImportOptions
 from engram.engine import AgentHandle
 from engram.errors import InvalidInput, StoreClosed, TooMany, Unauthenticated
 from engram.model import Draft, Receipt
-from engram.model.access import EVERYONE, Right
+from engram.model.api_key import EVERYONE, Right
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.ports import Scope, reserved

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engram.api.invalidation import Losses, Watch
 from engram.errors import Conflict, EngramError
 from engram.model import ForgetReceipt, Receipt
-from engram.model.access import EVERYONE, ApiKey
+from engram.model.api_key import EVERYONE, ApiKey
 from engram.model.grant import Grant, Revocation
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
