@@ -44,16 +44,16 @@ from engram.model import (
     StepResult,
     SuccessPattern,
     Workspace,
-    audit,
     bundle,
     grant,
     success,
     workspace,
 )
 from engram.model.content import Frozen
+from engram.model.episode import OutcomeName
 from engram.model.grant import Grant, GrantUse
-from engram.model.quarantine import Quarantined
-from engram.model.retention import LegalHold, Retained, Went
+from engram.model.memory import Quarantined
+from engram.model.retention import LegalHold, Retained
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import (
     AgentView,
@@ -118,7 +118,7 @@ class Choice(Frozen):
 class Outcome(Choice):
     """How something went: a word or a number."""
 
-    word: Went = Field(description="In a word.")
+    word: OutcomeName = Field(description="In a word.")
     quality: float = Field(description="From 0, a failure, to 1, a success.")
 
 
@@ -206,7 +206,6 @@ _CHOICES = {
 _MESSAGES: dict[Any, str] = {
     AgentName: "Named",
     CallProblem: "Problem",
-    audit.Verification: "AuditVerification",
     bundle.Finding: "FileFinding",
     bundle.Verification: "FileVerification",
     grant.Source: "KnowledgeSource",
@@ -242,7 +241,7 @@ _ENUMS: dict[Any, str] = {
     _field_type(Workspace, "secrets"): "SecretsPolicy",
     _field_type(grant.Source, "kind"): "SourceKind",
     _field_type(StepResult, "status"): "StepStatus",
-    Went: "OutcomeWord",
+    OutcomeName: "OutcomeWord",
     grant.Right: "GrantRight",
 }
 """Enums that are named neither as their class nor, if they are literals, `<Message><Field>`."""
