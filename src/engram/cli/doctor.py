@@ -22,7 +22,7 @@ from engram.clock import Sources
 from engram.errors import EngramError, ModelError, StoreError
 
 if TYPE_CHECKING:
-    from engram.ports import MemoryStore
+    from engram.ports import Store
 
 Status = Literal["ok", "warning", "problem"]
 TIGHT = 100_000_000
@@ -198,9 +198,8 @@ def _place(file: Path) -> Iterator[Finding]:
         yield Finding("database", "problem", f"{folder} cannot be written", "make it writable, or choose another --db")
 
 
-def _embedder(cli: Invocation, store: MemoryStore) -> Iterator[Finding]:
+def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     from engram import wiring
-    from engram.ports import MirrorsVectors
     from engram.upkeep.reindex import unplaced
 
     said: list[str] = []
@@ -210,7 +209,7 @@ def _embedder(cli: Invocation, store: MemoryStore) -> Iterator[Finding]:
     except EngramError as error:
         yield Finding("embedder", "problem", str(error))
         return
-    remembered = store.embedder() if isinstance(store, MirrorsVectors) else None
+    remembered = store.embedder()
     same = remembered in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {remembered}"
     yield Finding("embedder", "ok" if same and not said else "warning", detail, "; ".join(said))

@@ -25,6 +25,7 @@ from engram.cli.patterns import askers, between, circumstances, rated
 from engram.cli.render import preview, print_fields, print_json, print_table, to_json
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -278,7 +279,7 @@ def _require_agent(cli: Invocation, brain: Engram, agent: str | None) -> None:
     from engram.ports import ListsAgents
 
     named = agent if agent is not None else cli.settings.agent or None
-    if named is None or not isinstance(brain.store, ListsAgents):
+    if named is None or not can(brain.store, ListsAgents):
         return
     if brain.agent(named).name not in brain.agents():
         raise NotFound(f"there is no agent {named} here: it has stored nothing; leave it out to mean all agents")

@@ -107,13 +107,11 @@ def verify(cli: Invocation, name: str | None) -> None:
 
 def _remembered(cli: Invocation) -> str | None:
     """The identity of the embedder that this database was embedded with, if there is a database."""
-    from engram.ports import MirrorsVectors
-
     try:
         if cli.missing:
             return None
         with cli.brain() as brain:
-            return brain.store.embedder() if isinstance(brain.store, MirrorsVectors) else None
+            return brain.store.embedder()
     except EngramError as error:
         cli.notice(f"which model the database uses is unknown: {error}")
         return None

@@ -15,6 +15,7 @@ from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, parse_fraction, reader_option
 from engram.cli.render import preview, print_fields, print_json, progress, to_json
 from engram.errors import InvalidInput, NotFound
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -233,7 +234,7 @@ def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionRe
     from engram.ports import KeepsEvents
     from engram.retention.policies import Retention
 
-    if not isinstance(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+    if not can(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)

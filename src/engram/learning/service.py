@@ -17,7 +17,7 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.errors import Conflict, InvalidInput, NotFound
 from engram.learning import events as happened
 from engram.learning import reuse, scores
 from engram.learning.actions.history import SAME_SITUATION, SIMILAR_SITUATION, SituationView
@@ -54,14 +54,15 @@ from engram.ports import (
     Event,
     Filter,
     KeepsEvents,
-    MemoryStore,
     Placed,
     Query,
     RemembersShown,
     Scope,
     Shown,
+    Store,
 )
 from engram.ports.arguments import share
+from engram.ports.completed import can, require
 from engram.text.terms import normal_form
 
 CONTEXTS = "contexts"
@@ -73,7 +74,7 @@ COMPARED = 24
 SAMPLED, WIDELY = 40, 64
 """Contexts that tell what closeness means in a memory, and how many near each are looked at."""
 FEW, GROWTH = 30, 3
-"""Decisions from which on it is told, and how often it is told again while they double."""
+"""Decisions above which it is told, and how often it is told again while they double."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
@@ -119,7 +120,7 @@ class Learning:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         scope: Scope,
         experience: Experience,
         sources: Sources,
@@ -162,7 +163,7 @@ class Learning:
         The agents `beside` it are asked together with it: the evidence of each counts alike.
         """
         now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
-        suggestion = self._evaluator.weigh(
+        suggestion = self._evaluator.suggest(
             context,
             known.episodes,
             now=now,
@@ -242,7 +243,7 @@ class Learning:
         Who asks several about one context gives a `near` that remembers where it is.
         """
         store, scope = self._store, self._scope
-        if not isinstance(store, KeepsEvents):
+        if not can(store, KeepsEvents):
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
@@ -315,7 +316,7 @@ class Learning:
         """Tell whether any decision that an agent knows counts in a context."""
         return bool(
             known.episodes
-            and self._evaluator.weigh(
+            and self._evaluator.suggest(
                 context,
                 known.episodes,
                 now=now,
@@ -357,7 +358,7 @@ class Learning:
     def _neighbours(self, context: Clean, most: int) -> list[Neighbour]:
         """List the nearest decisions in other contexts, the nearest first."""
         usual, placed = self._usual(context), self._near(context)
-        if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
+        if usual is None or placed is None:
             return []
         found = self._store.search(self._scope, Query(near=placed, limit=most))
         events = self._store.events_of(self._scope, [match.id for match in found])
@@ -451,7 +452,7 @@ class Learning:
     def up_to_date(self, memories: list[Memory]) -> list[Memory]:
         """The same memories; decisions with the success that was told of them last."""
         decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
-        if not decided or not isinstance(self._store, KeepsEvents):
+        if not decided:
             return memories
         told = happened.outcomes(self._store.events_of(self._scope, decided))
         last = {event.subject: happened.number(event, "quality") for event in told}
@@ -687,8 +688,7 @@ class Learning:
 
     def harmful(self) -> list[HarmfulMemory]:
         """Memories whose use goes with failure, the worst first."""
-        if not isinstance(self._store, CreditsRecalls):
-            raise Unsupported("this store does not keep what became of recalls; SQLite and PostgreSQL do")
+        require(self._store, CreditsRecalls, "finding harmful memories")
         harm = scores.harm(self._store.credits(self._scope, CREDITS))
         found = self._store.get(self._scope, [each.id for each in harm])
         told = zip(harm, found, strict=True)
@@ -720,8 +720,6 @@ class Learning:
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
-        if not isinstance(store, KeepsEvents):
-            return []
         while some := store.feed(self._scope, after, PAGE):
             found, after = found + some, some[-1].seq
         return found
@@ -747,8 +745,7 @@ class Learning:
         self._events().append(self._scope, [event])
 
     def _events(self) -> KeepsEvents:
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        require(self._store, KeepsEvents, "learning from outcomes")
         return self._store
 
 

@@ -640,6 +640,25 @@ class MirrorsVectors(Protocol):
 
 
 @runtime_checkable
+class Store(
+    MemoryStore,
+    Foresees,
+    Annotates,
+    Versions,
+    CountsAccess,
+    CreditsRecalls,
+    KeepsEvents,
+    ErasesEvents,
+    Vacates,
+    KeepsSettings,
+    ListsAgents,
+    MirrorsVectors,
+    Protocol,
+):
+    """All that the engine relies on. A plugin with the methods of `MemoryStore` alone is completed, see `Completed`."""
+
+
+@runtime_checkable
 class ExpiringStore(Protocol):
     """Keeps values for a while: the state of a session, not its memories."""
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from engram.clock import Sources
 from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, TooMany, Unsupported
 from engram.model.api_key import EVERYONE, RIGHTS, ApiKey, Right
-from engram.ports import KeepsKeys, MemoryStore, Redactor, Scope, arguments, reserved
+from engram.ports import KeepsKeys, Redactor, Scope, Store, arguments, reserved
 
 PREFIX = "eng"
 SECRET_BYTES = 32
@@ -35,7 +35,7 @@ class Keys:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         redactor: Redactor,
         sources: Sources,
         entropy: Callable[[int], bytes] = os.urandom,

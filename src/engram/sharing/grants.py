@@ -14,7 +14,7 @@ from engram.learning.events import event_of
 from engram.memories import holds
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
-from engram.ports import Entry, Filter, ListsAgents, MemoryStore, Query, Scope, acting, arguments, reserved
+from engram.ports import Entry, Filter, Query, Scope, Store, acting, arguments, reserved
 from engram.ports.arguments import When
 from engram.privacy import refuse_secret
 from engram.recording.quarantine import TAKEN_BACK, Quarantine
@@ -37,7 +37,7 @@ class Grants:
     """One agent's side of all grants: those it gives, and those it gets."""
 
     def __init__(
-        self, store: MemoryStore, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
+        self, store: Store, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
     ) -> None:
         self._store = store
         self._scope = scope
@@ -302,7 +302,7 @@ class Grants:
     def _receivers(self, grant: Grant) -> Iterable[str]:
         if grant.audience != "everyone":
             return self._ledger.receivers(grant)
-        names = self._store.agents() if isinstance(self._store, ListsAgents) else []
+        names = self._store.agents()
         return [name for name in names if not reserved(name)]
 
     def _sees(self, grant: Grant) -> bool:

@@ -19,7 +19,8 @@ from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
 from engram.model.memory import describe_error
-from engram.ports import FORGOTTEN, ErasesEvents, Event, KeepsEvents, Redactor, Scope, acting
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Redactor, Scope, Store, acting
+from engram.ports.completed import require
 from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
@@ -34,7 +35,7 @@ OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
 class Ledger:
     """Grants, groups and annexes of one database."""
 
-    def __init__(self, events: KeepsEvents, sources: Sources) -> None:
+    def __init__(self, events: Store, sources: Sources) -> None:
         self._events = events
         self._sources = sources
         self._lock = threading.Lock()
@@ -104,7 +105,7 @@ class Ledger:
         with acting(by, "grant.reword"):
             before, newest = self.grant(id), self.change(id, by, say)
             old = [f"{id}:{version}" for version in range(1, newest.version)]
-            if isinstance(self._events, ErasesEvents) and old:
+            if old:
                 self._events.unrecord(LEDGER, old)
         return newest != before
 
@@ -176,6 +177,7 @@ class Ledger:
         return sorted(self.groups().get(grant.receiver, ())) if grant.audience == "group" else []
 
     def _append(self, id: str, kind: str, subject: str, body: dict[str, JsonValue]) -> bool:
+        require(self._events, KeepsEvents, "sharing")
         event = Event(id, kind, self._sources.now(), subject, kind, body)
         return self._events.append(LEDGER, [event])[0]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from engram.errors import InvalidInput, NotAllowed, Unsupported
+from engram.errors import InvalidInput, NotAllowed
 from engram.learning import events as happened
 from engram.model import FailurePattern, Memory, describe_error
 from engram.model.bundle import (
@@ -28,7 +28,8 @@ from engram.model.bundle import (
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
+from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope, Store
+from engram.ports.completed import require
 from engram.recording.quarantine import apart
 from engram.sharing.ledger import subject_of
 from engram.sharing.lenders import INSTALLATION, Lender
@@ -68,8 +69,7 @@ def _provisional(brain: Engram) -> str:
 
 
 def _naming(brain: Engram) -> KeepsSettings:
-    if not isinstance(brain.store, KeepsSettings):
-        raise Unsupported("this store has no name to sign knowledge with; SQLite, PostgreSQL and Redis do")
+    require(brain.store, KeepsSettings, "signing knowledge")
     return brain.store
 
 
@@ -77,8 +77,7 @@ class Knowledge:
     """Handing one agent's knowledge over, and taking in that of others."""
 
     def __init__(self, brain: Engram, agent: AgentHandle) -> None:
-        if not isinstance(brain.store, KeepsEvents):
-            raise Unsupported("this store cannot hand knowledge over; SQLite, PostgreSQL and Redis can")
+        require(brain.store, KeepsEvents, "exporting knowledge")
         self._brain = brain
         self._agent = agent
         self._scope = Scope(agent.name)
@@ -189,7 +188,7 @@ class Knowledge:
     def _lent(self, lender: Lender, subject: Subject) -> list[str]:
         return self._chosen(lender.store, lender.scope, subject)
 
-    def _chosen(self, store: MemoryStore, scope: Scope, subject: Subject) -> list[str]:
+    def _chosen(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
         """The memories of a scope that a subject names, of those that a store shows."""
         chosen = self._brain.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
@@ -212,11 +211,10 @@ class Knowledge:
     def _lent_events(
         self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
-        if isinstance(lender.store, KeepsEvents):
-            for event in lender.store.events_of(lender.scope, ids):
-                if event.kind in CARRIED:
-                    counted["events"] += 1
-                    yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
+        for event in lender.store.events_of(lender.scope, ids):
+            if event.kind in CARRIED:
+                counted["events"] += 1
+                yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
@@ -357,10 +355,9 @@ class Knowledge:
             taking = Annex(desk, receiver)
             for some in batched(ids, BATCH):
                 taking.memories([self._arrival(memory, from_agent, receiver) for memory in _there(lender, some)])
-            if isinstance(lender.store, KeepsEvents):
-                for some in batched(ids, BATCH):
-                    for event in lender.store.events_of(lender.scope, some):
-                        taking.event(bundle.carried_event(event))
+            for some in batched(ids, BATCH):
+                for event in lender.store.events_of(lender.scope, some):
+                    taking.event(bundle.carried_event(event))
             for failure in lender.learning.failures():
                 taking.pattern(
                     CarriedPattern(

@@ -12,31 +12,30 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
+from engram.errors import Conflict, InvalidInput, NotAllowed
 from engram.memories import forgetting_curve, holds
 from engram.memories.forgetting_curve import Limits
 from engram.model import Memory
 from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
-    Credit,
-    CreditsRecalls,
+    Annotates,
     Entry,
     Event,
     Filter,
     KeepsEvents,
-    KeepsSettings,
     Query,
     Scope,
     acting,
     arguments,
 )
+from engram.ports.completed import require
 from engram.privacy import clean_json
 from engram.recording.draft import merge_key
 from engram.retention import archive as archives
 from engram.retention import erasure
 from engram.system import batched
 from engram.upkeep import consolidation, evaluation
-from engram.upkeep.consolidation import Desk, Keeper
+from engram.upkeep.consolidation import Desk
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -102,8 +101,8 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
     """
     if archive.exists():
         raise Conflict(f"there is a file at {archive} already; name another one")
-    if isinstance(brain.store, KeepsSettings):  # a commit, with which the store writes what was recalled until now
-        brain.store.set_setting(LAST, brain.sources.now().isoformat())
+    # A commit, with which the store writes what was recalled until now.
+    brain.store.set_setting(LAST, brain.sources.now().isoformat())
     found = [_fading(brain, agent, limits) for agent in agents]
     plan = forgetting_curve.together(each for each, _ in found)
     if not plan.gone:
@@ -138,7 +137,7 @@ def restore(brain: Engram, archive: Path) -> int:
     for agent in sorted({memory.agent for memory, _ in kept}):
         own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
         there = brain.store.get(scope, [memory.id for memory, _ in own])
-        again = consolidation.made_anew(_feed(brain.store, scope)) if isinstance(brain.store, KeepsEvents) else set()
+        again = consolidation.made_anew(_feed(brain.store, scope))
         lost = [
             Entry(memory, merge_key=merge_key(memory), events=events)
             for (memory, events), known in zip(own, there, strict=True)
@@ -172,15 +171,14 @@ def write_archive(
 
 def _told_of(brain: Engram, memory: Memory) -> list[Event]:
     """What goes with a memory and must come back with it, such as what it was made of."""
-    store = brain.store
-    return store.events_of(Scope(memory.agent), [memory.id]) if isinstance(store, KeepsEvents) else []
+    return brain.store.events_of(Scope(memory.agent), [memory.id])
 
 
 def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
     scope, store = Scope(agent), brain.store
     memories = _all(brain, scope)
-    credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
-    events = _feed(store, scope) if isinstance(store, KeepsEvents) else []
+    credits = store.credits(scope, MOST_CREDITS)
+    events = _feed(store, scope)
     made = consolidation.standing(events)
     cited = set[str]().union(*made.values())
     learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
@@ -240,6 +238,6 @@ def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
 
 
 def _desk(brain: Engram, agent: str) -> Desk:
-    if not isinstance(brain.store, Keeper):
-        raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+    require(brain.store, KeepsEvents, "consolidation")
+    require(brain.store, Annotates, "consolidation")
     return Desk(brain.store, Scope(agent), brain.redactor, brain.sources, brain.embed)

@@ -468,12 +468,12 @@ def test_the_receipt_says_what_a_reader_holds_up_and_upkeep_of_another_process_f
         assert not alice.forget("nobody").lingers
         assert alice.forget(two).lingers
         assert holders(path.parent, b"zqcanary") != []
-        assert brain.store.setting("scrub:owed") == "1"  # type: ignore[attr-defined]
+        assert brain.store.setting("scrub:owed") == "1"
         reader.execute("ROLLBACK")
         with engram.open(path) as other:
             maintenance.forget(other, [], tmp_path / "nothing.jsonl.gz")
         assert holders(path.parent, b"zqcanary") == []
-        assert brain.store.setting("scrub:owed") is None  # type: ignore[attr-defined]
+        assert brain.store.setting("scrub:owed") is None
         assert not alice.forget(str(alice.remember("It rains").id)).lingers
 
 

@@ -49,7 +49,7 @@ from engram.model.workflow import (
     Workflow,
     WorkflowStep,
 )
-from engram.ports import MemoryStore, Redactor, Scope
+from engram.ports import Redactor, Scope, Store
 from engram.ports.agent import Works
 from engram.privacy import clean_json
 from engram.text.terms import normal_form
@@ -82,7 +82,7 @@ class WorkflowEngine:
     def __init__(
         self,
         agent: Works,
-        store: MemoryStore,
+        store: Store,
         redactor: Redactor,
         sources: Sources,
         *,

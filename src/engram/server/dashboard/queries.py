@@ -32,7 +32,6 @@ from engram.ports import (
     FindsDerived,
     KeepsAudit,
     Maintains,
-    MirrorsVectors,
     Query,
     Scope,
     Surveys,
@@ -146,7 +145,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
         return None
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
-    if isinstance(store, MirrorsVectors) and (embedder := store.embedder()) is not None:
+    if (embedder := store.embedder()) is not None:
         facts["without a vector"] = unplaced(store, embedder)
     return facts
 
