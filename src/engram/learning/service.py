@@ -74,7 +74,7 @@ COMPARED = 24
 SAMPLED, WIDELY = 40, 64
 """Contexts that tell what closeness means in a memory, and how many near each are looked at."""
 FEW, GROWTH = 30, 3
-"""Decisions from which on it is told, and how often it is told again while they double."""
+"""Decisions above which it is told, and how often it is told again while they double."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
@@ -163,7 +163,7 @@ class Learning:
         The agents `beside` it are asked together with it: the evidence of each counts alike.
         """
         now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
-        suggestion = self._evaluator.weigh(
+        suggestion = self._evaluator.suggest(
             context,
             known.episodes,
             now=now,
@@ -316,7 +316,7 @@ class Learning:
         """Tell whether any decision that an agent knows counts in a context."""
         return bool(
             known.episodes
-            and self._evaluator.weigh(
+            and self._evaluator.suggest(
                 context,
                 known.episodes,
                 now=now,

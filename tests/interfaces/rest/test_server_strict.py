@@ -28,7 +28,7 @@ from engram.retention.policies import Retention
 from engram.server.rest import idempotency, problems, wording
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
-from engram.server.rest.operations import parameters, takes_key
+from engram.server.rest.parameters import parameters, takes_key
 from engram.sharing.api_keys import told
 from engram.stores import sqlite
 from support.rest_server import House, house
