@@ -187,7 +187,7 @@ class ImportJob:
             return list(doubtful)
         there = [each.entry.memory.model_copy(update={"agent": place.agent}) for each in doubtful]
         entries = [Entry(memory, key=each.entry.key) for memory, each in zip(there, doubtful, strict=True)]
-        for each, receipt in zip(doubtful, store.foresee(place, entries), strict=True):
+        for each, receipt in zip(doubtful, store.preview_add(place, entries), strict=True):
             if receipt.code is None:
                 found.append(each)
             else:
@@ -199,7 +199,7 @@ class ImportJob:
         store, fresh = self.brain.store, list[Entry]()
         if not news:
             return [entry for _, entry in news]
-        receipts = store.foresee(self.target, [entry for _, entry in news])
+        receipts = store.preview_add(self.target, [entry for _, entry in news])
         for (name, entry), receipt in zip(news, receipts, strict=True):
             if receipt.status == "stored" and receipt.code is None:
                 fresh.append(entry)

@@ -28,7 +28,7 @@ from engram.model.bundle import (
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope, Store
+from engram.ports import AuditAction, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope, Store
 from engram.ports.completed import require
 from engram.recording.quarantine import apart
 from engram.sharing.ledger import subject_of
@@ -284,7 +284,7 @@ class Knowledge:
     def _note(self, action: str, count: int, detail: dict[str, JsonValue], grant: str = "") -> None:
         if isinstance(self._store, KeepsAudit):
             who = self._scope.agent
-            self._store.note([Deed(action, who, who, grant=grant, count=count, detail=detail)])
+            self._store.note([AuditAction(action, who, who, grant=grant, count=count, detail=detail)])
 
     # In ------------------------------------------------------------------------------------------------
 
