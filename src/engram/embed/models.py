@@ -234,7 +234,7 @@ def resolve(
 
 
 def notice(remembered: str | None, embedder: Embedder, say: Callable[[str], None]) -> None:
-    """Say so if the store's vectors are of another embedder than this one."""
+    """Describe so if the store's vectors are of another embedder than this one."""
     if remembered is not None and remembered != embedder.identity:
         say(
             f"this store was embedded with {remembered}, now {embedder.identity} is used: older memories are "

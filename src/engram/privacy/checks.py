@@ -77,7 +77,7 @@ def digits(value: bytes) -> list[int]:
 
 
 def luhn(numbers: Sequence[int]) -> bool:
-    """Whether the last digit is the check digit of the others (ISO/IEC 7812)."""
+    """Return whether the last digit is the check digit of the others (ISO/IEC 7812)."""
     doubled = [sum(divmod(2 * n, 10)) for n in numbers[-2::-2]]
     return (sum(doubled) + sum(numbers[-1::-2])) % 10 == 0
 
@@ -222,7 +222,7 @@ def _issued(n: Sequence[int]) -> bool:
 
 
 def _alone(text: bytes, start: int, end: int) -> bool:
-    """Whether no digit or word goes on before or behind, also beyond one separator."""
+    """Return whether no digit or word goes on before or behind, also beyond one separator."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     return not (
         _joins(before[-1:])

@@ -52,12 +52,12 @@ def suspicions(text: str) -> tuple[Suspicion, ...]:
 
 
 def is_instruction(text: str) -> bool:
-    """Whether a text holds what looks like an instruction to an agent."""
+    """Return whether a text holds what looks like an instruction to an agent."""
     return strength(suspicions(text)) >= ENOUGH
 
 
 def any_instruction(texts: Iterable[str]) -> bool:
-    """Whether one of these texts, or what they say one after the other, looks like an instruction to an agent.
+    """Return whether one of these texts, or what they say one after the other, looks like an instruction to an agent.
 
     Both are asked: an order may be spread over several texts, and what stands before one may seem to deny it.
     """
@@ -224,7 +224,7 @@ def _as_read(text: str) -> tuple[str, list[int]]:
 
 
 def _is_tag(sign: str) -> bool:
-    """Whether it is one of the letters that no font shows but a model reads."""
+    """Return whether it is one of the letters that no font shows but a model reads."""
     return "\U000e0020" <= sign <= "\U000e007e"
 
 
@@ -307,7 +307,7 @@ _WAYS: tuple[tuple[str, Callable[[str], Payloads]], ...] = (
 
 
 def _speaks(inner: str, known: frozenset[str]) -> bool:
-    """Whether what was encoded speaks to an agent, beyond what the text says anyway."""
+    """Return whether what was encoded speaks to an agent, beyond what the text says anyway."""
     found = sorted((one for one in _plain(inner) if one.rule not in known), key=lambda one: one.start)
     return strength(found) >= HIDDEN
 

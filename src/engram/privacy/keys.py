@@ -47,7 +47,7 @@ def make(place: str) -> MasterKey:
 
 
 def exists(place: str) -> bool:
-    """Whether something is kept at a place."""
+    """Return whether something is kept at a place."""
     if place.startswith(KEYRING):
         return _in_keyring(place) is not None
     return Path(place).expanduser().exists()

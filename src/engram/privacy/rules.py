@@ -243,7 +243,7 @@ class RuleSet:
         return None
 
     def gives_away(self, key: str, value: str) -> bool:
-        """Whether a value is secret because of the key it stands under."""
+        """Return whether a value is secret because of the key it stands under."""
         secret = value.strip().encode(*CODEC)
         return (
             bool(secret)
@@ -306,7 +306,7 @@ def expanded(regex: str, fragments: Mapping[str, str]) -> str:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the text is a placeholder and nothing else."""
+    """Return whether the text is a placeholder and nothing else."""
     return _PLACEHOLDER.fullmatch(text.strip().encode(*CODEC)) is not None
 
 

@@ -234,7 +234,7 @@ def _misfits(error: ValidationError, what: str, lines: dict[_Place, int]) -> str
 
 
 def _has_within(place: tuple[str | int, ...], misfits: Sequence[ErrorDetails]) -> bool:
-    """Whether something inside of it does not fit, which is then missing."""
+    """Return whether something inside of it does not fit, which is then missing."""
     return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in misfits)
 
 

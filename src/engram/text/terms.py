@@ -65,7 +65,7 @@ def _words(text: str) -> list[str]:
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character belongs to a script that is written without spaces."""
+    """Return whether a character belongs to a script that is written without spaces."""
     return _PAIRED.match(character) is not None
 
 

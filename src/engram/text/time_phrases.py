@@ -355,7 +355,7 @@ def _from(now: datetime, month: int, n: int, year: int) -> _Span:
 
 
 def _is_month(m: _Match) -> bool:
-    """Whether a name without a year is a time: "may", "march" and "fall" are verbs, and "Jan" is a person."""
+    """Return whether a name without a year is a time: "may", "march" and "fall" are verbs, and "Jan" is a person."""
     word, which = m["month"], m["which"] or ""
     if word.lower() in _SEASONS:
         plain = word.lower() not in ("spring", "fall")
