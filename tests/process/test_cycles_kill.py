@@ -12,7 +12,7 @@ import pytest
 
 import engram
 from engram.agents.cycles import Life
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 from engram.upkeep.reindex import maintained
 
 KILLS = 400 if os.environ.get("ENGRAM_LONG") else 100

@@ -37,7 +37,7 @@ from engram.memories.episodic import EpisodicMemory
 from engram.memories.procedural import ProceduralMemory
 from engram.memories.semantic import SemanticMemory
 from engram.memories.working import WorkingMemory
-from engram.model.life import AgentDefinition
+from engram.model.agent import AgentDefinition
 from engram.recording.quarantine import Quarantine
 from engram.sharing.grants import Grants
 from engram.sharing.patterns import SharedPatterns

@@ -12,31 +12,30 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
+from engram.errors import Conflict, InvalidInput, NotAllowed
 from engram.memories import forgetting_curve, holds
 from engram.memories.forgetting_curve import Limits
 from engram.model import Memory
-from engram.model.upkeep import Consolidation, EvaluationReport, Fading, Forgetting, Period
+from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
-    Credit,
-    CreditsRecalls,
+    Annotates,
     Entry,
     Event,
     Filter,
     KeepsEvents,
-    KeepsSettings,
     Query,
     Scope,
     acting,
     arguments,
 )
+from engram.ports.completed import require
 from engram.privacy import clean_json
 from engram.recording.draft import merge_key
 from engram.retention import archive as archives
 from engram.retention import erasure
 from engram.system import batched
 from engram.upkeep import consolidation, evaluation
-from engram.upkeep.consolidation import Desk, Keeper
+from engram.upkeep.consolidation import Desk
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -86,7 +85,7 @@ def undo(brain: Engram, agent: str, id: str) -> Consolidation:
     return consolidation.undo(id, _desk(brain, agent))
 
 
-def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> Forgetting:
+def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> ForgettingReport:
     """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
 
     Recalls count as soon as the store has written that they happened, which it does with the next commit.
@@ -95,15 +94,15 @@ def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> F
 
 
 @acting("")
-def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> Forgetting:
+def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> ForgettingReport:
     """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
     Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
     """
     if archive.exists():
         raise Conflict(f"there is a file at {archive} already; name another one")
-    if isinstance(brain.store, KeepsSettings):  # a commit, with which the store writes what was recalled until now
-        brain.store.set_setting(LAST, brain.sources.now().isoformat())
+    # A commit, with which the store writes what was recalled until now.
+    brain.store.set_setting(LAST, brain.sources.now().isoformat())
     found = [_fading(brain, agent, limits) for agent in agents]
     plan = forgetting_curve.together(each for each, _ in found)
     if not plan.gone:
@@ -138,7 +137,7 @@ def restore(brain: Engram, archive: Path) -> int:
     for agent in sorted({memory.agent for memory, _ in kept}):
         own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
         there = brain.store.get(scope, [memory.id for memory, _ in own])
-        again = consolidation.made_anew(_feed(brain.store, scope)) if isinstance(brain.store, KeepsEvents) else set()
+        again = consolidation.made_anew(_feed(brain.store, scope))
         lost = [
             Entry(memory, merge_key=merge_key(memory), events=events)
             for (memory, events), known in zip(own, there, strict=True)
@@ -164,7 +163,7 @@ def evaluate(
 
 
 def write_archive(
-    path: Path, gone: Iterable[tuple[Fading, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
+    path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
     """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
     archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
@@ -172,15 +171,14 @@ def write_archive(
 
 def _told_of(brain: Engram, memory: Memory) -> list[Event]:
     """What goes with a memory and must come back with it, such as what it was made of."""
-    store = brain.store
-    return store.events_of(Scope(memory.agent), [memory.id]) if isinstance(store, KeepsEvents) else []
+    return brain.store.events_of(Scope(memory.agent), [memory.id])
 
 
-def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
+def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
     scope, store = Scope(agent), brain.store
     memories = _all(brain, scope)
-    credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
-    events = _feed(store, scope) if isinstance(store, KeepsEvents) else []
+    credits = store.credits(scope, MOST_CREDITS)
+    events = _feed(store, scope)
     made = consolidation.standing(events)
     cited = set[str]().union(*made.values())
     learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
@@ -199,13 +197,13 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[Forgetting, list
 
 
 def _with_sources(
-    found: Forgetting,
+    found: ForgettingReport,
     merges: set[str],
     memories: Sequence[Memory],
     made: Mapping[str, set[str]],
     held: Collection[str],
-    fade: Callable[..., Forgetting],
-) -> Forgetting:
+    fade: Callable[..., ForgettingReport],
+) -> ForgettingReport:
     """The same, where a merge goes with all that it has ended, or stays: without it, nobody would know any more."""
     there = {memory.id for memory in memories}
     rest = {id: of for id, of in made.items() if id not in merges}
@@ -215,10 +213,10 @@ def _with_sources(
     also = [weak[of] for of in sorted(set[str]().union(*(made[id] & there for id in whole)))]
     gone = sorted([*(each for each in found.gone if each.id in whole or each.id not in merges), *also], key=_weakest)
     kept = Counter(dict(found.kept)) + Counter({"cited": len(merges - whole) - len(also)})
-    return Forgetting(gone=tuple(gone), kept=dict(sorted(kept.items())))
+    return ForgettingReport(gone=tuple(gone), kept=dict(sorted(kept.items())))
 
 
-def _weakest(fading: Fading) -> tuple[float, str]:
+def _weakest(fading: FadedMemory) -> tuple[float, str]:
     return fading.strength.value, fading.id
 
 
@@ -240,6 +238,6 @@ def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
 
 
 def _desk(brain: Engram, agent: str) -> Desk:
-    if not isinstance(brain.store, Keeper):
-        raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+    require(brain.store, KeepsEvents, "consolidation")
+    require(brain.store, Annotates, "consolidation")
     return Desk(brain.store, Scope(agent), brain.redactor, brain.sources, brain.embed)

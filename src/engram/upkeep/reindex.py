@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from engram.errors import Conflict, Unsupported
@@ -13,14 +13,14 @@ from engram.ports import (
     Deed,
     KeepsAudit,
     KeepsSettings,
-    ListsAgents,
     Maintains,
-    MemoryStore,
     MirrorsVectors,
     Query,
     Scope,
+    Store,
     SyncsVectors,
 )
+from engram.ports.completed import require
 from engram.recall.learned_weights import Outcome, decide
 from engram.recording.quarantine import QUARANTINE
 
@@ -62,22 +62,18 @@ def reembed(brain: Engram, progress: Progress | None = None, *, drop_old: bool =
 
 def missing_vectors(brain: Engram) -> int:
     """How many memories have no vector of the embedder in use; 0 if the store keeps its vectors by itself."""
-    return unplaced(brain.store, brain.embedder.identity) if isinstance(brain.store, MirrorsVectors) else 0
+    return unplaced(brain.store, brain.embedder.identity)
 
 
-def unplaced(store: MemoryStore, embedder: str) -> int:
+def unplaced(store: Store, embedder: str) -> int:
     """How many memories lack a vector of an embedder; what is set apart for review needs none."""
-    if not isinstance(store, MirrorsVectors) or not (missing := store.count_unembedded(LONG_TERM, embedder)):
+    if not (missing := store.count_unembedded(LONG_TERM, embedder)):
         return 0
-    for scope in (Scope(name) for name in _names(store) if name.startswith(QUARANTINE)):
+    for scope in (Scope(name) for name in store.agents() if name.startswith(QUARANTINE)):
         for match in store.search(scope, Query(limit=MOST)):
             places = {(known.namespace, known.embedder) for known in store.indexes(scope, match.id)}
             missing -= (LONG_TERM, embedder) not in places
     return missing
-
-
-def _names(store: object) -> Sequence[str]:
-    return store.agents() if isinstance(store, ListsAgents) else ()
 
 
 def rebuild(brain: Engram, progress: Progress | None = None) -> Mapping[str, int]:
@@ -105,8 +101,8 @@ def tune(brain: Engram, *, dry_run: bool = False) -> Mapping[str, Outcome]:
     What is learned is used only if it proves to be better, and no longer when it ceases to be.
     """
     store = brain.store
-    if not isinstance(store, CreditsRecalls) or not isinstance(store, KeepsSettings):
-        raise Unsupported("this store does not keep what became of recalls; there is nothing to learn from")
+    require(store, CreditsRecalls, "learning from recalls")
+    require(store, KeepsSettings, "learning from recalls")
     outcomes: dict[str, Outcome] = {}
     for agent in brain.agents():
         scope = Scope(agent)
@@ -119,7 +115,7 @@ def tune(brain: Engram, *, dry_run: bool = False) -> Mapping[str, Outcome]:
     return outcomes
 
 
-def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress | None = None) -> Mapping[str, int]:
+def copy(source: Store, target: Store, name: str, progress: Progress | None = None) -> Mapping[str, int]:
     """Copy everything from one database to another that is new; how many rows of each table.
 
     It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
@@ -153,7 +149,7 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
     return {table: tally.rows for table, tally in before.items()}
 
 
-def _copied(store: MemoryStore) -> Copies:
+def _copied(store: Store) -> Copies:
     if not isinstance(store, Copies):
         raise Unsupported("this store cannot hand over all it keeps; SQLite, PostgreSQL and Redis can be copied")
     return store
@@ -169,6 +165,5 @@ def maintained(brain: Engram) -> Maintains:
 
 
 def _mirror(brain: Engram) -> MirrorsVectors:
-    if not isinstance(brain.store, MirrorsVectors):
-        raise Unsupported("this store keeps its vectors by itself; there is nothing to fill in")
+    require(brain.store, MirrorsVectors, "filling in missing vectors")
     return brain.store

@@ -15,7 +15,7 @@ import engram
 from engram.agents import cycles as module
 from engram.agents.cycles import How, Insight, Life, in_words
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 from engram.ports import Event, KeepsEvents, Scope
 from engram.upkeep.reindex import maintained
 

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Request
 from engram import audit
 from engram.api import paging
 from engram.model import AuditEntry
-from engram.model.access import EVERYONE
-from engram.model.wire import AuditVerification, Page
+from engram.model.api_key import EVERYONE
+from engram.model.audit import AuditVerification
+from engram.model.wire import Page
 from engram.recording.draft import MAX_LABEL
 from engram.server.rest.auth import Brain, Keeps, Named, Watches, chosen
 from engram.server.rest.routes.params import Cursor, Limit, Since, slowly
@@ -47,5 +48,4 @@ def list_audit(
 @router.get("/verification")
 async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
     """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    found = await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
-    return AuditVerification(**found.model_dump())
+    return await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
