@@ -14,8 +14,9 @@ import engram
 from engram.config import PREFIX
 from engram.stores import migrate
 from support.command_line import Run, run_line
-from support.template_schema import real_upgrade, upgrade_from_template
+from support.template_schema import upgrade_from_template
 
+_upgrade = migrate.upgrade
 pytest_plugins = ["support.backends_table", "support.rooms"]
 
 settings.register_profile(
@@ -51,7 +52,7 @@ def _template_schema() -> Iterator[None]:
 @pytest.fixture
 def real_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every migration when a database is created, as users do."""
-    monkeypatch.setattr(migrate, "upgrade", real_upgrade)
+    monkeypatch.setattr(migrate, "upgrade", _upgrade)
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from engram.stores.migrate import SCRIPTS
-from engram.stores.migrate import upgrade as real_upgrade
+from engram.stores.migrate import SCRIPTS, upgrade
 
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'memory_words_%' ORDER BY rowid"
 """Without the tables that SQLite makes for the word index itself."""
@@ -28,7 +27,7 @@ class _Template(NamedTuple):
 def _template() -> _Template:
     engine = sa.create_engine("sqlite://")
     with engine.begin() as conn:
-        real_upgrade(conn)
+        upgrade(conn)
         schema = [str(statement) for (statement,) in conn.exec_driver_sql(_SCHEMA)]
         rows = {table: [tuple(row) for row in conn.exec_driver_sql(f"SELECT * FROM {table}")] for table in _ROWS}
     engine.dispose()
@@ -39,7 +38,7 @@ def upgrade_from_template(conn: sa.Connection, scripts: Path = SCRIPTS) -> None:
     """Stand in for `migrate.upgrade`: an empty SQLite database gets its schema from the template."""
     fresh = conn.dialect.name == "sqlite" and not conn.exec_driver_sql("SELECT 1 FROM sqlite_master").first()
     if scripts != SCRIPTS or not fresh:
-        real_upgrade(conn, scripts)
+        upgrade(conn, scripts)
         return
     schema, rows = _template()
     for statement in schema:

@@ -158,6 +158,7 @@ def test_the_calls_work(path: Path) -> None:
     asyncio.run(life())
 
 
+@pytest.mark.process
 def test_what_was_learned_can_be_awaited(path: Path) -> None:
     async def life() -> None:
         async with AsyncEngram(engram.open(path)) as brain:

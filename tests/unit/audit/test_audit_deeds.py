@@ -467,7 +467,9 @@ def said(entries: list[AuditEntry]) -> list[Said]:
     return list(dict.fromkeys((entry.action, entry.actor, entry.agent) for entry in entries))
 
 
-@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.process] * (name == "learning.run")) for name in ACTS]
+)
 def test_an_act_is_on_record_as_what_it_was(stage: Stage, name: str) -> None:
     before, act, expected = ACTS[name]
     given = before(stage)

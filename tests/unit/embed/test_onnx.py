@@ -186,12 +186,14 @@ def test_loading_starts_no_thread_that_could_report_to_anybody(minilm: Path) -> 
     subprocess.run([sys.executable, "-c", THREADS, str(minilm)], check=True, timeout=60, env=environment)
 
 
+@pytest.mark.process
 def test_importing_the_embedders_imports_neither_library() -> None:
     program = "import sys, engram.embed.models; print({'onnxruntime', 'tokenizers'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.model
 def test_a_missing_library_is_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtra, match="pip install tokenizers"):

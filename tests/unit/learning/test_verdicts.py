@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -289,6 +290,7 @@ def test_asking_changes_nothing_and_the_same_question_gets_the_same_answer() -> 
     assert check(reloaded, "npm install", "CI build", now=story.now) == story.check("npm install", "CI build")
 
 
+@pytest.mark.process
 def test_the_answer_does_not_depend_on_how_the_process_hashes() -> None:
     program = """
 import sys

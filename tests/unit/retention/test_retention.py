@@ -226,6 +226,7 @@ def test_what_is_archived_comes_back_with_what_was_learned_from_it(
     assert len(archive.read(file)) == 1
 
 
+@pytest.mark.process
 def test_a_run_that_is_killed_goes_on_where_it_was(path: Path) -> None:
     with engram.open(path, embedder="hashing", durable=False) as brain:
         brain.agent("alice").remember([f"plan {number}" for number in range(300)], kind="plan")

@@ -661,6 +661,7 @@ def outcomes(folder: Path, cases: list[Case], runner: str = RUNNER) -> Iterator[
     yield from zip(cases, said, strict=True)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured through /proc")
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 def test_hostile_files_do_no_harm(tmp_path: Path, group: Group) -> None:
@@ -690,6 +691,7 @@ IMPORTED: dict[str, Group] = {
 AT_ONCE = [pytest.param(group, marks=[] if name == "values" else pytest.mark.slow) for name, group in IMPORTED.items()]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured through /proc")
 @pytest.mark.parametrize("group", AT_ONCE, ids=IMPORTED)
 def test_importing_them_does_no_harm_and_does_what_the_dry_run_says(tmp_path: Path, group: Group) -> None:
