@@ -134,7 +134,7 @@ class Definitions:
 
     def _versions(self, name: str, limit: int) -> list[Agent]:
         scope = Scope(name)
-        return [_agent(scope, event) for event in self._events.about(scope, DEFINITION, limit)]
+        return [_agent(scope, event) for event in self._events.events_by_topic(scope, DEFINITION, limit)]
 
 
 def _event(version: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:

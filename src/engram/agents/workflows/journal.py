@@ -175,7 +175,7 @@ class Journal:
         """The beginnings of the newest runs, the oldest of them first; it is read as far back as is needed."""
         asked = limit
         while True:
-            begun = self._events().about(self._scope, TOPIC, asked)
+            begun = self._events().events_by_topic(self._scope, TOPIC, asked)
             chosen = [event for event in begun if not workflow or _definition(event)["name"] == workflow]
             if len(chosen) >= limit or len(begun) < asked:
                 return chosen[-limit:]
