@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from engram.errors import Conflict, Unsupported
 from engram.ports import (
     LONG_TERM,
+    AuditAction,
     Copies,
     CreditsRecalls,
-    Deed,
     KeepsAudit,
     KeepsSettings,
     Maintains,
@@ -145,7 +145,7 @@ def copy(source: Store, target: Store, name: str, progress: Progress | None = No
                 "Copy it anew, to a new database"
             )
     if isinstance(target, KeepsAudit):
-        target.note([Deed("copy", target=name, count=total)])
+        target.note([AuditAction("copy", target=name, count=total)])
     return {table: tally.rows for table, tally in before.items()}
 
 

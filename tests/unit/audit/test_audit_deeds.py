@@ -18,7 +18,7 @@ from engram.engine import AgentHandle, Engram
 from engram.memories.forgetting_curve import Limits
 from engram.model import AuditEntry
 from engram.model.agent import AgentDefinition
-from engram.ports import KeepsAudit, Scope, acting, by_themselves
+from engram.ports import KeepsAudit, Scope, acting, as_agents
 from engram.retention import erasure
 from engram.retention.policies import Retention
 from engram.sharing.api_keys import Keys
@@ -338,9 +338,9 @@ ACTS: dict[str, Case] = {
     ),
     # knowledge that travels
     "knowledge.export": (nothing, lambda s, _: s.file(), [("setting", ADMIN, ""), ("export", "alice", "alice")]),
-    "knowledge.take_in": (
+    "knowledge.import_file": (
         foreign,
-        lambda s, file: Knowledge(s.brain, s.bob).take_in(file),
+        lambda s, file: Knowledge(s.brain, s.bob).import_file(file),
         [("setting", ADMIN, ""), ("write", "bob", "bob"), ("annex.add", "bob", "bob"), ("import", "bob", "bob")],
     ),
     "knowledge.merge": (
@@ -550,7 +550,7 @@ def test_what_agents_did_before_is_their_own_deed_whoever_writes_it_down(stage: 
     stage.alice.check(action="call it", context="")
     with acting("bob", "something else"):
         added = stage.since(lambda: None)
-        with by_themselves():
+        with as_agents():
             stage.brain.store.add(Scope("carol"), [])
     assert said(added) == [EVENT]
 

@@ -106,6 +106,7 @@ def test_pooling_changes_the_vector(minilm: Path) -> None:
     assert mean @ cls < 0.99
 
 
+@pytest.mark.model
 def test_the_constructor_reads_no_file_and_the_first_use_says_what_is_missing(tmp_path: Path) -> None:
     embedder = using(tmp_path / "nowhere", Recipe(), dim=384)
     assert embedder.embed([]).shape == (0, 384)
