@@ -10,7 +10,6 @@ from engram.errors import InvalidInput
 from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
 from engram.model.wire import GroupChange, GroupView, NewHold, Policy, RetentionRun, Terms
 from engram.ports import arguments, unstorable
-from engram.retention.policies import Retention
 
 
 def named(text: str) -> str:
@@ -45,7 +44,7 @@ def regroup(brain: Engram, name: str, change: GroupChange) -> GroupView:
 
 def policies(brain: Engram) -> list[Policy]:
     """The policies in force, in the order in which they run."""
-    return [*map(_told, Retention(brain).policies())]
+    return [*map(_told, brain.retention.policies())]
 
 
 def set_policy(brain: Engram, policy: Policy) -> Policy:
@@ -55,25 +54,25 @@ def set_policy(brain: Engram, policy: Policy) -> Policy:
     agent = None if policy.agent is None else brain.agent(policy.agent).name
     tags = tuple(map(brain.clean, policy.tags))
     fields = policy.model_dump(exclude={"name", "older_than_days", "agent", "tags"})
-    return _told(Retention(brain).set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
+    return _told(brain.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
 
 
 def remove_policy(brain: Engram, name: str) -> Policy:
     """Give a policy up. Raises `NotFound`."""
-    return _told(Retention(brain).remove(name))
+    return _told(brain.retention.remove(name))
 
 
 def hold(brain: Engram, wanted: NewHold) -> LegalHold:
     """Keep memories, whoever wants to forget them. Raises `InvalidInput`."""
     _storable(wanted.reason, *wanted.memories, *wanted.tags, *wanted.sessions)
     agent = None if wanted.agent is None else brain.agent(wanted.agent).name
-    return Retention(brain).hold(agent=agent, **wanted.model_dump(exclude={"agent"}))
+    return brain.retention.hold(agent=agent, **wanted.model_dump(exclude={"agent"}))
 
 
 def run(brain: Engram, wanted: RetentionRun) -> RetentionReport:
     """Let go of what fulfils a policy that forgets; what is pinned or held stays."""
     agents = None if wanted.agents is None else [brain.agent(name).name for name in wanted.agents]
-    return Retention(brain).run(agents=agents, dry_run=wanted.dry_run)
+    return brain.retention.run(agents=agents, dry_run=wanted.dry_run)
 
 
 def _told(policy: RetentionPolicy) -> Policy:

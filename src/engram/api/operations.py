@@ -37,7 +37,6 @@ from engram.api.requests import (
     SolutionOf,
     UseListing,
 )
-from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model import (
@@ -101,9 +100,6 @@ from engram.model.wire import (
     SuggestionQuery,
 )
 from engram.ports import arguments, reserved
-from engram.retention.policies import Retention
-from engram.transfer import Knowledge
-from engram.upkeep import maintenance
 
 F = TypeVar("F", bound=Callable[..., BaseModel])
 RUNS, USES = 1000, 10_000
@@ -338,7 +334,7 @@ def get_stats(call: Call, nothing: Nothing) -> LearningStats:
 @_needs("read")
 def evaluate(call: Call, query: EvaluationQuery) -> EvaluationReport:
     """How well memory serves an agent over time."""
-    return maintenance.evaluate(call.brain, [call.agent.name], **query.model_dump())
+    return call.brain.upkeep.evaluate([call.agent.name], **query.model_dump())
 
 
 @_needs("read")
@@ -494,14 +490,14 @@ def list_sources(call: Call, wanted: Listing) -> Page[Source]:
 @_needs("share")
 def merge_knowledge(call: Call, wanted: Merge) -> ImportReport:
     """Take in what another agent shares to learn from."""
-    return Knowledge(call.brain, call.agent).merge(**wanted.model_dump())
+    return call.agent.knowledge.merge(**wanted.model_dump())
 
 
 @_needs("admin")
 def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
     """What was done, in order: to all agents only for a key that is for all."""
     whole = EVERYONE in call.key.agents and call.named is None
-    trail = audited(call.brain.store).trail
+    trail = call.brain.audit.find
     asked = wanted.model_dump(exclude={"after", "limit"})
     return AuditEntries(items=tuple(trail(wanted.after, wanted.limit, agent=None if whole else call.chosen(), **asked)))
 
@@ -510,7 +506,7 @@ def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
 def verify_audit(call: Call, nothing: Nothing) -> Verification:
     """Look at every entry of the trail."""
     call.for_all()
-    return verify(audited(call.brain.store))
+    return call.brain.audit.verify()
 
 
 @_needs("admin")
@@ -578,7 +574,7 @@ def remove_policy(call: Call, which: Named) -> Policy:
 def list_holds(call: Call, wanted: Listing) -> Page[LegalHold]:
     """The holds in force, oldest first."""
     call.for_all()
-    return _page(wanted, Retention(call.brain).holds(), "holds", call.key.id)
+    return _page(wanted, call.brain.retention.holds(), "holds", call.key.id)
 
 
 @_needs("admin")
@@ -592,7 +588,7 @@ def hold(call: Call, wanted: NewHold) -> LegalHold:
 def release_hold(call: Call, which: Id) -> LegalHold:
     """End a hold."""
     call.for_all()
-    return Retention(call.brain).release(which.id)
+    return call.brain.retention.release(which.id)
 
 
 @_needs("admin")

@@ -119,14 +119,12 @@ def erase(state: State, name: str, yes: bool) -> None:
     Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
     workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
     """
-    from engram.retention import erasure
-
     if not yes:
         if state.json or not sys.stdin.isatty():
             raise click.UsageError("Say --yes to erase an agent.")
         click.confirm(f"Erase everything of {inline(name)} for good?", abort=True, err=True)
     with state.brain() as brain, progress(state, "erasing") as tell:
-        receipt = erasure.erase(brain, name, tell)
+        receipt = brain.retention.erase(name, tell)
     if state.json:
         print_json(receipt.model_dump(mode="json"))
     else:
@@ -217,9 +215,8 @@ def resume(state: State, name: str, retry: int | None, abandon: int | None, reas
 
 
 def _definitions(brain: Engram) -> Definitions:
-    from engram.agents.definitions import Definitions
 
-    return Definitions(brain.store, brain.redactor, brain.sources)
+    return brain.definitions
 
 
 def _life(brain: Engram, name: str) -> Life:

@@ -201,7 +201,7 @@ def _place(file: Path) -> Iterator[Finding]:
 def _embedder(state: State, store: MemoryStore) -> Iterator[Finding]:
     from engram import wiring
     from engram.ports import MirrorsVectors
-    from engram.upkeep.reindex import unplaced
+    from engram.upkeep.maintenance import unplaced
 
     said: list[str] = []
     settings = replace(state.settings, model_download=False)  # a check fetches nothing

@@ -252,11 +252,9 @@ def harmful(state: State, agent: str | None) -> None:
 @click.pass_obj
 def rebuild(state: State, agent: str | None) -> None:
     """Learn everything again from what was recorded."""
-    from engram.upkeep import reindex
-
     with state.brain() as brain:
         _require_agent(state, brain, agent)
-        rebuilt = reindex.relearn(brain, [reader.name for reader in state.readers(brain, agent)])
+        rebuilt = brain.upkeep.relearn([reader.name for reader in state.readers(brain, agent)])
     if state.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:

@@ -51,15 +51,13 @@ def reembed(state: State, embedder: str | None, drop_old: bool) -> None:
     It can be stopped at any time and goes on where it was when it is started again. With the setting `auto` it
     switches to the best model that is installed.
     """
-    from engram.upkeep import reindex
-
     state.require_database()
     with state.brain(embedder=embedder or _best(state)) as brain:
         try:
             with progress(state, "embedding") as tell:
-                added = reindex.reembed(brain, tell, drop_old=drop_old)
+                added = brain.upkeep.reembed(tell, drop_old=drop_old)
         except KeyboardInterrupt:
-            left = many(reindex.missing_vectors(brain), "memory")
+            left = many(brain.upkeep.missing_vectors(), "memory")
             state.notice(f"stopped: {left} still without a vector; run it again to go on")
             raise
         name = brain.embedder.identity
@@ -74,11 +72,9 @@ def reembed(state: State, embedder: str | None, drop_old: bool) -> None:
 @click.pass_obj
 def sync(state: State, anew: bool) -> None:
     """Bring the vector database (the setting `vectors`) in step with the mirrored vectors."""
-    from engram.upkeep import reindex
-
     state.require_database()
     with state.brain() as brain, progress(state, "handing over") as tell:
-        number = reindex.sync(brain, tell, anew=anew)
+        number = brain.upkeep.sync(tell, anew=anew)
     if state.json:
         print_json({"vectors": number})
     else:
@@ -93,10 +89,8 @@ def tune(state: State, dry_run: bool) -> None:
 
     What is learned is used only if it is better on the newest recalls, and given up when it no longer is.
     """
-    from engram.upkeep import reindex
-
     with state.brain() as brain:
-        outcomes = reindex.tune(brain, dry_run=dry_run)
+        outcomes = brain.upkeep.tune(dry_run=dry_run)
     if state.json:
         print_json([{"agent": agent, **asdict(outcome)} for agent, outcome in outcomes.items()])
     else:
@@ -115,8 +109,6 @@ def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None
     What is made names its sources and is tagged `consolidated`. Statements that were merged are no longer valid, but
     nothing is deleted.
     """
-    from engram.upkeep import maintenance
-
     if undo is not None and dry_run:
         raise click.UsageError("--undo cannot be tried; leave --dry-run out.")
     with state.brain() as brain:
@@ -125,10 +117,10 @@ def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None
             owner = next((name for name in names if brain.agent(name).get(undo) is not None), names[0] if names else "")
             if not owner:
                 raise NotFound(f"nothing was consolidated as {undo}")
-            made = [maintenance.undo(brain, owner, undo)]
+            made = [brain.upkeep.undo(owner, undo)]
         else:
             with progress(state, "consolidating") as tell:
-                made = maintenance.consolidate(brain, names, tell, dry_run=dry_run)
+                made = brain.upkeep.consolidate(names, tell, dry_run=dry_run)
     if state.json:
         print_json(dump(made))
     elif undo is not None:
@@ -179,24 +171,19 @@ def forget(
     other memories or decisions stand on, and what is learned from stays. The policies of `engram retention` run, too.
     """
     from engram.memories.forgetting_curve import Limits
-    from engram.upkeep import maintenance
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
     limits, report = Limits(below, older_than), None
     with state.brain() as brain:
         if restore is not None:
-            back = maintenance.restore(brain, restore)
+            back = brain.upkeep.restore(restore)
         else:
             names = [reader.name for reader in state.readers(brain, agent)]
             target = None if dry_run else archive or archive_beside(state, brain.sources.now())
             if target is not None and not target.parent.is_dir():
                 raise InvalidInput(f"there is no folder {target.parent} for the archive; make it first")
-            found = (
-                maintenance.fading(brain, names, limits)
-                if target is None
-                else maintenance.forget(brain, names, target, limits)
-            )
+            found = brain.upkeep.fading(names, limits) if target is None else brain.upkeep.forget(names, target, limits)
             report = _retain(brain, names, target)
     if restore is not None:
         _print_restored(state, back)
@@ -215,10 +202,8 @@ def forget(
 @click.pass_obj
 def rebuild(state: State) -> None:
     """Make every derived index again from the memories themselves."""
-    from engram.upkeep import reindex
-
     with state.brain() as brain, progress(state, "rebuilding") as tell:
-        rebuilt = reindex.rebuild(brain, tell)
+        rebuilt = brain.upkeep.rebuild(tell)
     if state.json:
         print_json(dict(rebuilt))
     else:
@@ -229,9 +214,8 @@ def rebuild(state: State) -> None:
 def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
     """Run the policies of these agents after what faded has gone; `None` if there are none."""
     from engram.ports import KeepsEvents
-    from engram.retention.policies import Retention
 
-    if not isinstance(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+    if not isinstance(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)

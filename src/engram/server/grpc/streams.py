@@ -29,7 +29,6 @@ from engram.server.grpc.convert import written
 from engram.server.grpc.interceptor import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.server.grpc.problems import Late
 from engram.server.grpc.v1 import model_pb2, service_pb2
-from engram.transfer import Knowledge
 from engram.transfer.untrusted import CHUNK
 
 BATCH = 100
@@ -130,9 +129,7 @@ async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
         file = Path(folder) / FILE
 
         def write(call: Call) -> ExportReport:
-            report = Knowledge(call.brain, call.agent).export(
-                file, domains=wanted.domains, tags=wanted.tags, form=wanted.form
-            )
+            report = call.agent.knowledge.export(file, domains=wanted.domains, tags=wanted.tags, form=wanted.form)
             return report.model_copy(update={"file": ""})
 
         report = await door.carry_out(visit, write, door.limits.long_seconds)
@@ -153,7 +150,7 @@ async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
         file = came.rename(came.with_suffix(".md")) if options.format == "markdown" else came
 
         def take_in(call: Call) -> ImportReport:
-            knowledge = Knowledge(call.brain, call.agent)
+            knowledge = call.agent.knowledge
             try:
                 return knowledge.take_in(file, trusted=door.trusted, **options.model_dump())
             except InvalidInput as error:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from engram import audit
 from engram.api import paging
 from engram.model import AuditEntry
 from engram.model.access import EVERYONE
@@ -35,7 +34,7 @@ def list_audit(
     agent = None if engram_agent is None and EVERYONE in key.agents else chosen(key, engram_agent)
     which = ("audit", agent, grant, since)
     (after,) = paging.read(cursor, 1, *which) if cursor is not None else [0]
-    found = audit.audited(brain.store).trail(
+    found = brain.audit.find(
         after, limit if newest else limit + 1, agent=agent, grant=grant, since=since, newest=newest
     )
     goes_on = len(found) > limit
@@ -47,5 +46,5 @@ def list_audit(
 @router.get("/verification")
 async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
     """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    found = await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
+    found = await slowly(request, brain.audit.verify)
     return AuditVerification(**found.model_dump())

@@ -23,7 +23,6 @@ from engram.model.transfer import ImportReport
 from engram.model.wire import Merge
 from engram.server.rest.auth import Brain, Sharer, Writer
 from engram.server.rest.routes.params import ONCE, slowly
-from engram.transfer import Knowledge
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
 CHUNK = 1 << 18
@@ -61,7 +60,7 @@ async def export_knowledge(
     def written() -> IO[bytes]:
         with TemporaryDirectory(prefix="engram-") as folder:
             path = Path(folder) / f"knowledge.{form}"
-            Knowledge(brain, agent).export(path, domains=domain or (), tags=tag or (), form=form)
+            agent.knowledge.export(path, domains=domain or (), tags=tag or (), form=form)
             file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when it is sent
             with path.open("rb") as copied:
                 shutil.copyfileobj(copied, file, CHUNK)
@@ -101,7 +100,7 @@ async def import_knowledge(
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
         take_in = partial(
-            Knowledge(brain, agent).take_in,
+            agent.knowledge.take_in,
             path,
             format=format,
             dry_run=dry_run,
@@ -141,4 +140,4 @@ async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
 @router.post("/merge", dependencies=[ONCE])
 async def merge_knowledge(request: Request, brain: Brain, agent: Sharer, merge: Merge) -> ImportReport:
     """Take in what another agent shares to learn from, to keep as long as its grant stands."""
-    return await slowly(request, partial(Knowledge(brain, agent).merge, **merge.model_dump()))
+    return await slowly(request, partial(agent.knowledge.merge, **merge.model_dump()))

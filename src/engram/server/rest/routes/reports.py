@@ -10,7 +10,6 @@ from engram.model import EvaluationReport, LearningStats
 from engram.model.upkeep import Period
 from engram.server.rest.auth import Brain, Reader
 from engram.server.rest.routes.params import Since, Until
-from engram.upkeep import maintenance
 
 router = APIRouter(prefix="/v1", tags=["reports"])
 
@@ -30,4 +29,4 @@ def evaluate(
     period: Annotated[Period, Query(description="One row for each.")] = "week",
 ) -> EvaluationReport:
     """How often recalls helped, how many decisions memory informed, and whether that drifts."""
-    return maintenance.evaluate(brain, [agent.name], since=since, until=until, period=period)
+    return brain.upkeep.evaluate([agent.name], since=since, until=until, period=period)

@@ -10,7 +10,6 @@ from engram.api import admin, paging
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import NewHold, Page, Policy, RetentionRun
 from engram.recording.draft import MAX_LABEL
-from engram.retention.policies import Retention
 from engram.server.rest.auth import Brain, Keeps
 from engram.server.rest.routes.params import ONCE, Cursor, Limit, slowly
 
@@ -40,7 +39,7 @@ def remove_policy(brain: Brain, key: Keeps, name: Name) -> Policy:
 @router.get("/holds")
 def list_holds(brain: Brain, key: Keeps, limit: Limit = paging.USUAL, cursor: Cursor = None) -> Page[LegalHold]:
     """The holds in force, oldest first."""
-    return paging.slice_of(Retention(brain).holds(), limit, cursor, "holds", key.id)
+    return paging.slice_of(brain.retention.holds(), limit, cursor, "holds", key.id)
 
 
 @router.post("/holds", status_code=201, dependencies=[ONCE])
@@ -52,7 +51,7 @@ def hold(brain: Brain, key: Keeps, wanted: NewHold) -> LegalHold:
 @router.post("/holds/{id}/release", dependencies=[ONCE])
 def release_hold(brain: Brain, key: Keeps, id: Id) -> LegalHold:
     """End a hold."""
-    return Retention(brain).release(id)
+    return brain.retention.release(id)
 
 
 @router.post("/runs", dependencies=[ONCE])
