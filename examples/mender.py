@@ -18,7 +18,7 @@ from io import StringIO
 from pathlib import Path
 
 import engram
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 
 EDITS = {
     "cast-result": (r"    return (.+)", r"    return int(\1)"),

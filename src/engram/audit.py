@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, MissingExtra, NotFound, StoreCorrupt, Unsupported
-from engram.model import AuditEntry, AuditProblem, Checkpoint, Verification
-from engram.model.audit import GENESIS, canonical, hashed
+from engram.model import AuditEntry, AuditProblem, AuditVerification, Checkpoint
+from engram.model.audit import GENESIS, canonical_json, sha256_hex
 from engram.ports import KeepsAudit
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _pem(path: Path) -> Any:
 def _public(key: Any) -> PublicKey:
     if not isinstance(key, _cryptography().Ed25519PublicKey):
         raise InvalidInput("checkpoints are signed with Ed25519; name a key of that kind")
-    return PublicKey(hashed(key.public_bytes_raw().hex())[:16], key)
+    return PublicKey(sha256_hex(key.public_bytes_raw().hex())[:16], key)
 
 
 def _cryptography() -> Any:
@@ -177,7 +177,7 @@ class AuditTrail:
     def export(self) -> Iterator[str]:
         """Iterate over all entries as lines of JSON, in order; `hash` is that of the others in canonical form."""
         for entry in self.entries():
-            yield canonical(entry.model_dump(mode="json"))
+            yield canonical_json(entry.model_dump(mode="json"))
 
     def checkpoints(self) -> list[Checkpoint]:
         """List all checkpoints, in order."""
@@ -215,7 +215,7 @@ class AuditTrail:
             raise Conflict(f"the trail is not whole (entry {worst.seq} {worst.what}); see `engram audit verify`")
         return self._store.prune(through)
 
-    def verify(self, anchors: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()) -> Verification:
+    def verify(self, anchors: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()) -> AuditVerification:
         """Check every entry, and report each that was changed or is missing.
 
         Checkpoints and `anchors` are compared with the entries they are of; with `keys`, one of them must have signed
@@ -233,7 +233,7 @@ class AuditTrail:
             walk.end(self._store.checkpoints())  # again: entries that came meanwhile may speak of new ones
             held = _compare(fixed, walk, keys, problems)
         found = tuple(AuditProblem(seq=seq, what=problems[seq]) for seq in sorted(problems))
-        return Verification(
+        return AuditVerification(
             ok=not found, entries=walk.count, first=walk.first, last=walk.last, fixed=held, problems=found
         )
 
@@ -249,7 +249,7 @@ class AuditTrail:
 
 def add_anchor(path: Path, anchor: Checkpoint) -> None:
     """Append a line to a file of anchors, durably; the file is made if it is not there."""
-    line = canonical(anchor.model_dump(mode="json")) + "\n"
+    line = canonical_json(anchor.model_dump(mode="json")) + "\n"
     try:
         with path.open("ab") as file:
             file.write(line.encode())
@@ -300,7 +300,7 @@ class _Walk:
             self._say(
                 entry.seq, f"does not follow on entry {self.last}: one of the two is not the one that was written"
             )
-        if entry.sealed != entry.hash:
+        if entry.expected_hash != entry.hash:
             self._say(entry.seq, "was changed: it does not have the hash of what it says")
         self.count, self.last, self._prev = self.count + 1, entry.seq, entry.hash
         if entry.seq in self._known:
@@ -323,7 +323,7 @@ class _Walk:
 
     def end(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Say what is missing although the chain says that it was there."""
-        sealed = {checkpoint.seq: checkpoint.sealed for checkpoint in checkpoints}
+        sealed = {checkpoint.seq: checkpoint.digest for checkpoint in checkpoints}
         if not self.count:
             self._say(1, "is missing: there is no entry at all")
         before = self.first - 1

@@ -52,7 +52,6 @@ from engram.model import (
 )
 from engram.ports import (
     LONG_TERM,
-    CountsAccess,
     Embedder,
     Entry,
     ExpiringStore,
@@ -60,7 +59,6 @@ from engram.ports import (
     KeepsEvents,
     ListsAgents,
     MemoryStore,
-    MirrorsVectors,
     Placed,
     Purpose,
     Query,
@@ -70,6 +68,7 @@ from engram.ports import (
     reserved,
 )
 from engram.ports.arguments import When
+from engram.ports.completed import can, complete, require
 from engram.recall import run
 from engram.recall.quoting import quoted
 from engram.recall.tuning import Tuning
@@ -111,6 +110,7 @@ class Engram:
         objects: Objects | None = None,
         working: Callable[[], ExpiringStore] | None = None,
     ) -> None:
+        store = complete(store)
         self.store = store
         self.objects = objects
         self.books = Books(store)
@@ -134,8 +134,7 @@ class Engram:
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""
-        if not isinstance(self.store, ListsAgents):
-            raise Unsupported("this store does not list its agents; name one")
+        require(self.store, ListsAgents, "listing the agents")
         return sorted(name for name in {*self.store.agents(), *self.sharing.importers()} if not reserved(name))
 
     @property
@@ -518,7 +517,7 @@ class AgentHandle:
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
-        if not isinstance(self._store, MirrorsVectors) or not arguments.is_id(id):
+        if not arguments.is_id(id):
             return ()
         return tuple(self._store.indexes(self._scope, id))
 
@@ -588,7 +587,7 @@ class AgentHandle:
         return self._overrides().working.options()
 
     def _overrides(self) -> Overrides:
-        known = isinstance(self._store, KeepsEvents)
+        known = can(self._store, KeepsEvents)
         return overrides(self._brain.definitions.current(self.name) if known else None)
 
     @property
@@ -642,8 +641,7 @@ class AgentHandle:
 
     def _noted(self, ids: Sequence[str]) -> None:
         """Note that memories were asked for, as a recall does."""
-        if isinstance(self._store, CountsAccess):
-            self._store.touch(self._scope, ids, self._brain.sources.now())
+        self._store.touch(self._scope, ids, self._brain.sources.now())
 
     @property
     def procedural(self) -> ProceduralMemory:

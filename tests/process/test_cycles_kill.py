@@ -12,7 +12,7 @@ import pytest
 
 import engram
 from engram.agents.cycles import Life
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 
 KILLS = 400 if os.environ.get("ENGRAM_LONG") else 100
 WORKER = Path(__file__).parents[1] / "support" / "cycle_worker.py"

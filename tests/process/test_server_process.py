@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import engram
 from engram.cli import serve
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
 from engram.client import Client
 from engram.errors import ConfigError
 from engram.server.grpc.client import Client as Dialled
@@ -30,7 +30,7 @@ from engram.transfer import installation
 from engram.transfer.signing import create_key, save_trusted
 from engram.wiring import TRUSTED, keyring_folder
 
-SERVE = "import sys; from engram.cli import serve, state; serve.command(sys.argv[1:], obj=state.State())"
+SERVE = "import sys; from engram.cli import invocation, serve; serve.command(sys.argv[1:], obj=invocation.Invocation())"
 
 
 @dataclass
@@ -187,15 +187,15 @@ def test_it_says_when_the_port_is_taken_or_the_address_is_not_safe(path: Path) -
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        result = CliRunner().invoke(serve.command, ["--port", port], obj=State(db=str(path)))
+        result = CliRunner().invoke(serve.command, ["--port", port], obj=Invocation(db=str(path)))
         assert isinstance(result.exception, ConfigError)
-    result = CliRunner().invoke(serve.command, ["--host", "0.0.0.0"], obj=State(db=str(path)))
+    result = CliRunner().invoke(serve.command, ["--host", "0.0.0.0"], obj=Invocation(db=str(path)))
     assert isinstance(result.exception, ConfigError)
     assert "--certfile" in str(result.exception)
 
 
 def test_it_prints_its_document(path: Path) -> None:
-    result = CliRunner().invoke(serve.command, ["--openapi"], obj=State(db=str(path)))
+    result = CliRunner().invoke(serve.command, ["--openapi"], obj=Invocation(db=str(path)))
     assert json.loads(result.stdout) == document()
     assert not path.exists()
 

@@ -43,7 +43,7 @@ from engram.memories.episodic import EpisodicMemory
 from engram.memories.procedural import ProceduralMemory
 from engram.memories.semantic import SemanticMemory
 from engram.memories.working import WorkingMemory
-from engram.model.life import AgentDefinition
+from engram.model.agent import AgentDefinition
 from engram.recording.quarantine import Quarantine
 from engram.retention.policies import Retention
 from engram.sharing.api_keys import Keys

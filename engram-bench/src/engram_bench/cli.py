@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from engram.cli.options import Group, share
-from engram.cli.render import print_facts, print_json, print_table, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many, size
+from engram.cli.formatting import format_size, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, parse_fraction
+from engram.cli.render import print_fields, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -31,7 +31,7 @@ METRICS = {"any": "any@k", "all": "all@k", "fraction": "R@k", "ndcg": "NDCG@k", 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group("bench", cls=Group)
+@click.group("bench", cls=CommandGroup)
 def command() -> None:
     """Measure recall and learning on public data sets and in simulated worlds, and speed at any size."""
 
@@ -64,14 +64,16 @@ def _seeds(default: int) -> Callable[[F], F]:
 @command.command("locomo")
 @_run_options
 @click.pass_obj
-def locomo(state: State, data: Path, out: Path | None, limit: int | None, compare: bool, embedder: str | None) -> None:
+def locomo(
+    cli: Invocation, data: Path, out: Path | None, limit: int | None, compare: bool, embedder: str | None
+) -> None:
     """Ask the questions of LoCoMo, each about one long conversation.
 
     Everything is stored in a temporary database, or in the one that --db names, which a later run uses again.
     """
     from engram_bench.data import read_locomo
 
-    _measure(state, read_locomo(data).sample(limit), out, compare, embedder)
+    _measure(cli, read_locomo(data).sample(limit), out, compare, embedder)
 
 
 @command.command("longmemeval")
@@ -79,7 +81,7 @@ def locomo(state: State, data: Path, out: Path | None, limit: int | None, compar
 @click.option("--single-store", is_flag=True, help="Put the sessions of all questions into one store: the hard case.")
 @click.pass_obj
 def longmemeval(
-    state: State,
+    cli: Invocation,
     data: Path,
     out: Path | None,
     limit: int | None,
@@ -95,18 +97,18 @@ def longmemeval(
 
     found = read_longmemeval(data, single_store=single_store)
     if found.single_store and not single_store:
-        state.notice("this file has one list of sessions for all questions, so they are searched in one store")
-    _measure(state, found.sample(limit), out, compare, embedder)
+        cli.notice("this file has one list of sessions for all questions, so they are searched in one store")
+    _measure(cli, found.sample(limit), out, compare, embedder)
 
 
 @command.command("recompute")
 @click.argument("file", type=FILE)
 @click.pass_obj
-def recompute(state: State, file: Path) -> None:
+def recompute(cli: Invocation, file: Path) -> None:
     """Compute everything again from the rankings that --out wrote."""
     from engram_bench import rankings
 
-    _print(state, *rankings.read(file))
+    _print(cli, *rankings.read(file))
 
 
 @command.command("latency")
@@ -121,20 +123,20 @@ def recompute(state: State, file: Path) -> None:
 )
 @click.option("--out", type=FILE, help="Write the report into this file, as JSON.")
 @click.pass_obj
-def latency(state: State, sizes: str, queries: int, keep: Path | None, out: Path | None) -> None:
+def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: Path | None) -> None:
     """Make memories, and time recall beside numpy, SQLite's FTS5 and Chroma."""
     from engram import wiring
     from engram_bench import latency as bench
 
     numbers = _numbers(sizes)
-    model = bench.best_model if wiring.models(state.settings).best() else None
+    model = bench.best_model if wiring.models(cli.settings).best() else None
     if model is None:
-        state.notice("no embedding model is installed, so none is timed; `engram model install` gets one")
-    with _folder(keep) as folder, progress(state, "latency") as tell:
-        report = bench.run(numbers, queries, folder, model=model, tell=tell, say=state.notice)
+        cli.notice("no embedding model is installed, so none is timed; `engram model install` gets one")
+    with _folder(keep) as folder, progress(cli, "latency") as on_progress:
+        report = bench.run(numbers, queries, folder, model=model, tell=on_progress, say=cli.notice)
     if out is not None:
         out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if state.json:
+    if cli.json:
         print_json(report)
     else:
         _print_latency(report)
@@ -146,7 +148,7 @@ def latency(state: State, sizes: str, queries: int, keep: Path | None, out: Path
 @click.option("--out", type=FILE, help="Write what was chosen and what it gave into this file, as JSON lines.")
 @click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`.")
 @click.pass_obj
-def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
+def decisions(cli: Invocation, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
     """Choose what to do in a stream of tasks, learning from the outcomes of what was chosen only.
 
     Beside it run chance, the same without contexts, and the same with shuffled contexts. Then a memory that recorded
@@ -155,12 +157,12 @@ def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: 
     from engram_bench import choices, shipped
 
     tasks = choices.read(data)
-    with _brain(state, embedder) as brain, progress(state, "deciding") as tell:
-        report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=tell)
-        report["as_shipped"] = shipped.run(tasks, brain.embedder, tell=tell)
+    with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
+        report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
+        report["as_shipped"] = shipped.run(tasks, brain.embedder, tell=on_progress)
     if out is not None:
         choices.write(out, played)
-    if state.json:
+    if cli.json:
         print_json(_finite(report))
     else:
         _print_decisions(report)
@@ -170,21 +172,21 @@ def decisions(state: State, data: Path, seeds: int, out: Path | None, embedder: 
 @click.option("--data", type=FILE, required=True, help="JSON lines: log lines or errors of tools, with their groups.")
 @click.option("--out", type=FILE, help="Write the group of every line into this file, as JSON lines, in order.")
 @click.pass_obj
-def grouping(state: State, data: Path, out: Path | None) -> None:
+def grouping(cli: Invocation, data: Path, out: Path | None) -> None:
     """Group log lines and errors by what they have in common, and compare with the groups they belong to."""
     from engram_bench import grouping as bench
 
     lines, sha256 = bench.read_lines(data)
-    with progress(state, "grouping") as tell:
-        report, groups = bench.run(lines, tell=tell)
+    with progress(cli, "grouping") as on_progress:
+        report, groups = bench.run(lines, tell=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps({"group": group}) + "\n" for group in groups), encoding="utf-8")
-    if state.json:
+    if cli.json:
         print_json({"data_sha256": sha256, **report})
         return
     _print_grouping(report)
     for reason in report["skipped"]:
-        state.notice(reason)
+        cli.notice(reason)
 
 
 @command.command("prevention")
@@ -192,42 +194,44 @@ def grouping(state: State, data: Path, out: Path | None) -> None:
 @click.option("--worlds", is_flag=True, help="Simulate other worlds, too: more noise, more drift, more contexts, …")
 @click.option("--latency", is_flag=True, help="Time a check among 10,000 known failures, too.")
 @click.pass_obj
-def prevention(state: State, seeds: int, worlds: bool, latency: bool) -> None:
+def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None:
     """Simulate an agent that asks before it acts, and count the failures that come back.
 
     Beside it run the same agent without checks, and with checks about something else.
     """
     from engram_bench import prevention as bench
 
-    with progress(state, "simulating") as tell:
-        results = bench.grid(seeds, tell=tell) if worlds else {"as it is": bench.run(seeds, tell=tell)}
+    with progress(cli, "simulating") as on_progress:
+        results = bench.grid(seeds, tell=on_progress) if worlds else {"as it is": bench.run(seeds, tell=on_progress)}
         speed = asdict(bench.latency()) if latency else None
-    if state.json:
+    if cli.json:
         print_json({"worlds": {name: _plain(asdict(result)) for name, result in results.items()}, "latency": speed})
         return
     _print_prevention(results)
     if speed is not None:
         click.echo()
-        print_facts({name.replace("_", " "): f"{number:,.3g}" for name, number in speed.items()})
+        print_fields({name.replace("_", " "): f"{number:,.3g}" for name, number in speed.items()})
 
 
 @command.command("transfer")
 @_seeds(10)
-@click.option("--overlap", type=share, metavar="0..1", default=0.9, show_default=True, help="How alike the tasks are.")
+@click.option(
+    "--overlap", type=parse_fraction, metavar="0..1", default=0.9, show_default=True, help="How alike the tasks are."
+)
 @click.pass_obj
-def transfer(state: State, seeds: int, overlap: float) -> None:
+def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
     """Simulate two agents with tasks alike, and count the failures that sharing spares the second one.
 
     Beside it run the same agent alone, with a grant that is revoked halfway, and with a file instead of a grant.
     """
     from engram_bench import transfer as bench
 
-    with progress(state, "simulating") as tell:
-        result = bench.run(seeds, overlap, tell=tell)
-    if state.json:
+    with progress(cli, "simulating") as on_progress:
+        result = bench.run(seeds, overlap, tell=on_progress)
+    if cli.json:
         print_json(_plain(asdict(result)))
         return
-    click.echo(f"{many(result.seeds, 'world')}, {bench.TASKS} tasks each, with 95% intervals:")
+    click.echo(f"{plural(result.seeds, 'world')}, {bench.TASKS} tasks each, with 95% intervals:")
     rows = [
         [
             arm,
@@ -237,7 +241,7 @@ def transfer(state: State, seeds: int, overlap: float) -> None:
         for arm, failed in result.failures.items()
     ]
     print_table(["AGENT", "FAILURES", "IN THE SECOND HALF"], rows)
-    print_facts(
+    print_fields(
         {
             "fewer failures by a grant": _percent(result.reduction),
             "fewer failures by a file": _percent(result.by_file),
@@ -264,7 +268,7 @@ def transfer(state: State, seeds: int, overlap: float) -> None:
 @click.option("--out", type=FILE, help="Write every question and its answer into this file, as JSON lines.")
 @click.pass_obj
 def advice(
-    state: State,
+    cli: Invocation,
     seeds: int,
     days: int | None,
     worlds: tuple[str, ...],
@@ -286,14 +290,14 @@ def advice(
     if not contexts:
         chosen = figures.choose(worlds, short=short)
         length = days or (figures.SHORT_DAYS if short else DAYS)
-        with progress(state, "simulating") as tell:
-            report, runs = figures.run(chosen, seeds, days=length, embedder=embedder, jobs=jobs, tell=tell)
+        with progress(cli, "simulating") as on_progress:
+            report, runs = figures.run(chosen, seeds, days=length, embedder=embedder, jobs=jobs, tell=on_progress)
         if out is not None:
             figures.write(out, runs)
     if contexts or not (short or worlds):
-        with progress(state, "asking") as tell:
-            report["contexts"] = figures.ask_contexts([embedder] if embedder else [None, "hashing"], tell=tell)
-    if state.json:
+        with progress(cli, "asking") as on_progress:
+            report["contexts"] = figures.ask_contexts([embedder] if embedder else [None, "hashing"], tell=on_progress)
+    if cli.json:
         print_json(_finite(report))
     else:
         _print_advice(report)
@@ -306,7 +310,7 @@ def advice(
 @click.option("--clean", type=FILE, multiple=True, help="More ordinary text, which must not be quarantined.")
 @click.option("--out", type=FILE, help="Write what was found in every text into this file, as JSON lines, in order.")
 @click.pass_obj
-def poisoning(state: State, data: Path, clean: tuple[Path, ...], out: Path | None) -> None:
+def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | None) -> None:
     """Plant attacks among ordinary memories, and count the recalls that they reach with the defence and without.
 
     A file of --clean is JSON or JSON lines, of which each `text` and `content` is taken, or plain text.
@@ -315,11 +319,11 @@ def poisoning(state: State, data: Path, clean: tuple[Path, ...], out: Path | Non
 
     rows, sha256 = bench.read(data)
     ordinary = {path.name: bench.read_clean(path) for path in clean}
-    with progress(state, "planting") as tell:
-        report, judged = bench.run(rows, ordinary, tell=tell)
+    with progress(cli, "planting") as on_progress:
+        report, judged = bench.run(rows, ordinary, tell=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps(one) + "\n" for one in judged), encoding="utf-8")
-    if state.json:
+    if cli.json:
         print_json({"data_sha256": sha256, **report})
     else:
         _print_poisoning(report)
@@ -330,25 +334,25 @@ def poisoning(state: State, data: Path, clean: tuple[Path, ...], out: Path | Non
 @click.option("--data", type=FILE, help="Replay this file of decisions, too, as `engram bench decisions` does.")
 @click.option("--embedder", metavar="NAME", help="For the replay: use this one, named as in the setting `embedder`.")
 @click.pass_obj
-def calibration(state: State, seeds: int, data: Path | None, embedder: str | None) -> None:
+def calibration(cli: Invocation, seeds: int, data: Path | None, embedder: str | None) -> None:
     """Simulate worlds whose true success rates are known, and ask how honest the rates and intervals are."""
     from engram_bench import calibration as bench
     from engram_bench import choices
 
     tasks = None if data is None else choices.read(data)
-    with progress(state, "simulating") as tell:
-        report, _ = bench.run(seeds, tell=tell)
+    with progress(cli, "simulating") as on_progress:
+        report, _ = bench.run(seeds, tell=on_progress)
     replay = None
     if tasks is not None:
-        with _brain(state, embedder) as brain, progress(state, "deciding") as tell:
-            replay, _ = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=tell)
-    if state.json:
+        with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
+            replay, _ = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
+    if cli.json:
         print_json({"simulated": report, "replay": replay})
         return
     _print_calibration(report)
     if replay is not None:
         click.echo("\nThe replay:")
-        print_facts(_honesty(replay))
+        print_fields(_honesty(replay))
 
 
 @command.command("redaction")
@@ -357,50 +361,50 @@ def calibration(state: State, seeds: int, data: Path | None, embedder: str | Non
 @click.option("--seed", type=int, metavar="N", help="Make other secrets.")
 @click.option("--out", type=FILE, help="Write the report and every text that went wrong, as JSON lines.")
 @click.pass_obj
-def redaction(state: State, data: Path | None, clean: tuple[Path, ...], seed: int | None, out: Path | None) -> None:
+def redaction(cli: Invocation, data: Path | None, clean: tuple[Path, ...], seed: int | None, out: Path | None) -> None:
     """Make secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
     from engram_bench import redaction as bench
 
     labelled = [] if data is None else bench.read_spans(data)
     texts = [sample for path in clean for sample in bench.read_clean(path)]
-    with progress(state, "looking") as tell:
-        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, tell=tell)
+    with progress(cli, "looking") as on_progress:
+        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, tell=on_progress)
     if out is not None:
         bench.write(out, report, wrong)
-    if state.json:
+    if cli.json:
         print_json(report)
         return
     _print_redaction(report)
     for reason in report["skipped"]:
-        state.notice(reason)
+        cli.notice(reason)
 
 
-def _measure(state: State, data: DataSet, out: Path | None, compare: bool, embedder: str | None) -> None:
+def _measure(cli: Invocation, data: DataSet, out: Path | None, compare: bool, embedder: str | None) -> None:
     from engram import wiring
     from engram_bench import rankings, retrieval
 
     def minilm() -> Any:
-        return wiring.models(state.settings).load("minilm")
+        return wiring.models(cli.settings).load("minilm")
 
-    with _brain(state, embedder) as brain, progress(state, "asking") as tell:
-        run, found = retrieval.run(data, brain, minilm=minilm if compare else None, say=state.notice, tell=tell)
+    with _brain(cli, embedder) as brain, progress(cli, "asking") as on_progress:
+        run, found = retrieval.run(data, brain, minilm=minilm if compare else None, say=cli.notice, tell=on_progress)
     if out is not None:
         rankings.write(out, run, found)
-    _print(state, run, found)
+    _print(cli, run, found)
 
 
 @contextmanager
-def _brain(state: State, embedder: str | None) -> Iterator[Engram]:
+def _brain(cli: Invocation, embedder: str | None) -> Iterator[Engram]:
     """The database that --db names; else a temporary one, never the one of the settings."""
     from engram import wiring
 
-    if state.db is not None:
-        with wiring.open(state.db, embedder=embedder, say=state.notice) as brain:
+    if cli.db is not None:
+        with wiring.open(cli.db, embedder=embedder, say=cli.notice) as brain:
             yield brain
         return
     with tempfile.TemporaryDirectory(prefix="engram-bench-") as folder:
         db = Path(folder) / "bench.db"
-        with wiring.open(db, embedder=embedder, vectors="", durable=False, say=state.notice) as brain:
+        with wiring.open(db, embedder=embedder, vectors="", durable=False, say=cli.notice) as brain:
             yield brain
 
 
@@ -421,19 +425,19 @@ def _numbers(sizes: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _print(state: State, run: Run, found: list[Ranking]) -> None:
+def _print(cli: Invocation, run: Run, found: list[Ranking]) -> None:
     from engram_bench.rankings import report
 
     result = report(run, found)
-    if state.json:
+    if cli.json:
         print_json(result)
         return
     questions, confidence = result["questions"], result["confidence"]
     scored = ", ".join(f"{number:,} at {level} level" for level, number in questions["scored"].items())
-    print_facts(
+    print_fields(
         {
             "benchmark": f"{run.benchmark}{', one store' if run.single_store else ''}",
-            "stored": f"{many(run.turns, 'turn')} of {many(run.conversations, 'conversation')}",
+            "stored": f"{plural(run.turns, 'turn')} of {plural(run.conversations, 'conversation')}",
             "questions": f"{questions['asked']:,}: {questions['answerable']:,} answerable, "
             f"{questions['unanswerable']:,} not (these are only used for the confidence)",
             "scored": scored,
@@ -445,7 +449,7 @@ def _print(state: State, run: Run, found: list[Ranking]) -> None:
     for level in ("turn", "session"):
         _print_level(result, level)
     for reason in run.skipped:
-        state.notice(reason)
+        cli.notice(reason)
 
 
 def _area(confidence: Mapping[str, Any]) -> str:
@@ -459,17 +463,17 @@ def _print_level(result: Mapping[str, Any], level: str) -> None:
     if not rows:
         return
     click.echo(f"\n{level.capitalize()} level, all questions, in percent with 95% intervals:")
-    whole = [[inline(row["system"]), str(row["k"]), *_cells(row)] for row in rows if row["type"] == "all"]
+    whole = [[one_line(row["system"]), str(row["k"]), *_cells(row)] for row in rows if row["type"] == "all"]
     print_table(["SYSTEM", "K", *METRICS.values()], whole)
     click.echo(f"\n{level.capitalize()} level, Engram by type of question:")
     typed = [row for row in rows if row["system"] == "engram" and row["type"] != "all"]
-    lines = [[inline(row["type"]), f"{row['questions']:,}", str(row["k"]), *_cells(row)] for row in typed]
+    lines = [[one_line(row["type"]), f"{row['questions']:,}", str(row["k"]), *_cells(row)] for row in typed]
     print_table(["TYPE", "QUESTIONS", "K", *METRICS.values()], lines)
     if gains := [row for row in result["better_than"] if row["level"] == level]:
         click.echo(f"\n{level.capitalize()} level, Engram minus the other system, question by question, in points:")
         print_table(
             ["SYSTEM", "K", *METRICS.values()],
-            [[inline(row["system"]), str(row["k"]), *_cells(row, "+")] for row in gains],
+            [[one_line(row["system"]), str(row["k"]), *_cells(row, "+")] for row in gains],
         )
 
 
@@ -483,13 +487,13 @@ def _cells(row: Mapping[str, Any], sign: str = "") -> list[str]:
 def _print_latency(report: Mapping[str, Any]) -> None:
     for line in report["sizes"]:
         probe, rate = line["probe"], line["adds_per_second"]
-        click.echo(f"{many(line['memories'], 'memory')}, {report['queries']:,} queries:")
-        print_facts(
+        click.echo(f"{plural(line['memories'], 'memory')}, {report['queries']:,} queries:")
+        print_fields(
             {
                 "open": f"{probe['open_ms']:,.0f} ms, {probe['first_open_ms']:,.0f} ms in a new process",
                 "first recall": f"{probe['first_recall_ms']:,.0f} ms",
                 "adds": None if rate is None else f"{rate:,} a second",
-                "file": size(line["bytes"]),
+                "file": format_size(line["bytes"]),
                 "memory": _megabytes(probe["memory"]),
                 "memory with model": _megabytes(probe["memory_with_model"]),
                 "recall@10": f"{line['recall_at_10']:.3f} of the vector part, against numpy",
@@ -510,9 +514,9 @@ def _megabytes(number: float | None) -> str | None:
 
 
 def _print_decisions(report: Mapping[str, Any]) -> None:
-    print_facts(
+    print_fields(
         {
-            "tasks": f"{report['tasks']:,}, with {many(report['actions'], 'action')} each",
+            "tasks": f"{report['tasks']:,}, with {plural(report['actions'], 'action')} each",
             "seeds": report["seeds"],
             "embedder": report["embedder"],
             **_honesty(report),
@@ -527,8 +531,8 @@ def _print_decisions(report: Mapping[str, Any]) -> None:
     print_table(["DIFFERENCE", "MEAN OUTCOME"], [[name, _estimate(found, "+")] for name, found in differences])
     advice = report["as_shipped"]
     click.echo(
-        f"\nAdvice as shipped, after {many(advice['recorded'], 'decision')} taken at random, "
-        f"{many(advice['asked'], 'question')} by context alone:"
+        f"\nAdvice as shipped, after {plural(advice['recorded'], 'decision')} taken at random, "
+        f"{plural(advice['asked'], 'question')} by context alone:"
     )
     told = {
         "share recommended": "recommended",
@@ -568,11 +572,11 @@ def _print_calibration(report: Mapping[str, Any]) -> None:
 
 def _print_redaction(report: Mapping[str, Any]) -> None:
     facts = {"rules": report["rules"], "provider formats": report["formats"], "contexts": ", ".join(report["contexts"])}
-    print_facts({**facts, "seed": report["seed"]})
+    print_fields({**facts, "seed": report["seed"]})
     click.echo("\nSecrets; a secret counts as found if all of it is gone (detect-secrets: if it names any of it):")
     rows = [
         [
-            inline(name),
+            one_line(name),
             f"{found['texts']:,}",
             *map(_portion, (found["recall"], found["precision"], found["detect-secrets"])),
         ]
@@ -590,7 +594,7 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
         print_table(["TYPE", "LABELLED", "RECALL", "PRECISION"], rows)
     click.echo("\nTexts without secrets in which something was found:")
     rows = [
-        [inline(name), f"{x['texts']:,}", *map(_portion, (x["secrets"], x["personal"], x["detect-secrets"]))]
+        [one_line(name), f"{x['texts']:,}", *map(_portion, (x["secrets"], x["personal"], x["detect-secrets"]))]
         for name, x in report["clean"].items()
     ]
     print_table(["TEXTS", "NUMBER", "SECRETS", "PERSONAL DATA", "DETECT-SECRETS"], rows)
@@ -606,7 +610,7 @@ def _portion(share: float | None) -> str:
 
 
 def _print_grouping(report: Mapping[str, Any]) -> None:
-    print_facts(
+    print_fields(
         {
             "lines": f"{report['lines']:,}, {report['scored']:,} of them scored",
             "systems": f"{report['systems']:,}",
@@ -621,7 +625,7 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
     click.echo("\nEngram, thresholds chosen on the other systems:" if left_out else "\nEngram by system:")
     rows = [
         [
-            inline(row["system"]) or "-",
+            one_line(row["system"]) or "-",
             f"{row['lines']:,}",
             f"{row['groups']:,} of {row['true_groups']:,}",
             f"{100 * row['accuracy']:.1f}",
@@ -635,13 +639,13 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
 
 def _print_prevention(results: Mapping[str, Result]) -> None:
     for name, result in results.items():
-        click.echo(f"World {name}, {many(result.seeds, 'seed')}, with 95% intervals:")
+        click.echo(f"World {name}, {plural(result.seeds, 'seed')}, with 95% intervals:")
         rows = [
             [arm, _estimate(result.repeated[arm]._asdict(), digits=1), _percent(result.success[arm])]
             for arm in result.repeated
         ]
         print_table(["AGENT", "REPEATED FAILURES", "TASKS DONE"], rows)
-        print_facts(
+        print_fields(
             {
                 "repeated failures prevented": f"{_percent(result.reduction)}; by placebo {_percent(result.placebo)}",
                 "good actions refused": _percent(result.false_blocks),
@@ -677,7 +681,7 @@ ADVICE = {
 
 def _print_advice(report: Mapping[str, Any]) -> None:
     if "arms" in report:
-        print_facts({"seeds": report["seeds"], "days": report["days"], "embedder": report["embedder"]})
+        print_fields({"seeds": report["seeds"], "days": report["days"], "embedder": report["embedder"]})
     for group, arms in report.get("arms", {}).items():
         click.echo(f"\nWorlds {group} ({', '.join(report['worlds'][group])}), with 95% intervals:")
         rows = []
@@ -728,7 +732,12 @@ def _print_poisoning(report: Mapping[str, Any]) -> None:
     shares = [("attack", row) for row in (*report["quarantined"], report["all_attacks"])]
     shares += [("ordinary", row) for row in report["false_quarantines"]]
     rows = [
-        [kind, inline(row["name"]) or "-", f"{row['quarantined']:,} of {row['texts']:,}", f"{100 * row['share']:.2f}%"]
+        [
+            kind,
+            one_line(row["name"]) or "-",
+            f"{row['quarantined']:,} of {row['texts']:,}",
+            f"{100 * row['share']:.2f}%",
+        ]
         for kind, row in shares
     ]
     print_table(["TEXTS", "OF", "QUARANTINED", "SHARE"], rows)

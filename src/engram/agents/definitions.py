@@ -10,11 +10,12 @@ from pydantic import Field, JsonValue
 
 from engram.agents.payloads import packed
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotFound
 from engram.memories.working import SessionOptions
+from engram.model.agent import Agent, AgentDefinition
 from engram.model.content import Frozen
-from engram.model.life import Agent, AgentDefinition
-from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, arguments
+from engram.ports import Event, KeepsEvents, Redactor, Scope, Store, arguments
+from engram.ports.completed import require
 from engram.text.safe_yaml import fitting, read_as
 
 DEFINITION = "agent:definition"
@@ -91,10 +92,9 @@ def read_definitions(path: Path) -> list[AgentDefinition]:
 class Definitions:
     """The definitions of all agents; each is kept in its agent's scope, version by version."""
 
-    def __init__(self, store: MemoryStore, redactor: Redactor, sources: Sources) -> None:
-        if not isinstance(store, KeepsEvents):
-            raise Unsupported("this store does not keep who its agents are; SQLite, PostgreSQL and Redis do")
-        self._events: KeepsEvents = store
+    def __init__(self, store: Store, redactor: Redactor, sources: Sources) -> None:
+        require(store, KeepsEvents, "defining agents")
+        self._events = store
         self._redactor = redactor
         self._sources = sources
 

@@ -1,18 +1,24 @@
-"""What can be asked, one function for each method of the service: one call of the engine."""
+"""The table of operations: each one described once, for REST, gRPC and the clients of both.
+
+An operation is a function of a `Call` and a request model, under the decorator that says how it is reached. Importing
+the table does not import the engine, so that a client can read it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar, get_type_hints
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel
 
-from engram.api import admin, paging
+from engram.api import paging
 from engram.api.problems import Refused
 from engram.api.requests import (
+    AgentName,
     AnnotationOf,
     AuditListing,
     CycleIndex,
@@ -37,12 +43,12 @@ from engram.api.requests import (
     SolutionOf,
     UseListing,
 )
-from engram.engine import AgentHandle, Engram
-from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.errors import NotFound
 from engram.model import (
     AgentCycle,
     AgentState,
     AuditEntry,
+    AuditVerification,
     DecisionTemplate,
     Draft,
     EvaluationReport,
@@ -60,15 +66,14 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
 )
-from engram.model.access import EVERYONE, ApiKey, Right
+from engram.model.api_key import Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
-from engram.model.retention import LegalHold, RetentionReport
+from engram.model.memory import Quarantined
+from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
@@ -98,61 +103,154 @@ from engram.model.wire import (
     Receipts,
     RetentionRun,
     SuggestionQuery,
+    Terms,
 )
-from engram.ports import arguments, reserved
+
+if TYPE_CHECKING:
+    from engram.api.call import Call
 
 F = TypeVar("F", bound=Callable[..., BaseModel])
+T = TypeVar("T")
+About = Literal["agent", "key", "all"]
+Repeat = Literal["safe", "key", "never"]
 RUNS, USES = 1000, 10_000
-LONG = {"VerifyAudit", "MergeKnowledge", "RunRetention"}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who is calling, and for which agent: both come from the key, never from what a request says."""
-
-    brain: Engram
-    key: ApiKey
-    named: str | None = None
-
-    @property
-    def agent(self) -> AgentHandle:
-        """The agent that the call is for. One that the key is not for is as one that does not exist."""
-        return self.brain.agent(self.chosen())
-
-    def chosen(self) -> str:
-        """The name of that agent. Raises `NotFound`, and `InvalidInput` if nobody knows which one is meant."""
-        if self.named is None:
-            if len(self.key.agents) == 1 and self.key.agents[0] != EVERYONE:
-                return self.key.agents[0]
-            raise InvalidInput("the key is not for just one agent; name one in the metadata engram-agent")
-        try:
-            name = unquote(self.named, errors="strict")
-        except UnicodeDecodeError:
-            raise no_agent() from None
-        if reserved(name) or not self.key.reaches(name):
-            raise no_agent()
-        return name
-
-    def for_all(self) -> None:
-        """Raise `NotAllowed` unless the key is for all agents."""
-        if EVERYONE not in self.key.agents:
-            raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
-
-    def agents(self) -> list[str]:
-        """The names of the agents that are there and that the key is for."""
-        return [name for name in self.brain.agents() if self.key.reaches(name)]
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a method needs, takes and does."""
+    """One operation: who may call it, what it takes and returns, and how each interface reaches it."""
 
+    name: str
+    """The name of the function, which is the operationId in OpenAPI."""
     right: Right
-    asked: type[BaseModel]
-    answered: type[BaseModel]
-    carry_out: Callable[[Call, Any], BaseModel]
-    long: bool = False
+    request: type[BaseModel]
+    response: type[BaseModel]
+    function: Callable[[Call, Any], BaseModel]
+    http: str
+    """The HTTP method and the path below `/v1`, such as `GET /memories/{id}`."""
+    tag: str
+    """The group that it is listed under in OpenAPI."""
+    status: int
+    """The HTTP status of success."""
+    about: About
+    """`agent`: it acts for one agent; `all`: it is about all agents, and needs a key for all; `key`: for what the key
+    reaches."""
+    repeat: Repeat
+    """`safe`: the same request again changes nothing; `key`: it is carried out once for its key; `never`: again, it
+    would do something else."""
+    long: bool
     """Whether it may take much longer than others."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the request that have another name in the path or the query."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the request that are HTTP headers."""
+
+    def run(self, call: Call, request: BaseModel) -> BaseModel:
+        """Carry it out. Raises `NotAllowed` if it is about all agents and the key is not."""
+        if self.about == "all":
+            call.for_all()
+        return self.function(call, request)
+
+    @property
+    def rpc(self) -> str:
+        """The name of the gRPC method, such as `GetMemory`."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def verb(self) -> str:
+        """The HTTP method."""
+        return self.http.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """The path, such as `/v1/memories/{id}`; a placeholder may say that it takes slashes, as in `{name:path}`."""
+        return "/v1" + self.http.partition(" ")[2]
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something; over HTTP, it then takes an Idempotency-Key."""
+        return self.right != "read" and self.verb != "GET"
+
+    @property
+    def path_fields(self) -> dict[str, str]:
+        """The fields of the request that are part of the path, and their placeholders there."""
+        placeholders = _PLACEHOLDER.findall(self.http)
+        return {
+            name: self.renamed.get(name, name)
+            for name in self.request.model_fields
+            if self.renamed.get(name, name) in placeholders
+        }
+
+    @property
+    def query_fields(self) -> dict[str, str]:
+        """The fields of the request that are query parameters, and their names there."""
+        return {name: self.renamed.get(name, name) for name in self._others()} if self.verb == "GET" else {}
+
+    @property
+    def body_field(self) -> str | None:
+        """The field of the request that is the whole body; `None` if the body has the fields of the request itself."""
+        others = self._others()
+        if self.verb == "GET" or len(others) != 1 or not (self.path_fields or self.headers):
+            return None
+        kind = self.request.model_fields[others[0]].annotation
+        return others[0] if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+    @property
+    def body(self) -> type[BaseModel] | None:
+        """The model of the body: the request without what is in the path; `None` if there is no body."""
+        others = self._others()
+        if self.verb == "GET" or not others:
+            return None
+        if name := self.body_field:
+            nested: Any = self.request.model_fields[name].annotation
+            return cast("type[BaseModel]", nested)
+        kinds = (kind for kind in self.request.__mro__ if issubclass(kind, BaseModel))
+        return next(kind for kind in kinds if kind.model_fields.keys() == set(others))
+
+    def _others(self) -> list[str]:
+        """The fields that are neither in the path nor headers."""
+        return [name for name in self.request.model_fields if name not in {*self.path_fields, *self.headers}]
+
+
+OPERATIONS: dict[str, Operation] = {}
+"""Every operation, by its name, such as `get_memory`."""
+
+
+def operation(
+    http: str,
+    tag: str,
+    right: Right = "read",
+    *,
+    status: int = 200,
+    about: About = "agent",
+    repeat: Repeat = "safe",
+    long: bool = False,
+    renamed: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
+    """Enter a function of a call and a request in the table; its name is the name of the operation."""
+
+    def entered(function: F) -> F:
+        _, request, response = get_type_hints(function, localns={"Call": object}).values()
+        OPERATIONS[function.__name__] = Operation(
+            function.__name__,
+            right,
+            request,
+            response,
+            function,
+            http,
+            tag,
+            status,
+            about,
+            repeat,
+            long,
+            renamed or {},
+            headers or {},
+        )
+        return function
+
+    return entered
 
 
 class AuditEntries(Frozen):
@@ -161,461 +259,469 @@ class AuditEntries(Frozen):
     items: tuple[AuditEntry, ...]
 
 
-OPERATIONS: dict[str, Operation] = {}
-"""By the name of the method, such as `GetMemory`."""
+# Memories ---------------------------------------------------------------------------------------------
 
 
-def _needs(right: Right) -> Callable[[F], F]:
-    """Serve a function under its name, to those who have a right."""
-
-    def known(function: F) -> F:
-        _, asked, answered = get_type_hints(function).values()
-        name = "".join(part.capitalize() for part in function.__name__.split("_"))
-        OPERATIONS[name] = Operation(right, asked, answered, function, name in LONG)
-        return function
-
-    return known
-
-
-@_needs("write")
+@operation("POST /memories", "memories", "write", status=201, repeat="key")
 def remember(call: Call, draft: NewMemory) -> Receipt:
-    """Remember something."""
+    """Remember something; the receipt comes after the commit."""
     return stored(call.agent.remember(draft_of(draft)))
 
 
-@_needs("write")
+@operation("POST /memories/batch", "memories", "write", repeat="key")
 def remember_batch(call: Call, drafts: NewMemories) -> Receipts:
-    """Remember several things in one transaction."""
+    """Remember several things in one transaction; one that cannot be stored gets a receipt that says why."""
     return Receipts(receipts=tuple(call.agent.remember([draft_of(draft) for draft in drafts.items])))
 
 
-@_needs("read")
+@operation("GET /memories/{id}", "memories")
 def get_memory(call: Call, which: Id) -> Memory:
-    """One memory."""
+    """Get one memory."""
     return _found(call.agent.get(which.id), "memory; ListMemories lists what there is")
 
 
-@_needs("read")
-def list_memories(call: Call, wanted: MemoryListing) -> Page[Memory]:
-    """Memories, newest first."""
-    agent, kinds = call.agent, [str(kind) for kind in wanted.kinds]
-    since, as_of, session = wanted.since, wanted.as_of, wanted.session
-    fetch = partial(agent.list, kinds=kinds, tags=wanted.tags, since=since, as_of=as_of, session=session)
-    told = (sorted(kinds), sorted(wanted.tags), since, wanted.until, as_of, session)
-    return paging.memories(fetch, wanted.limit, wanted.until, wanted.cursor, "memories", agent.name, *told)
+@operation("GET /memories", "memories", renamed={"kinds": "kind", "tags": "tag"})
+def list_memories(call: Call, query: MemoryListing) -> Page[Memory]:
+    """List memories, newest first."""
+    agent, kinds = call.agent, [str(kind) for kind in query.kinds]
+    since, as_of, session = query.since, query.as_of, query.session
+    fetch = partial(agent.list, kinds=kinds, tags=query.tags, since=since, as_of=as_of, session=session)
+    filters = (sorted(kinds), sorted(query.tags), since, query.until, as_of, session)
+    return paging.memories(fetch, query.limit, query.until, query.cursor, "memories", agent.name, *filters)
 
 
-@_needs("write")
-def annotate(call: Call, wanted: AnnotationOf) -> Memory:
-    """Change what surrounds a memory."""
-    agent, changes = call.agent, wanted.changes.model_dump(exclude_none=True)
-    _found(agent.get(wanted.id), "memory; ListMemories lists what there is")
-    return agent.annotate(wanted.id, **changes, expected_version=wanted.expected_version)
+@operation("PATCH /memories/{id}", "memories", "write", repeat="never", headers={"expected_version": "If-Match"})
+def annotate(call: Call, request: AnnotationOf) -> Memory:
+    """Change the labels, weights and validity of a memory; its text never changes."""
+    agent, changes = call.agent, request.changes.model_dump(exclude_none=True)
+    _found(agent.get(request.id), "memory; ListMemories lists what there is")
+    return agent.annotate(request.id, **changes, expected_version=request.expected_version)
 
 
-@_needs("write")
+@operation("DELETE /memories/{id}", "memories", "write", headers={"expected_version": "If-Match"})
 def forget(call: Call, which: Forgetting) -> ForgetReceipt:
-    """Remove a memory and everything that belongs to it."""
+    """Delete a memory and everything that belongs to it; the receipt lists what was deleted."""
     return call.agent.forget(which.id, expected_version=which.expected_version)
 
 
-@_needs("read")
+@operation("POST /recall", "memories")
 def recall(call: Call, query: RecallQuery) -> Recalled:
-    """The memories that answer a question, best first."""
+    """Find the memories that answer a question, best first."""
     hits = call.agent.recall(query.query, query.k, **query.model_dump(exclude={"query", "k"}, exclude_defaults=True))
     return Recalled(id=hits.id, hits=tuple(hits))
 
 
-@_needs("read")
+@operation("POST /context", "memories")
 def context(call: Call, query: ContextQuery) -> ContextText:
-    """What is remembered about a question, as a text for a model."""
-    asked = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
-    return ContextText(text=call.agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **asked))
+    """Write what is remembered about a question as a text for a model: quoted, each with its origin and trust."""
+    filters = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
+    return ContextText(text=call.agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **filters))
 
 
-@_needs("write")
+# Decisions --------------------------------------------------------------------------------------------
+
+
+@operation("POST /decisions", "learning", "write", status=201, repeat="key")
 def record_decision(call: Call, decision: NewDecision) -> Receipt:
-    """Remember what was done in a context."""
-    told = decision.model_dump(exclude_defaults=True) | {"context": decision.context, "action": decision.action}
-    return stored(call.agent.record_decision(**told))
+    """Record what was done in a context and, if it is known, how it went."""
+    given = decision.model_dump(exclude_defaults=True) | {"context": decision.context, "action": decision.action}
+    return stored(call.agent.record_decision(**given))
 
 
-@_needs("read")
-def list_decisions(call: Call, wanted: DecisionListing) -> Page[Memory]:
-    """The decisions taken in a context, newest first."""
-    return _page(wanted, call.agent.decisions(wanted.context), "decisions", call.agent.name, wanted.context)
+@operation("GET /decisions", "learning")
+def list_decisions(call: Call, query: DecisionListing) -> Page[Memory]:
+    """List the decisions taken in a context, newest first."""
+    return _page(query, call.agent.decisions(query.context), "decisions", call.agent.name, query.context)
 
 
-@_needs("write")
+@operation("POST /outcomes", "learning", "write")
 def tell_outcome(call: Call, outcome: NewOutcome) -> Noted:
-    """Tell how it went."""
-    told = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)
-    return Noted(news=call.agent.outcome(outcome.id, outcome.outcome, **told))
+    """Record how it went, by the id of a decision, a recall or a suggestion; again changes nothing."""
+    given = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)
+    return Noted(news=call.agent.outcome(outcome.id, outcome.outcome, **given))
 
 
-@_needs("read")
-def list_outcomes(call: Call, wanted: OutcomeListing) -> Page[RecordedOutcome]:
-    """Everything that was told about how a decision went."""
-    return _page(wanted, call.agent.outcomes(wanted.id), "outcomes", call.agent.name, wanted.id)
+@operation("GET /decisions/{id}/outcomes", "learning")
+def list_outcomes(call: Call, query: OutcomeListing) -> Page[RecordedOutcome]:
+    """List every outcome that was recorded for a decision, oldest first; the last one counts."""
+    return _page(query, call.agent.outcomes(query.id), "outcomes", call.agent.name, query.id)
 
 
-@_needs("read")
+@operation("POST /suggestions", "learning")
 def suggest(call: Call, query: SuggestionQuery) -> Suggestion:
-    """What to do in a context."""
+    """Recommend an action in a context, from how it went there and in similar ones, or abstain."""
     return call.agent.suggest(**query.model_dump())
 
 
-@_needs("read")
+@operation("POST /predictions", "learning")
 def predict(call: Call, query: PredictionQuery) -> Prediction:
-    """How likely an action is to succeed."""
+    """Predict how likely an action is to succeed in a context."""
     return call.agent.predict(**query.model_dump())
 
 
-@_needs("read")
+@operation("POST /checks", "learning")
 def check(call: Call, query: CheckQuery) -> Verdict:
-    """Whether an action may go ahead."""
+    """Allow, warn about or block an action, with the failures that speak against it and what worked instead."""
     return call.agent.check(**query.model_dump())
 
 
-@_needs("read")
-def list_success_patterns(call: Call, wanted: Listing) -> Page[SuccessPattern]:
-    """Approaches that worked again and again."""
-    return _page(wanted, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
+@operation("GET /patterns/success", "learning")
+def list_success_patterns(call: Call, query: Listing) -> Page[SuccessPattern]:
+    """List approaches that worked again and again, why, and how to repeat them; shared ones have a source."""
+    return _page(query, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
 
 
-@_needs("read")
-def list_decision_templates(call: Call, wanted: Listing) -> Page[DecisionTemplate]:
-    """Small decision trees, one for each kind of situation."""
-    return _page(wanted, call.agent.shared_patterns.all_templates(), "templates", call.agent.name)
+@operation("GET /patterns/decisions", "learning")
+def list_decision_templates(call: Call, query: Listing) -> Page[DecisionTemplate]:
+    """List small decision trees, one for each kind of situation; shared ones have a source."""
+    return _page(query, call.agent.shared_patterns.all_templates(), "templates", call.agent.name)
 
 
-@_needs("write")
+# Failures ---------------------------------------------------------------------------------------------
+
+
+@operation("POST /failures", "failures", "write", status=201, repeat="key")
 def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
-    """Learn what went wrong, and what was done about it."""
+    """Learn what went wrong and what was done about it; returns the pattern that it belongs to."""
     return call.agent.learn_from_failure(failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True))
 
 
-@_needs("read")
-def list_failures(call: Call, wanted: Listing) -> Page[FailurePattern]:
-    """The failures that are known."""
-    return _page(wanted, call.agent.shared_patterns.all_failures(), "failures", call.agent.name)
+@operation("GET /failures", "failures")
+def list_failures(call: Call, query: Listing) -> Page[FailurePattern]:
+    """List the known failures, the most recently seen first; shared ones, with their source, come last."""
+    return _page(query, call.agent.shared_patterns.all_failures(), "failures", call.agent.name)
 
 
-@_needs("read")
+@operation("GET /failures/{name}", "failures")
 def get_failure(call: Call, which: Named) -> FailurePattern:
-    """One failure."""
+    """Get one failure: where and when it was seen, what solved it, and what prevents it."""
     return _found(call.agent.shared_patterns.failure(which.name), "failure; ListFailures lists what there is")
 
 
-@_needs("write")
+@operation("POST /failures/{name}/solutions", "failures", "write", repeat="never")
 def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
-    """Tell how a solution of a failure did."""
+    """Record how a solution of a failure did."""
     return call.agent.learning.tried(tried.name, tried.solution, tried.helped)
 
 
-@_needs("read")
-def list_checks(call: Call, wanted: Listing) -> Page[PreventionCheck]:
-    """The checks that keep failures from coming back."""
-    return _page(wanted, call.agent.shared_patterns.all_checks(), "checks", call.agent.name)
+@operation("GET /prevention/checks", "failures")
+def list_checks(call: Call, query: Listing) -> Page[PreventionCheck]:
+    """List the checks that keep failures from coming back, by name; shared ones, with their source, come last."""
+    return _page(query, call.agent.shared_patterns.all_checks(), "checks", call.agent.name)
 
 
-@_needs("write")
-def generate_checks(call: Call, wanted: NewChecks) -> Page[PreventionCheck]:
-    """Make checks from a failure and what solved it."""
-    return Page(items=tuple(call.agent.learning.generate(wanted.pattern, stage=wanted.stage)))
+@operation("POST /prevention/checks", "failures", "write")
+def generate_checks(call: Call, request: NewChecks) -> Page[PreventionCheck]:
+    """Make checks from a failure and what solved it, and store them."""
+    return Page(items=tuple(call.agent.learning.generate(request.pattern, stage=request.stage)))
 
 
-@_needs("read")
+# Reports ----------------------------------------------------------------------------------------------
+
+
+@operation("GET /stats", "reports")
 def get_stats(call: Call, nothing: Nothing) -> LearningStats:
-    """The five measures of success."""
+    """Get the five measures of success, from the agent's own data."""
     return call.agent.learning.stats()
 
 
-@_needs("read")
+@operation("GET /evaluation", "reports")
 def evaluate(call: Call, query: EvaluationQuery) -> EvaluationReport:
-    """How well memory serves an agent over time."""
-    return call.brain.upkeep.evaluate([call.agent.name], **query.model_dump())
+    """Report how often recalls helped, how many decisions memory informed, and whether that drifts."""
+    return call.evaluate(**query.model_dump())
 
 
-@_needs("read")
-def list_agents(call: Call, wanted: Listing) -> Page[AgentView]:
-    """The agents that the key may act for."""
-    found = _page(wanted, call.agents(), "agents", call.key.id)
+# Agents -----------------------------------------------------------------------------------------------
+
+
+@operation("GET /agents", "agents", about="key")
+def list_agents(call: Call, query: Listing) -> Page[AgentView]:
+    """List the agents that this key may act for and that have stored something, by name."""
+    found = _page(query, call.agents(), "agents", call.key.id)
     return Page(items=tuple(_view(call, name) for name in found.items), next_cursor=found.next_cursor)
 
 
-@_needs("read")
-def get_agent(call: Call, which: Named) -> AgentView:
-    """One agent, and who it is."""
+@operation("GET /agents/{name:path}", "agents", about="key")
+def get_agent(call: Call, which: AgentName) -> AgentView:
+    """Get one agent and its definition."""
     if which.name not in call.agents():
         raise no_agent()
     return _view(call, which.name)
 
 
-@_needs("read")
-def list_cycles(call: Call, wanted: Listing) -> Page[AgentCycle]:
-    """The cycles of an agent, newest first."""
+@operation("GET /cycles", "life")
+def list_cycles(call: Call, query: Listing) -> Page[AgentCycle]:
+    """List the cycles of an agent, newest first."""
     which = ("cycles", call.agent.name)
-    before = None if wanted.cursor is None else paging.read(wanted.cursor, 1, *which)[0]
-    found = call.agent.life.cycles(wanted.limit, before=before)
+    before = None if query.cursor is None else paging.read(query.cursor, 1, *which)[0]
+    found = call.agent.life.cycles(query.limit, before=before)
     last = found[-1].index if found else 1
     return Page(items=tuple(found), next_cursor=paging.write([last], *which) if last > 1 else None)
 
 
-@_needs("read")
-def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
-    """One cycle."""
-    return _found(call.agent.life.cycle(which.index), "cycle; ListCycles lists what there is")
-
-
-@_needs("read")
+@operation("GET /cycles/state", "life")
 def get_state(call: Call, nothing: Nothing) -> AgentState:
-    """Where an agent stands."""
+    """Get where an agent stands: what it completed last, and what it was in the middle of."""
     return call.agent.life.resume()
 
 
-@_needs("write")
+@operation("GET /cycles/{index}", "life")
+def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
+    """Get one cycle."""
+    return _found(call.agent.life.cycle(which.index), "cycle; ListCycles lists what there is")
+
+
+@operation("POST /cycles", "life", "write", status=201, repeat="never")
 def propose(call: Call, proposal: NewCycle) -> AgentCycle:
-    """Begin a cycle."""
+    """Begin a cycle: store what is about to be done, which may then be done."""
     return call.agent.life.propose(**proposal.model_dump())
 
 
-@_needs("write")
-def tell_result(call: Call, told: ResultOf) -> AgentCycle:
-    """Complete a cycle with what came of it."""
-    end = told.end
+@operation("POST /cycles/{index}/result", "life", "write")
+def tell_result(call: Call, request: ResultOf) -> AgentCycle:
+    """Complete a cycle with its result; again with the same changes nothing."""
+    end = request.end
     error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
-    return call.agent.life.result(told.index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn)
+    return call.agent.life.result(
+        request.index, output=end.output, error=error, artifacts=end.artifacts, learn=end.learn
+    )
 
 
-@_needs("write")
-def resolve(call: Call, told: ResolutionOf) -> AgentCycle:
-    """Decide about a cycle without a result."""
-    return call.agent.life.resolve(told.index, told.decision.how, reason=told.decision.reason)
+@operation("POST /cycles/{index}/resolution", "life", "write", repeat="never")
+def resolve(call: Call, request: ResolutionOf) -> AgentCycle:
+    """Settle a cycle without a result: abandon it, or do it again in a new cycle, which is returned."""
+    return call.agent.life.resolve(request.index, request.decision.how, reason=request.decision.reason)
 
 
-@_needs("read")
-def list_workspaces(call: Call, wanted: Listing) -> Page[Workspace]:
-    """The folders that are tracked."""
-    return _page(wanted, call.agent.workspaces.list(), "workspaces", call.agent.name)
+@operation("GET /workspaces", "life")
+def list_workspaces(call: Call, query: Listing) -> Page[Workspace]:
+    """List the folders that are tracked, oldest first."""
+    return _page(query, call.agent.workspaces.list(), "workspaces", call.agent.name)
 
 
-@_needs("read")
-def list_snapshots(call: Call, wanted: SnapshotListing) -> Page[Snapshot]:
-    """The snapshots of a workspace."""
-    found = call.agent.workspaces.snapshots(wanted.workspace)
-    return _page(wanted, found, "snapshots", call.agent.name, wanted.workspace)
+@operation("GET /workspaces/{name}/snapshots", "life", renamed={"workspace": "name"})
+def list_snapshots(call: Call, query: SnapshotListing) -> Page[Snapshot]:
+    """List the snapshots of a workspace, oldest first."""
+    found = call.agent.workspaces.snapshots(query.workspace)
+    return _page(query, found, "snapshots", call.agent.name, query.workspace)
 
 
-@_needs("read")
+@operation("GET /workspaces/{name}/diff", "life", renamed={"workspace": "name"})
 def diff(call: Call, query: DiffQuery) -> WorkspaceDiff:
-    """What changed from one snapshot to another."""
+    """Show what changed from one snapshot to another."""
     return call.agent.workspaces.diff(query.workspace, query.before, query.after)
 
 
-@_needs("read")
-def list_runs(call: Call, wanted: RunListing) -> Page[RunSummary]:
-    """The runs of workflows, newest first."""
-    found = call.agent.workflows().runs(limit=RUNS, workflow=wanted.workflow)
-    return _page(wanted, found, "runs", call.agent.name, wanted.workflow)
+@operation("GET /workflows/runs", "life")
+def list_runs(call: Call, query: RunListing) -> Page[RunSummary]:
+    """List the runs of workflows, newest first."""
+    found = call.agent.workflows().runs(limit=RUNS, workflow=query.workflow)
+    return _page(query, found, "runs", call.agent.name, query.workflow)
 
 
-@_needs("read")
+@operation("GET /workflows/runs/{run}", "life")
 def get_run(call: Call, which: RunId) -> ExecutionResult:
-    """How far a run has come."""
+    """Get the state of a run: its steps, and what the memory knows about those that failed."""
     return call.agent.workflows().status(which.run)
 
 
-@_needs("share")
+# Grants -----------------------------------------------------------------------------------------------
+
+
+@operation("POST /grants/requests", "grants", "share", status=201, repeat="key")
 def request_grant(call: Call, terms: GrantRequest) -> Grant:
-    """Ask another agent for knowledge."""
-    return call.agent.grants.request(admin.named(terms.owner), **admin.terms(terms))
+    """Ask another agent for knowledge, and say what for; nothing is shared until it approves."""
+    return call.agent.grants.request(call.check_name(terms.owner), **_terms(call, terms), key=call.repeat_key)
 
 
-@_needs("share")
+@operation("POST /grants/offers", "grants", "share", status=201, repeat="key")
 def offer_grant(call: Call, terms: GrantOffer) -> Grant:
-    """Offer knowledge to another agent."""
-    return call.agent.grants.offer(admin.named(terms.to), **admin.terms(terms))
+    """Offer knowledge to another agent; it is shared once that agent approves."""
+    return call.agent.grants.offer(call.check_name(terms.to), **_terms(call, terms), key=call.repeat_key)
 
 
-@_needs("share")
+@operation("POST /grants", "grants", "share", status=201, repeat="key")
 def share(call: Call, terms: GrantShare) -> Grant:
-    """Share knowledge at once."""
-    return call.agent.grants.share(admin.named(terms.to), via=terms.via, **admin.terms(terms))
+    """Share at once: with an agent, a group or everyone; also what others shared, if they allow that."""
+    to, fields = call.check_name(terms.to), _terms(call, terms)
+    return call.agent.grants.share(to, via=terms.via, **fields, key=call.repeat_key)
 
 
-@_needs("share")
+@operation("POST /grants/{id}/approval", "grants", "share", repeat="never")
 def approve_grant(call: Call, terms: GrantApproval) -> Grant:
-    """Agree to a request or an offer."""
+    """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
     return call.agent.grants.approve(terms.id, rights=terms.rights or None, expires=terms.expires)
 
 
-@_needs("share")
+@operation("POST /grants/{id}/denial", "grants", "share")
 def deny_grant(call: Call, which: Id) -> Grant:
     """Turn a request or an offer down."""
     return call.agent.grants.deny(which.id)
 
 
-@_needs("share")
+@operation("POST /grants/{id}/revocation", "grants", "share")
 def revoke_grant(call: Call, which: Id) -> Revocation:
-    """End a grant at once."""
+    """End a grant at once, and delete what its receivers derived from it; again changes nothing."""
     return call.agent.grants.revoke(which.id)
 
 
-@_needs("share")
+@operation("GET /grants/{id}", "grants", "share")
 def get_grant(call: Call, which: Id) -> Grant:
-    """One grant."""
+    """Get one grant, as it stands now."""
     return call.agent.grants.get(which.id)
 
 
-@_needs("share")
-def list_grants(call: Call, wanted: GrantListing) -> Page[Grant]:
-    """The grants of an agent, oldest first."""
-    state = None if wanted.state is None else str(wanted.state)
-    return _page(wanted, call.agent.grants.list(state), "grants", call.agent.name, state)
+@operation("GET /grants", "grants", "share")
+def list_grants(call: Call, query: GrantListing) -> Page[Grant]:
+    """List the grants that the agent gave, received, requested or was offered, oldest first, as they stand now."""
+    state = None if query.state is None else str(query.state)
+    return _page(query, call.agent.grants.list(state), "grants", call.agent.name, state)
 
 
-@_needs("share")
-def list_grant_uses(call: Call, wanted: UseListing) -> Page[GrantUse]:
-    """Who used a grant for what."""
-    return _page(wanted, call.agent.grants.uses(wanted.id, USES), "uses", call.agent.name, wanted.id)
+@operation("GET /grants/{id}/uses", "grants", "share")
+def list_grant_uses(call: Call, query: UseListing) -> Page[GrantUse]:
+    """List who used a grant for what; its owner sees all uses, others their own."""
+    return _page(query, call.agent.grants.uses(query.id, USES), "uses", call.agent.name, query.id)
 
 
-@_needs("share")
-def list_sources(call: Call, wanted: Listing) -> Page[Source]:
-    """Those whose knowledge an agent may use."""
-    return _page(wanted, call.agent.grants.sources(), "sources", call.agent.name)
+@operation("GET /sources", "grants", "share")
+def list_sources(call: Call, query: Listing) -> Page[Source]:
+    """List the agents whose knowledge the agent may use, and how far it has reason to trust each."""
+    return _page(query, call.agent.grants.sources(), "sources", call.agent.name)
 
 
-@_needs("share")
-def merge_knowledge(call: Call, wanted: Merge) -> ImportReport:
-    """Take in what another agent shares to learn from."""
-    return call.agent.knowledge.merge(**wanted.model_dump())
+@operation("GET /groups", "grants", "admin", about="all")
+def list_groups(call: Call, query: Listing) -> Page[GroupView]:
+    """List the groups that knowledge can be shared with, by name; this needs a key for all agents."""
+    known = sorted(call.brain.sharing.ledger.groups().items())
+    groups = [GroupView(name=name, members=tuple(sorted(members))) for name, members in known]
+    return _page(query, groups, "groups", call.key.id)
 
 
-@_needs("admin")
-def list_audit(call: Call, wanted: AuditListing) -> AuditEntries:
-    """What was done, in order: to all agents only for a key that is for all."""
-    whole = EVERYONE in call.key.agents and call.named is None
-    trail = call.brain.audit.find
-    asked = wanted.model_dump(exclude={"after", "limit"})
-    return AuditEntries(items=tuple(trail(wanted.after, wanted.limit, agent=None if whole else call.chosen(), **asked)))
-
-
-@_needs("admin")
-def verify_audit(call: Call, nothing: Nothing) -> Verification:
-    """Look at every entry of the trail."""
-    call.for_all()
-    return call.brain.audit.verify()
-
-
-@_needs("admin")
-def list_groups(call: Call, wanted: Listing) -> Page[GroupView]:
-    """The groups that knowledge can be shared with, by name."""
-    call.for_all()
-    return _page(wanted, admin.groups(call.brain), "groups", call.key.id)
-
-
-@_needs("admin")
+@operation("PATCH /groups/{name}", "grants", "admin", about="all")
 def change_group(call: Call, change: GroupChangeOf) -> GroupView:
-    """Change who is in a group, which is there as long as somebody is in it."""
-    call.for_all()
-    return admin.regroup(call.brain, change.name, change)
+    """Change who is in a group, which exists as long as it has a member; this needs a key for all agents."""
+    brain, added = call.brain, [call.brain.agent(each).name for each in change.add]
+    name = call.check_name(change.name)
+    members = brain.sharing.ledger.regroup(name, add=added, remove=change.remove, redactor=brain.redactor)
+    return GroupView(name=change.name, members=tuple(sorted(members)))
 
 
-@_needs("read")
-def list_quarantined(call: Call, wanted: Listing) -> Page[Quarantined]:
-    """What is set apart, the newest first, and why."""
-    return _page(wanted, call.agent.quarantine.list(), "quarantine", call.agent.name)
+# Knowledge of others ----------------------------------------------------------------------------------
 
 
-@_needs("read")
+@operation("POST /knowledge/merge", "knowledge", "share", long=True)
+def merge_knowledge(call: Call, request: Merge) -> ImportReport:
+    """Import what another agent shares to learn from; it is kept as long as its grant stands."""
+    return call.knowledge.merge(**request.model_dump())
+
+
+@operation("GET /quarantine", "quarantine")
+def list_quarantined(call: Call, query: Listing) -> Page[Quarantined]:
+    """List quarantined memories, newest first, and why; they are in no search, list or pattern."""
+    return _page(query, call.agent.quarantine.list(), "quarantine", call.agent.name)
+
+
+@operation("GET /quarantine/{id}", "quarantine")
 def get_quarantined(call: Call, which: Id) -> Quarantined:
-    """One memory that is set apart, and why."""
-    if not arguments.is_id(which.id):
+    """Get one quarantined memory, and why it is there."""
+    if not call.is_storable(which.id):
         raise NotFound("nothing of that name is set apart; ListQuarantined lists what is")
     return call.agent.quarantine.get(which.id)
 
 
-@_needs("admin")
+@operation("POST /quarantine/{id}/release", "quarantine", "admin", repeat="never")
 def release(call: Call, which: Id) -> Memory:
-    """Give a memory back to the agent."""
+    """Give a memory back to the agent. It takes the right `admin`: the agent itself cannot decide this."""
     return call.agent.quarantine.release(get_quarantined(call, which).id)
 
 
-@_needs("write")
+@operation("DELETE /quarantine/{id}", "quarantine", "write", repeat="never")
 def discard(call: Call, which: Id) -> ForgetReceipt:
-    """Forget a memory that is set apart."""
+    """Delete a quarantined memory."""
     return call.agent.quarantine.discard(get_quarantined(call, which).id)
 
 
-@_needs("admin")
-def list_policies(call: Call, wanted: Listing) -> Page[Policy]:
-    """The policies in force, in the order in which they run."""
-    call.for_all()
-    return _page(wanted, admin.policies(call.brain), "policies", call.key.id)
+# Administration ---------------------------------------------------------------------------------------
 
 
-@_needs("admin")
+@operation("GET /audit", "audit", "admin", about="key")
+def list_audit(call: Call, query: AuditListing) -> AuditEntries:
+    """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
+    return AuditEntries(items=tuple(call.trail(**query.model_dump())))
+
+
+@operation("GET /audit/verification", "audit", "admin", about="all", long=True)
+def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
+    """Check every entry, and report each one that was changed; this needs a key for all agents."""
+    return call.verify_trail()
+
+
+@operation("GET /retention/policies", "retention", "admin", about="all")
+def list_policies(call: Call, query: Listing) -> Page[Policy]:
+    """List the policies in force, in the order in which they run."""
+    return _page(query, [*map(_policy, call.retention.policies())], "policies", call.key.id)
+
+
+@operation("POST /retention/policies", "retention", "admin", about="all")
 def set_policy(call: Call, policy: Policy) -> Policy:
-    """Set a policy, instead of the one of this name."""
-    call.for_all()
-    return admin.set_policy(call.brain, policy)
+    """Set a policy; it replaces the one of this name."""
+    age = None if policy.older_than_days is None else timedelta(days=policy.older_than_days)
+    call.check_storable(policy.name, *policy.tags)
+    agent = None if policy.agent is None else call.brain.agent(policy.agent).name
+    tags = tuple(map(call.brain.clean, policy.tags))
+    fields = policy.model_dump(exclude={"name", "older_than_days", "agent", "tags"})
+    return _policy(call.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
 
 
-@_needs("admin")
+@operation("DELETE /retention/policies/{name}", "retention", "admin", about="all", repeat="never")
 def remove_policy(call: Call, which: Named) -> Policy:
-    """Give a policy up."""
-    call.for_all()
-    return admin.remove_policy(call.brain, which.name)
+    """Remove a policy."""
+    return _policy(call.retention.remove(which.name))
 
 
-@_needs("admin")
-def list_holds(call: Call, wanted: Listing) -> Page[LegalHold]:
-    """The holds in force, oldest first."""
-    call.for_all()
-    return _page(wanted, call.brain.retention.holds(), "holds", call.key.id)
+@operation("GET /retention/holds", "retention", "admin", about="all")
+def list_holds(call: Call, query: Listing) -> Page[LegalHold]:
+    """List the holds in force, oldest first."""
+    return _page(query, call.retention.holds(), "holds", call.key.id)
 
 
-@_needs("admin")
-def hold(call: Call, wanted: NewHold) -> LegalHold:
-    """Keep all memories of an agent, or those that are named."""
-    call.for_all()
-    return admin.hold(call.brain, wanted)
+@operation("POST /retention/holds", "retention", "admin", about="all", status=201, repeat="never")
+def hold(call: Call, request: NewHold) -> LegalHold:
+    """Keep all memories of an agent, or those that are named, against every deletion."""
+    call.check_storable(request.reason, *request.memories, *request.tags, *request.sessions)
+    agent = None if request.agent is None else call.brain.agent(request.agent).name
+    return call.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
 
 
-@_needs("admin")
+@operation("POST /retention/holds/{id}/release", "retention", "admin", about="all", repeat="never")
 def release_hold(call: Call, which: Id) -> LegalHold:
     """End a hold."""
-    call.for_all()
-    return call.brain.retention.release(which.id)
+    return call.retention.release(which.id)
 
 
-@_needs("admin")
-def run_retention(call: Call, wanted: RetentionRun) -> RetentionReport:
-    """Let go of what fulfils a policy that forgets."""
-    call.for_all()
-    return admin.run(call.brain, wanted)
+@operation("POST /retention/runs", "retention", "admin", about="all", long=True)
+def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
+    """Delete or archive what fulfils a policy; what is pinned or held stays."""
+    agents = None if request.agents is None else [call.brain.agent(name).name for name in request.agents]
+    return call.retention.run(agents=agents, dry_run=request.dry_run)
 
 
 def draft_of(draft: NewMemory) -> Draft:
-    """What the engine is given to remember."""
+    """The draft for the engine."""
     return Draft(**draft.model_dump(exclude_unset=True))
 
 
 def stored(receipt: Receipt) -> Receipt:
-    """The receipt of a draft that is kept. Raises `Refused`."""
+    """The receipt of a draft that was stored. Raises `Refused`."""
     if receipt.id is None:
         raise Refused(receipt)
     return receipt
 
 
 def no_agent() -> NotFound:
-    """What is said of an agent that is not there, and of one that is none of the caller's business."""
+    """The error for an agent that does not exist or is outside the key's reach."""
     return NotFound("there is no such agent; ListAgents lists those that there are")
-
-
-T = TypeVar("T")
 
 
 def _found(thing: T | None, what: str) -> T:
@@ -624,9 +730,22 @@ def _found(thing: T | None, what: str) -> T:
     return thing
 
 
-def _page(wanted: Listing, items: Any, *of: object) -> Page[Any]:
-    return paging.slice_of(items, wanted.limit, wanted.cursor, *of)
+def _page(query: Listing, items: Any, *of: object) -> Page[Any]:
+    return paging.slice_of(items, query.limit, query.cursor, *of)
 
 
 def _view(call: Call, name: str) -> AgentView:
     return AgentView(name=name, definition=call.brain.definitions.current(name))
+
+
+def _terms(call: Call, terms: Terms) -> dict[str, Any]:
+    """The terms of a grant as the engine takes them; without rights, its defaults hold. Raises `InvalidInput`."""
+    for text in (*terms.memories, *terms.patterns):
+        call.check_name(text)
+    given = terms.model_dump(include=set(Terms.model_fields))
+    return given if terms.rights else {name: value for name, value in given.items() if name != "rights"}
+
+
+def _policy(policy: RetentionPolicy) -> Policy:
+    age = None if policy.older_than is None else policy.older_than / timedelta(days=1)
+    return Policy(**policy.model_dump(exclude={"older_than"}), older_than_days=age)

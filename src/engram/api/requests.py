@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engram.api.paging import MOST, USUAL
 from engram.model import MemoryType, Moment
-from engram.model.bundle import MAX_LIST, Label
+from engram.model.bundle import MAX_LABEL, MAX_LIST, MAX_NAME, Label
 from engram.model.content import Frozen
 from engram.model.grant import GrantState
 from engram.model.upkeep import Period
@@ -21,8 +21,6 @@ from engram.model.wire import (
     GroupChange,
     TriedSolution,
 )
-from engram.ports import MAX_NAME
-from engram.recording.draft import MAX_LABEL
 
 LAST = 9_000_000_000_000_000
 """The highest number that an event or an entry may have."""
@@ -42,6 +40,12 @@ class Named(Frozen):
     """Which thing is meant, by its name or its id."""
 
     name: str = Field(max_length=MAX_LABEL, description="Its name, or its id.")
+
+
+class AgentName(Named):
+    """Which agent is meant."""
+
+    name: str = Field(max_length=MAX_NAME, description="The agent's name.")
 
 
 class Listing(Frozen):

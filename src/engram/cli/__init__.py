@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram import __version__
-from engram.cli.options import Group
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup
 from engram.errors import EngramError, MissingExtra
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ EXTRAS = {"bench": "Measure on public data sets, in simulated worlds, and on siz
 INTERRUPTED = 130
 
 
-class Root(Group):
+class Root(CommandGroup):
     """Imports a group when it is asked for, and is the border where errors become messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -75,19 +75,19 @@ class Root(Group):
         options["prog_name"] = options.get("prog_name") or "engram"
         if not options.pop("standalone_mode", True):
             return super().main(given, standalone_mode=False, **options)
-        sys.exit(self._bordered(State(), given, options))
+        sys.exit(self._bordered(Invocation(), given, options))
 
-    def _bordered(self, state: State, given: list[str], options: dict[str, Any]) -> int:
+    def _bordered(self, cli: Invocation, given: list[str], options: dict[str, Any]) -> int:
         _tolerate_any_encoding()
         try:
-            code = super().main(given, standalone_mode=False, obj=state, **options)
+            code = super().main(given, standalone_mode=False, obj=cli, **options)
         except click.Abort as error:
-            return _stopped(state, error)
+            return _stopped(cli, error)
         except click.ClickException as error:
-            state.json = state.json or "--json" in given  # what is wrong may stand before it
-            return _misused(state, error)
+            cli.json = cli.json or "--json" in given  # what is wrong may stand before it
+            return _misused(cli, error)
         except (EngramError, OSError, ValueError) as error:
-            return _failed(state, error)
+            return _failed(cli, error)
         return code if isinstance(code, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -136,36 +136,36 @@ def _tolerate_any_encoding() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _stopped(state: State, error: click.Abort) -> int:
+def _stopped(cli: Invocation, error: click.Abort) -> int:
     if isinstance(error.__context__, KeyboardInterrupt):
         if error.__cause__ is None:  # at a question, whose line is still open
             click.echo(err=True)
         return INTERRUPTED
-    state.error("aborted", "stopped; nothing was changed")
+    cli.error("aborted", "stopped; nothing was changed")
     return 1
 
 
-def _misused(state: State, error: click.ClickException) -> int:
-    if state.json:
-        state.error("usage" if isinstance(error, click.UsageError) else "failed", error.format_message())
+def _misused(cli: Invocation, error: click.ClickException) -> int:
+    if cli.json:
+        cli.error("usage" if isinstance(error, click.UsageError) else "failed", error.format_message())
     else:
         error.show()
     return error.exit_code
 
 
-def _failed(state: State, error: EngramError | OSError | ValueError) -> int:
+def _failed(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
     if isinstance(error, EngramError):
-        state.error(error.code, str(error))
+        cli.error(error.code, str(error))
         return error.exit_code
     if isinstance(error, OSError):
-        state.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        cli.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return 1
     pydantic = sys.modules.get("pydantic")  # not imported only to find out that the error is none of its
     if pydantic is None or not isinstance(error, pydantic.ValidationError):
         raise error
-    from engram.model import explain
+    from engram.model import describe_error
 
-    state.error("invalid", explain(error))
+    cli.error("invalid", describe_error(error))
     return 2
 
 

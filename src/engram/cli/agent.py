@@ -9,42 +9,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Group, limit_option
-from engram.cli.render import dump, glance, print_facts, print_json, print_table, progress
-from engram.cli.state import State
-from engram.cli.text import block, inline, many, moment
+from engram.cli.formatting import escaped, format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, limit_option
+from engram.cli.render import preview, print_fields, print_json, print_table, progress, to_json
 from engram.errors import NotFound
 
 if TYPE_CHECKING:
     from engram.agents.cycles import Life
     from engram.agents.definitions import Definitions
     from engram.engine import Engram
-    from engram.model.life import Agent, AgentCycle, AgentDefinition, AgentState
+    from engram.model.agent import Agent, AgentCycle, AgentDefinition, AgentState
 
 
-@click.group("agent", cls=Group)
+@click.group("agent", cls=CommandGroup)
 def command() -> None:
     """See who the agents are, what they did cycle by cycle, and where each goes on."""
 
 
 @command.command("list")
 @click.pass_obj
-def list_(state: State) -> None:
+def list_(cli: Invocation) -> None:
     """List the agents, with the version of their definition and how many cycles each has begun."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = [_summary(brain, name) for name in brain.agents()]
-    if state.json:
+    if cli.json:
         print_json(found)
     elif not found:
         click.echo("No agents yet.")
     else:
         rows = [
             [
-                inline(each["name"]),
+                one_line(each["name"]),
                 str(each["version"] or "-"),
                 f"{each['cycles']:,}",
                 f"{each['unfinished']:,}",
-                glance(each["description"]) or "-",
+                preview(each["description"]) or "-",
             ]
             for each in found
         ]
@@ -55,22 +55,22 @@ def list_(state: State) -> None:
 @click.argument("name")
 @click.option("--history", is_flag=True, help="All versions of its definition, oldest first.")
 @click.pass_obj
-def show(state: State, name: str, history: bool) -> None:
+def show(cli: Invocation, name: str, history: bool) -> None:
     """Show who an agent is: its description, directives and configuration, and how far it has come."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         _require(brain, name)
         versions = _definitions(brain).history(name)
         summary = _summary(brain, name)
-    if state.json:
+    if cli.json:
         newest = versions[-1].model_dump(mode="json") if versions else None
-        print_json(dump(versions) if history else {**summary, "definition": newest})
+        print_json(to_json(versions) if history else {**summary, "definition": newest})
         return
     for agent in versions if history else versions[-1:]:
         _print_agent(agent)
     if not versions:
-        click.echo(f"{inline(name)} has no definition.")
+        click.echo(f"{one_line(name)} has no definition.")
     if not history:
-        click.echo(f"{many(summary['cycles'], 'cycle')}, {summary['unfinished']:,} without a result")
+        click.echo(f"{plural(summary['cycles'], 'cycle')}, {summary['unfinished']:,} without a result")
 
 
 @command.command("create")
@@ -83,11 +83,11 @@ def show(state: State, name: str, history: bool) -> None:
 )
 @click.pass_obj
 def create(
-    state: State, name: str | None, file: Path | None, description: str, directives: tuple[str, ...], overrides: Any
+    cli: Invocation, name: str | None, file: Path | None, description: str, directives: tuple[str, ...], overrides: Any
 ) -> None:
     """Define an agent, or several from YAML files; a changed definition makes a new version, and the old ones stay."""
     from engram.agents.definitions import read_definitions
-    from engram.model.life import AgentDefinition
+    from engram.model.agent import AgentDefinition
 
     own = bool(name or description or directives or overrides)
     if own == (file is not None) or (own and not name):
@@ -98,38 +98,38 @@ def create(
         else read_definitions(file)
     )
     if name is not None and Path(name).is_dir():
-        state.notice(f"{name} is a folder, too; `engram agent create --file {name}` defines the agents in it")
-    with state.brain(create=True) as brain:
+        cli.notice(f"{name} is a folder, too; `engram agent create --file {name}` defines the agents in it")
+    with cli.brain(create=True) as brain:
         made = [_defined(brain, definition) for definition in given]
-    if state.json:
+    if cli.json:
         print_json([{**agent.model_dump(mode="json"), "changed": changed} for agent, changed in made])
         return
     for agent, changed in made:
         how = ("Created" if agent.version == 1 else "Changed") if changed else "Unchanged:"
-        click.echo(f"{how} {inline(agent.name)} (version {agent.version})")
+        click.echo(f"{how} {one_line(agent.name)} (version {agent.version})")
 
 
 @command.command("erase")
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal it must be said.")
 @click.pass_obj
-def erase(state: State, name: str, yes: bool) -> None:
+def erase(cli: Invocation, name: str, yes: bool) -> None:
     """Take away everything of an agent, for good.
 
     Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
     workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
     """
     if not yes:
-        if state.json or not sys.stdin.isatty():
+        if cli.json or not sys.stdin.isatty():
             raise click.UsageError("Say --yes to erase an agent.")
-        click.confirm(f"Erase everything of {inline(name)} for good?", abort=True, err=True)
-    with state.brain() as brain, progress(state, "erasing") as tell:
-        receipt = brain.retention.erase(name, tell)
-    if state.json:
+        click.confirm(f"Erase everything of {one_line(name)} for good?", abort=True, err=True)
+    with cli.brain() as brain, progress(cli, "erasing") as on_progress:
+        receipt = brain.retention.erase(name, on_progress)
+    if cli.json:
         print_json(receipt.model_dump(mode="json"))
     else:
-        click.echo(f"Erased {inline(receipt.agent)}:")
-        print_facts(receipt.removed)
+        click.echo(f"Erased {one_line(receipt.agent)}:")
+        print_fields(receipt.removed)
 
 
 @command.command("cycles")
@@ -139,23 +139,27 @@ def erase(state: State, name: str, yes: bool) -> None:
 @click.option("--workspace", metavar="NAME", help="Only those in this workspace.")
 @limit_option(20)
 @click.pass_obj
-def cycles(state: State, name: str, index: int | None, before: int | None, workspace: str | None, limit: int) -> None:
+def cycles(
+    cli: Invocation, name: str, index: int | None, before: int | None, workspace: str | None, limit: int
+) -> None:
     """List the cycles of an agent, newest first, or show one of them whole.
 
     A cycle without a result is shown as interrupted: it may have been carried out, or be running still.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
         found = life.cycles(limit, before=before, workspace=workspace) if index is None else [_cycle(life, name, index)]
-    if state.json:
-        print_json(dump(found) if index is None else found[0].model_dump(mode="json"))
+    if cli.json:
+        print_json(to_json(found) if index is None else found[0].model_dump(mode="json"))
     elif index is not None:
         _print_cycle(found[0])
     elif not found:
-        click.echo(f"{inline(name)} has no cycles.")
+        click.echo(f"{one_line(name)} has no cycles.")
     else:
-        rows = [[str(cycle.index), _status(cycle), moment(cycle.proposal.at), glance(_said(cycle))] for cycle in found]
+        rows = [
+            [str(cycle.index), _status(cycle), format_time(cycle.proposal.at), preview(_said(cycle))] for cycle in found
+        ]
         print_table(["INDEX", "STATUS", "BEGUN", "PROPOSAL"], rows)
 
 
@@ -163,19 +167,19 @@ def cycles(state: State, name: str, index: int | None, before: int | None, works
 @click.argument("name")
 @click.argument("indexes", type=click.IntRange(min=1), nargs=-1, required=True, metavar="INDEX...")
 @click.pass_obj
-def forget(state: State, name: str, indexes: tuple[int, ...]) -> None:
+def forget(cli: Invocation, name: str, indexes: tuple[int, ...]) -> None:
     """Forget cycles of an agent: what they proposed, and what came of it.
 
     What the agent remembered of them stays. A cycle without a result is to be resolved first; then it exits with 5.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
         gone = [life.forget(index) for index in indexes]
-    if state.json:
-        print_json(dump(gone))
+    if cli.json:
+        print_json(to_json(gone))
     else:
-        click.echo(f"Forgot {many(len(gone), 'cycle')} of {inline(name)}")
+        click.echo(f"Forgot {plural(len(gone), 'cycle')} of {one_line(name)}")
 
 
 @command.command("resume")
@@ -184,7 +188,7 @@ def forget(state: State, name: str, indexes: tuple[int, ...]) -> None:
 @click.option("--abandon", type=click.IntRange(min=1), metavar="INDEX", help="End a cycle without a result.")
 @click.option("--reason", default="", help="Why it is abandoned.")
 @click.pass_obj
-def resume(state: State, name: str, retry: int | None, abandon: int | None, reason: str) -> None:
+def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, reason: str) -> None:
     """Show where an agent goes on: its last complete cycle, and those without a result.
 
     A cycle without a result may have been carried out, and is not done again by itself. --retry begins a new cycle that
@@ -192,7 +196,7 @@ def resume(state: State, name: str, retry: int | None, abandon: int | None, reas
     """
     if (retry is None) + (abandon is None) == 0 or (reason and abandon is None):
         raise click.UsageError("Give --retry, or --abandon with its --reason, or neither.")
-    with state.brain() as brain:
+    with cli.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
         resolved = None
@@ -201,11 +205,11 @@ def resume(state: State, name: str, retry: int | None, abandon: int | None, reas
         elif abandon is not None:
             resolved = life.resolve(abandon, "abandon", reason=reason)
         standing = life.resume()
-    if state.json:
+    if cli.json:
         print_json((resolved or standing).model_dump(mode="json"))
         return
     if resolved is not None and retry is not None:
-        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {glance(_said(resolved))}")
+        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {preview(_said(resolved))}")
         if resolved.proposal.redacted:
             click.echo("  Secrets were taken out of it; put them back before it is carried out.")
     elif resolved is not None:
@@ -283,12 +287,12 @@ def _status(cycle: AgentCycle) -> str:
 
 
 def _print_agent(agent: Agent) -> None:
-    facts = {"name": agent.name, "version": agent.version, "defined": moment(agent.at), "for": agent.description}
-    print_facts(facts)
+    facts = {"name": agent.name, "version": agent.version, "defined": format_time(agent.at), "for": agent.description}
+    print_fields(facts)
     for directive in agent.directives:
-        click.echo(f"  • {glance(directive)}")
+        click.echo(f"  • {preview(directive)}")
     for name, value in agent.config.items():
-        click.echo(f"  {inline(name)} = {inline(json.dumps(value, ensure_ascii=False))}")
+        click.echo(f"  {one_line(name)} = {one_line(json.dumps(value, ensure_ascii=False))}")
 
 
 def _print_cycle(cycle: AgentCycle) -> None:
@@ -296,8 +300,8 @@ def _print_cycle(cycle: AgentCycle) -> None:
     facts: dict[str, object] = {
         "cycle": f"{cycle.index} of {cycle.agent}",
         "status": _status(cycle),
-        "begun": moment(proposal.at),
-        "ended": moment(cycle.ended_at),
+        "begun": format_time(proposal.at),
+        "ended": format_time(cycle.ended_at),
         "proposal": _said(cycle),
         "reasoning": proposal.reasoning,
         "plan": "; ".join(proposal.plan),
@@ -306,20 +310,22 @@ def _print_cycle(cycle: AgentCycle) -> None:
         "error": result.error.message if result and result.error else "",
         "artifacts": ", ".join(result.artifacts) if result else "",
     }
-    print_facts({name: value for name, value in facts.items() if value not in (None, "")})
+    print_fields({name: value for name, value in facts.items() if value not in (None, "")})
     if result is not None and result.output is not None:
         output = result.output if isinstance(result.output, str) else json.dumps(result.output, ensure_ascii=False)
-        click.echo(block(output))
+        click.echo(escaped(output))
 
 
 def _print_state(standing: AgentState) -> None:
-    name, last = inline(standing.agent), standing.last_complete
+    name, last = one_line(standing.agent), standing.last_complete
     click.echo(f"{name} goes on with cycle {standing.next_index}")
     if last is not None:
-        click.echo(f"  Last complete: cycle {last.index}, {last.status} {moment(last.ended_at)}: {glance(_said(last))}")
+        click.echo(
+            f"  Last complete: cycle {last.index}, {last.status} {format_time(last.ended_at)}: {preview(_said(last))}"
+        )
     for cycle in standing.unfinished:
         click.echo(
-            f"  Without a result: cycle {cycle.index}, begun {moment(cycle.proposal.at)}: {glance(_said(cycle))}"
+            f"  Without a result: cycle {cycle.index}, begun {format_time(cycle.proposal.at)}: {preview(_said(cycle))}"
         )
     if standing.unfinished:
         click.echo("  It may have been carried out, or be running still: decide with --retry INDEX or --abandon INDEX.")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Group, when
-from engram.cli.render import dump, print_done, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, parse_time
+from engram.cli.render import print_json, print_result, print_table, to_json
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
     from engram.audit import PublicKey
-    from engram.model import AuditEntry, Verification
+    from engram.model import AuditEntry, AuditVerification
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 KEY = "audit.key"
@@ -34,7 +34,7 @@ public_option = click.option(
 )
 
 
-@click.group("audit", cls=Group)
+@click.group("audit", cls=CommandGroup)
 def command() -> None:
     """Show and verify the record of what was done.
 
@@ -45,15 +45,15 @@ def command() -> None:
 @command.command("log")
 @click.option("--agent", metavar="NAME", help="Only what was done to the memory of this agent.")
 @click.option("--grant", metavar="ID", help="Only what was done by this grant.")
-@click.option("--since", type=when, help="Only from then on: a date, or how long ago (7d).")
+@click.option("--since", type=parse_time, help="Only from then on: a date, or how long ago (7d).")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="So many, the newest.")
 @click.pass_obj
-def log(state: State, agent: str | None, grant: str | None, since: datetime | None, limit: int) -> None:
+def log(cli: Invocation, agent: str | None, grant: str | None, since: datetime | None, limit: int) -> None:
     """Show the newest entries, the oldest of them first."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = brain.audit.find(limit=limit, agent=agent, grant=grant, since=since, newest=True)
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No entries.")
     else:
@@ -71,15 +71,15 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
     """
     from engram import audit
 
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
         trail = brain.audit
         known = [anchor for path in anchors for anchor in audit.read_anchors(path)]
         found = trail.verify(known, _keys(public, checkpoints=bool(trail.checkpoints() or known)))
-    if state.json:
+    if cli.json:
         print_json(found.model_dump(mode="json"))
     else:
-        _print_verification(state, found)
+        _print_verification(cli, found)
     ctx.exit(0 if found.ok else 1)
 
 
@@ -87,11 +87,11 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 @click.option("--out", type=FILE, help="The file to write to; else it is printed.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @click.pass_obj
-def export(state: State, out: Path | None, force: bool) -> None:
+def export(cli: Invocation, out: Path | None, force: bool) -> None:
     """Write all entries as lines of JSON, in order."""
     if out is not None and out.exists() and not force:
         raise InvalidInput(f"{out} exists; name another file, or overwrite it with --force")
-    with state.brain() as brain:
+    with cli.brain() as brain:
         lines = brain.audit.export()
         if out is None:
             for line in lines:
@@ -102,20 +102,20 @@ def export(state: State, out: Path | None, force: bool) -> None:
                 count = sum(1 for line in lines if file.write(line + "\n"))
         except OSError as error:
             raise InvalidInput(f"{out} cannot be written: {error.strerror}; name another file") from error
-    print_done(state, f"Wrote {_entries(count)} to {out}", path=str(out), entries=count)
+    print_result(cli, f"Wrote {_entries(count)} to {out}", path=str(out), entries=count)
 
 
 @command.command("checkpoint")
 @key_option
 @click.pass_obj
-def checkpoint(state: State, key: Path | None) -> None:
+def checkpoint(cli: Invocation, key: Path | None) -> None:
     """Sign the newest entry, which fixes all entries up to it, and keep that in the database."""
     from engram import audit
 
-    with state.brain() as brain:
+    with cli.brain() as brain:
         made = brain.audit.checkpoint(audit.signer(key or _default()))
     said = f"Signed entry {made.seq} with key {made.key_id}"
-    print_done(state, said, **made.model_dump(mode="json"))
+    print_result(cli, said, **made.model_dump(mode="json"))
 
 
 @command.command("anchor")
@@ -123,7 +123,7 @@ def checkpoint(state: State, key: Path | None) -> None:
 @click.option("--unsigned", is_flag=True, help="Do not sign it: the file is all the proof there is.")
 @key_option
 @click.pass_obj
-def anchor(state: State, target: Path, unsigned: bool, key: Path | None) -> None:
+def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> None:
     """Append the hash of the newest entry to a file outside of the database.
 
     Keep it where nobody who can change the database can change it: another machine, a repository, a printed page.
@@ -132,22 +132,22 @@ def anchor(state: State, target: Path, unsigned: bool, key: Path | None) -> None
 
     if unsigned and key is not None:
         raise InvalidInput("an anchor is either signed with --key or --unsigned, not both")
-    with state.brain() as brain:
+    with cli.brain() as brain:
         signer = None if unsigned else audit.signer(key or _default())
         made = brain.audit.head(signer)
         audit.add_anchor(target, made)
-    print_done(state, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
+    print_result(cli, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
 
 
 @command.command("prune")
 @click.option("--through", type=click.IntRange(1), required=True, help="The number of the entry, with a checkpoint.")
 @public_option
 @click.pass_obj
-def prune(state: State, through: int, public: tuple[Path, ...]) -> None:
+def prune(cli: Invocation, through: int, public: tuple[Path, ...]) -> None:
     """Remove the entries up to a signed checkpoint. The trail is verified first, and what is left can still be."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         gone = brain.audit.prune(through, _keys(public, checkpoints=True))
-    print_done(state, f"Removed {_entries(gone)}", entries=gone, through=through)
+    print_result(cli, f"Removed {_entries(gone)}", entries=gone, through=through)
 
 
 def _default() -> Path:
@@ -169,32 +169,32 @@ def _row(entry: AuditEntry) -> list[str]:
     about = [entry.target, f"grant {entry.grant}" if entry.grant else "", _told(entry.detail)]
     return [
         str(entry.seq),
-        moment(entry.at),
-        inline(by),
-        inline(entry.action),
-        inline(entry.agent) or "-",
+        format_time(entry.at),
+        one_line(by),
+        one_line(entry.action),
+        one_line(entry.agent) or "-",
         f"{entry.count:,}",
-        inline(" ".join(part for part in about if part)),
+        one_line(" ".join(part for part in about if part)),
     ]
 
 
 def _told(detail: dict[str, Any]) -> str:
-    from engram.model.audit import canonical
+    from engram.model.audit import canonical_json
 
-    return canonical(detail) if detail else ""
+    return canonical_json(detail) if detail else ""
 
 
-def _print_verification(state: State, found: Verification) -> None:
+def _print_verification(cli: Invocation, found: AuditVerification) -> None:
     for problem in found.problems:
-        click.echo(f"entry {problem.seq} {inline(problem.what)}")
+        click.echo(f"entry {problem.seq} {one_line(problem.what)}")
     if found.ok:
         click.echo(f"No problems in {_entries(found.entries)}, {found.first} to {found.last}")
         if found.fixed < found.last:
-            state.notice(
+            cli.notice(
                 f"entries {found.fixed + 1} to {found.last} could be cut off or written anew unseen; "
                 "`engram audit checkpoint` and `engram audit anchor` prevent that"
             )
 
 
 def _entries(count: int) -> str:
-    return many(count, "entry")
+    return plural(count, "entry")

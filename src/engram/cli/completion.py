@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command
 from engram.cli.render import print_json
-from engram.cli.state import State
 
 
 @click.command("completion", cls=Command)
@@ -26,7 +26,7 @@ def command(ctx: click.Context, shell: str) -> None:
     if found is None:
         raise click.UsageError(f"There is no completion for {shell}.")
     script = found(ctx.find_root().command, {}, "engram", "_ENGRAM_COMPLETE").source()
-    if ctx.ensure_object(State).json:
+    if ctx.ensure_object(Invocation).json:
         print_json(script)
     else:
         click.echo(script)

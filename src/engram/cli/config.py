@@ -7,29 +7,29 @@ from pathlib import Path
 
 import click
 
-from engram.cli.options import Group
+from engram.cli.formatting import mask_password, one_line
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup
 from engram.cli.render import print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, masked
 
 
-@click.group("config", cls=Group)
+@click.group("config", cls=CommandGroup)
 def command() -> None:
     """See the settings."""
 
 
 @command.command("show")
 @click.pass_obj
-def show(state: State) -> None:
+def show(cli: Invocation) -> None:
     """Show every setting, its value and where it comes from, and where the settings files are looked for."""
     from engram import config
 
-    found = config.origins({"db": state.db})
-    values = {name: masked(v.value) if isinstance(v.value, str) else v.value for name, v in found.items()}
+    found = config.origins({"db": cli.db})
+    values = {name: mask_password(v.value) if isinstance(v.value, str) else v.value for name, v in found.items()}
     values["vectors"] = re.sub(r"://[^/@]*@", "://***@", str(values["vectors"]))  # a key alone stands before the @
     values |= {name: "***" for name, value in values.items() if name.endswith("key") and value}
     files = {"project": _project_file(), "user": config.user_file()}
-    if state.json:
+    if cli.json:
         settings = {
             name: {"value": values[name], "origin": sourced.origin, "help": config.HELP[name]}
             for name, sourced in found.items()
@@ -37,13 +37,13 @@ def show(state: State) -> None:
         places = [{"name": name, "path": str(path), "exists": path.is_file()} for name, path in files.items()]
         print_json({"settings": settings, "files": places, "unknown_variables": config.unknown_variables()})
         return
-    rows = [[name, inline(_shown(values[name])), inline(sourced.origin)] for name, sourced in found.items()]
+    rows = [[name, one_line(_shown(values[name])), one_line(sourced.origin)] for name, sourced in found.items()]
     print_table(["SETTING", "VALUE", "FROM"], rows)
     click.echo()
     for name, path in files.items():
-        click.echo(f"The {name}'s settings: {inline(str(path))}{'' if path.is_file() else ' (not there)'}")
+        click.echo(f"The {name}'s settings: {one_line(str(path))}{'' if path.is_file() else ' (not there)'}")
     for name in config.unknown_variables():
-        state.notice(f"{name} looks like a setting but is none; there are {', '.join(found)}")
+        cli.notice(f"{name} looks like a setting but is none; there are {', '.join(found)}")
 
 
 def _project_file() -> Path:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group
-from engram.cli.render import print_facts, print_json, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many, masked
+from engram.cli.formatting import mask_password, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup
+from engram.cli.render import print_fields, print_json, progress
 from engram.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MODES = ("fields", "file")
 
 
-@click.group("crypt", cls=Group)
+@click.group("crypt", cls=CommandGroup)
 def command() -> None:
     """Encrypt the database, and look after its keys.
 
@@ -37,16 +37,16 @@ def command() -> None:
 
 @command.command("status")
 @click.pass_obj
-def status(state: State) -> None:
+def status(cli: Invocation) -> None:
     """Show how the database is encrypted, and where its master key comes from."""
-    with _encrypted(state) as store:
-        facts: dict[str, object] = {"database": masked(state.settings.db), **store.encryption()}
+    with _encrypted(cli) as store:
+        facts: dict[str, object] = {"database": mask_password(cli.settings.db), **store.encryption()}
     if facts["mode"] != "none":
-        facts["key"] = "ENGRAM_KEY" if state.settings.key else state.settings.key_file
-    if state.json:
+        facts["key"] = "ENGRAM_KEY" if cli.settings.key else cli.settings.key_file
+    if cli.json:
         print_json(facts)
     else:
-        print_facts(facts)
+        print_fields(facts)
 
 
 @command.command("init")
@@ -58,7 +58,7 @@ def status(state: State) -> None:
     help="Where the master key is, or is put if it is not there: a file, or keyring:NAME. Default: the setting.",
 )
 @click.pass_obj
-def init(state: State, mode: str, place: str | None) -> None:
+def init(cli: Invocation, mode: str, place: str | None) -> None:
     """Encrypt the database, and make a master key if there is none.
 
     A database that is there is sealed row by row, and then rewritten, so that nothing of it stays readable in its
@@ -69,25 +69,25 @@ def init(state: State, mode: str, place: str | None) -> None:
     from engram.clock import Sources
     from engram.config import default_db
 
-    settings, made = _with_key(state.settings, place)
-    if state.missing:
-        if state.missing == default_db():
-            state.missing.parent.mkdir(parents=True, exist_ok=True)
+    settings, made = _with_key(cli.settings, place)
+    if cli.missing:
+        if cli.missing == default_db():
+            cli.missing.parent.mkdir(parents=True, exist_ok=True)
         wiring.open_store(replace(settings, encryption=mode), Sources()).close()
         rows = 0
     else:
-        with state.user(), progress(state, "sealing rows") as tell:
-            rows = wiring.encrypt(settings, mode, tell)
+        with cli.user(), progress(cli, "sealing rows") as on_progress:
+            rows = wiring.encrypt(settings, mode, on_progress)
     key = "ENGRAM_KEY" if settings.key else settings.key_file
-    if state.json:
-        print_json({"database": masked(settings.db), "mode": mode, "key": key, "made": made, "rows": rows})
+    if cli.json:
+        print_json({"database": mask_password(settings.db), "mode": mode, "key": key, "made": made, "rows": rows})
     else:
-        click.echo(f"{masked(settings.db)} is encrypted ({mode})")
-        click.echo(f"The {'new ' if made else ''}master key is in {inline(key)}; keep a copy of it in a safe place")
-    if not state.settings.key and state.settings.key_file != key:
-        state.notice(f'Set key_file = "{key}" in engram.toml, or ENGRAM_KEY_FILE, so that it is found')
-    for left in _left_behind(state.file):
-        state.notice(f"{left} was written before, and is not encrypted; remove it when it is not needed any more")
+        click.echo(f"{mask_password(settings.db)} is encrypted ({mode})")
+        click.echo(f"The {'new ' if made else ''}master key is in {one_line(key)}; keep a copy of it in a safe place")
+    if not cli.settings.key and cli.settings.key_file != key:
+        cli.notice(f'Set key_file = "{key}" in engram.toml, or ENGRAM_KEY_FILE, so that it is found')
+    for left in _left_behind(cli.file):
+        cli.notice(f"{left} was written before, and is not encrypted; remove it when it is not needed any more")
 
 
 @command.command("rotate")
@@ -99,32 +99,32 @@ def init(state: State, mode: str, place: str | None) -> None:
     help="Where the new master key is put: a new file, or keyring:NAME.",
 )
 @click.pass_obj
-def rotate(state: State, place: str) -> None:
+def rotate(cli: Invocation, place: str) -> None:
     """Put the database under a new master key, in one step; the data is not touched in `fields` mode.
 
     Backups that were made before need the old key.
     """
     from engram import wiring
 
-    with _encrypted(state) as store:
+    with _encrypted(cli) as store:
         mode = store.encryption()["mode"]
     if mode == "none":
         raise Conflict("the database is not encrypted; `engram crypt init` does that")
-    settings, made = _with_key(replace(state.settings, key=""), place)
+    settings, made = _with_key(replace(cli.settings, key=""), place)
     new = wiring.master_key(settings)
-    if new.identity == wiring.master_key(state.settings).identity:
+    if new.identity == wiring.master_key(cli.settings).identity:
         raise Conflict(f"{place} is the master key that the database has; name a new place")
     if mode == "file":
-        wiring.recode(state.settings, settings)
+        wiring.recode(cli.settings, settings)
         number = 1
     else:
-        with _encrypted(state) as store:
+        with _encrypted(cli) as store:
             number = store.rotate(new)
-    if state.json:
+    if cli.json:
         print_json({"mode": mode, "key": place, "made": made, "master": new.identity, "keys": number})
     else:
-        click.echo(f"The master key is now {inline(place)}; it opens {many(number, 'key')}")
-    state.notice(f'Set key_file = "{place}", and keep the old key for as long as you keep backups made with it')
+        click.echo(f"The master key is now {one_line(place)}; it opens {plural(number, 'key')}")
+    cli.notice(f'Set key_file = "{place}", and keep the old key for as long as you keep backups made with it')
 
 
 @command.command("rekey")
@@ -133,54 +133,54 @@ def rotate(state: State, place: str) -> None:
     "--index", is_flag=True, help="Renew the keys of labels and words, too; others cannot write while that is done."
 )
 @click.pass_obj
-def rekey(state: State, agent: str | None, index: bool) -> None:
+def rekey(cli: Invocation, agent: str | None, index: bool) -> None:
     """Make new data keys and seal every row with them.
 
     It can be stopped and goes on when it is started again; meanwhile all rows can be read.
     """
-    with _encrypted(state) as store, progress(state, "sealing rows") as tell:
+    with _encrypted(cli) as store, progress(cli, "sealing rows") as on_progress:
         if store.encryption()["mode"] == "file":
             raise Unsupported("a whole file has only its master key; `engram crypt rotate` renews that")
-        rows = store.rekey(agent, index=index, progress=tell)
-    if state.json:
+        rows = store.rekey(agent, index=index, progress=on_progress)
+    if cli.json:
         print_json({"rows": rows, "agent": agent, "index": index})
     else:
-        click.echo(f"{many(rows, 'row')} {'is' if rows == 1 else 'are'} sealed with new keys")
+        click.echo(f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'} sealed with new keys")
 
 
 @command.command("destroy")
 @click.argument("agent")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
 @click.pass_obj
-def destroy(state: State, agent: str, yes: bool) -> None:
+def destroy(cli: Invocation, agent: str, yes: bool) -> None:
     """Destroy the keys of AGENT, and with them all it remembers, for good.
 
     Backups that were made before still have the keys, under the master key of that time.
     """
     from engram.ports import Scope
 
-    with _encrypted(state) as store:
+    with _encrypted(cli) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
-            click.confirm(f"Destroy the keys of {inline(agent)}, and all it remembers?", abort=True, err=True)
+            click.confirm(f"Destroy the keys of {one_line(agent)}, and all it remembers?", abort=True, err=True)
         if store.encryption()["mode"] != "fields":
             store.destroy(Scope(agent))  # which says why it cannot
-        with state.brain() as brain:
+        with cli.brain() as brain:
             gone = brain.retention.erase(brain.agent(agent).name).removed  # copies and what is set apart go, too
         store.destroy(Scope(agent))
-    if state.json:
+    if cli.json:
         print_json({"agent": agent, "removed": dict(gone)})
     else:
-        click.echo(f"Destroyed the keys of {inline(agent)}, and {many(gone.get('memories', 0), 'memory')}")
+        click.echo(f"Destroyed the keys of {one_line(agent)}, and {plural(gone.get('memories', 0), 'memory')}")
 
 
 @contextmanager
-def _encrypted(state: State) -> Iterator[Encrypts]:
+def _encrypted(cli: Invocation) -> Iterator[Encrypts]:
     """The store, if it can be encrypted at all."""
     from engram import wiring
     from engram.ports import Encrypts
 
-    state.require_database()
-    with state.user(), wiring.opened(state.settings, state.settings.db) as store:
+    cli.require_database()
+    with cli.user(), wiring.opened(cli.settings, cli.settings.db) as store:
         if not isinstance(store, Encrypts):
             raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
         yield store

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from engram.cli.options import Group
-from engram.cli.render import print_done, print_facts, print_json, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many, masked, size
+from engram.cli.formatting import format_size, mask_password, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup
+from engram.cli.render import print_fields, print_json, print_result, progress
 from engram.clock import Sources
 from engram.errors import (
     Conflict,
@@ -26,38 +26,38 @@ from engram.errors import (
 )
 
 
-@click.group("db", cls=Group)
+@click.group("db", cls=CommandGroup)
 def command() -> None:
     """Describe, check, back up and restore the database."""
 
 
 @command.command("info")
 @click.pass_obj
-def info(state: State) -> None:
+def info(cli: Invocation) -> None:
     """Show where the database is, how large, which schema, and how many rows it has."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         facts = dict(brain.upkeep.database.info())
-    if state.json:
+    if cli.json:
         print_json(facts)
     else:
-        print_facts(facts | {"bytes": size(float(facts.get("bytes") or 0))})
+        print_fields(facts | {"bytes": format_size(float(facts.get("bytes") or 0))})
 
 
 @command.command("check")
 @click.pass_context
 def check(ctx: click.Context) -> None:
     """Look for damage in the file, the rows and the derived indexes; exit with 1 if there is any."""
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
         problems = brain.upkeep.database.check()
-    if state.json:
+    if cli.json:
         print_json({"ok": not problems, "problems": [problem._asdict() for problem in problems]})
     elif not problems:
-        click.echo(f"No problems in {masked(state.settings.db)}")
+        click.echo(f"No problems in {mask_password(cli.settings.db)}")
     else:
         for problem in problems:
-            click.echo(f"{problem.where}: {inline(problem.what)}")
-        state.notice("`engram upkeep rebuild` mends the indexes; `engram db restore` brings back damaged memories")
+            click.echo(f"{problem.where}: {one_line(problem.what)}")
+        cli.notice("`engram upkeep rebuild` mends the indexes; `engram db restore` brings back damaged memories")
     ctx.exit(1 if problems else 0)
 
 
@@ -65,21 +65,21 @@ def check(ctx: click.Context) -> None:
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Overwrite the target if it exists.")
 @click.pass_obj
-def backup(state: State, target: Path, force: bool) -> None:
+def backup(cli: Invocation, target: Path, force: bool) -> None:
     """Write a consistent copy to the file TARGET, while others go on reading and writing."""
-    state.require_database()
+    cli.require_database()
     if target.exists() and not force:
         raise Conflict(f"{target} exists; name another file, or overwrite it with --force")
-    with state.brain() as brain, progress(state, "copying pages") as tell:
-        brain.upkeep.database.backup(target, tell)
-    print_done(state, f"Backed up to {target} ({size(target.stat().st_size)})", path=str(target))
+    with cli.brain() as brain, progress(cli, "copying pages") as on_progress:
+        brain.upkeep.database.backup(target, on_progress)
+    print_result(cli, f"Backed up to {target} ({format_size(target.stat().st_size)})", path=str(target))
 
 
 @command.command("copy")
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.pass_obj
-def copy(state: State, source: str, target: str) -> None:
+def copy(cli: Invocation, source: str, target: str) -> None:
     """Copy everything from the database SRC to the new database DST and verify it.
 
     It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
@@ -88,24 +88,24 @@ def copy(state: State, source: str, target: str) -> None:
     from engram.upkeep import copying
 
     with (
-        state.user(),
-        wiring.opened(state.settings, source) as giver,
-        wiring.opened(state.settings, target) as taker,
-        progress(state, "copying rows") as tell,
+        cli.user(),
+        wiring.opened(cli.settings, source) as giver,
+        wiring.opened(cli.settings, target) as taker,
+        progress(cli, "copying rows") as on_progress,
     ):
-        copied = copying.copy(giver, taker, masked(source), tell)
-    if state.json:
+        copied = copying.copy(giver, taker, mask_password(source), on_progress)
+    if cli.json:
         print_json(dict(copied))
     else:
-        click.echo(f"Copied {masked(source)} to {masked(target)}, and verified it:")
-        print_facts(copied)
+        click.echo(f"Copied {mask_password(source)} to {mask_password(target)}, and verified it:")
+        print_fields(copied)
 
 
 @command.command("restore")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace a database that has memories; it is saved beside itself first.")
 @click.pass_obj
-def restore(state: State, source: Path, force: bool) -> None:
+def restore(cli: Invocation, source: Path, force: bool) -> None:
     """Make the database what the file BACKUP is.
 
     The backup is tried and checked first; if anything is wrong with it, the database stays as it is.
@@ -113,7 +113,7 @@ def restore(state: State, source: Path, force: bool) -> None:
     from engram import wiring
     from engram.config import default_db
 
-    target = state.file
+    target = cli.file
     if target is None:
         raise Unsupported("only a database in a file can be restored; name one with --db")
     if not source.is_file():
@@ -124,15 +124,15 @@ def restore(state: State, source: Path, force: bool) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
     elif not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist; create it first")
-    with progress(state, "checking the backup") as tell:
-        _rehearse(source, target, lambda to: wiring.restore(source, to, tell))
+    with progress(cli, "checking the backup") as on_progress:
+        _rehearse(source, target, lambda to: wiring.restore(source, to, on_progress))
     saved = _save(target, force)
-    with state.user(), progress(state, "restoring") as tell:
-        wiring.restore(source, target, tell)
+    with cli.user(), progress(cli, "restoring") as on_progress:
+        wiring.restore(source, target, on_progress)
     count = _count(target)
-    print_done(
-        state,
-        f"Restored {many(count, 'memory')} to {target}" + (f"\nWhat was there is saved in {saved}" if saved else ""),
+    print_result(
+        cli,
+        f"Restored {plural(count, 'memory')} to {target}" + (f"\nWhat was there is saved in {saved}" if saved else ""),
         path=str(target),
         memories=count,
         saved=str(saved) if saved else None,
@@ -145,7 +145,7 @@ def _rehearse(source: Path, target: Path, restore: Callable[[Path], None]) -> No
         trial = Path(folder) / "trial.db"
         try:
             restore(trial)
-            with State(db=str(trial), quiet=True).brain() as brain:
+            with Invocation(db=str(trial), quiet=True).brain() as brain:
                 problems = brain.upkeep.database.check()
         except StoreError as error:
             raise type(error)(str(error).replace(str(trial), str(source))) from error
@@ -161,7 +161,7 @@ def _save(target: Path, force: bool) -> Path | None:
     stamp = Sources().now().strftime("%Y%m%dT%H%M%S%fZ")
     saved = target.with_name(f"{target.name}.before-restore-{stamp}")
     try:
-        with State(db=str(target), quiet=True).brain() as brain:
+        with Invocation(db=str(target), quiet=True).brain() as brain:
             if not brain.upkeep.database.info().get("memories"):
                 return None
             if force:
@@ -181,5 +181,5 @@ def _save(target: Path, force: bool) -> Path | None:
 
 def _count(target: Path) -> int:
 
-    with State(db=str(target), quiet=True).brain() as brain:
+    with Invocation(db=str(target), quiet=True).brain() as brain:
         return int(brain.upkeep.database.info().get("memories") or 0)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from engram.cli.formatting import format_size, mask_password, one_line, plural
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command
-from engram.cli.render import on_terminal, print_json
-from engram.cli.state import State
-from engram.cli.text import inline, many, masked, size
+from engram.cli.render import is_terminal, print_json
 from engram.clock import Sources
 from engram.errors import EngramError, ModelError, StoreError
 
 if TYPE_CHECKING:
-    from engram.ports import MemoryStore
+    from engram.ports import Store
 
 Status = Literal["ok", "warning", "problem"]
 TIGHT = 100_000_000
@@ -47,25 +47,25 @@ def command(ctx: click.Context) -> None:
 
     A database that is not there is not created. Exits with 1 only if there is a problem; a warning is none.
     """
-    state = ctx.ensure_object(State)
-    findings = examine(state)
+    cli = ctx.ensure_object(Invocation)
+    findings = examine(cli)
     ill = any(finding.status == "problem" for finding in findings)
-    if state.json:
+    if cli.json:
         print_json({"ok": not ill, "checks": [asdict(finding) for finding in findings]})
     else:
         _print(findings)
     ctx.exit(1 if ill else 0)
 
 
-def examine(state: State) -> list[Finding]:
+def examine(cli: Invocation) -> list[Finding]:
     """The findings of every check; a check that fails is itself a finding."""
-    findings = [*_guarded("runtime", _runtime), *_guarded("settings", lambda: _settings(state))]
+    findings = [*_guarded("runtime", _runtime), *_guarded("settings", lambda: _settings(cli))]
     if any(finding.check == "settings" and finding.status == "problem" for finding in findings):
         return findings
-    findings += _guarded("models", lambda: _models(state))
-    findings += _guarded("disk", lambda: _disk(state))
-    findings += _guarded("database", lambda: _database(state))
-    return findings + _guarded("vector database", lambda: _vector_database(state))
+    findings += _guarded("models", lambda: _models(cli))
+    findings += _guarded("disk", lambda: _disk(cli))
+    findings += _guarded("database", lambda: _database(cli))
+    return findings + _guarded("vector database", lambda: _vector_database(cli))
 
 
 def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -101,19 +101,19 @@ def _runtime() -> Iterator[Finding]:
             yield Finding("SQLite FTS5", "problem", "missing", "use a Python whose SQLite has FTS5")
 
 
-def _settings(state: State) -> Iterator[Finding]:
+def _settings(cli: Invocation) -> Iterator[Finding]:
     from engram import config
 
-    yield Finding("settings", "ok", f"database {masked(state.settings.db)}, embedder {state.settings.embedder}")
+    yield Finding("settings", "ok", f"database {mask_password(cli.settings.db)}, embedder {cli.settings.embedder}")
     for name in config.unknown_variables():
         yield Finding("environment", "warning", f"{name} is not a setting", "mend its name or unset it")
 
 
-def _models(state: State) -> Iterator[Finding]:
+def _models(cli: Invocation) -> Iterator[Finding]:
     from engram import wiring
     from engram.embed.catalog import KNOWN
 
-    models = wiring.models(state.settings)
+    models = wiring.models(cli.settings)
     found = models.list()
     for status in found:
         if status.installed or status.problem:
@@ -121,19 +121,19 @@ def _models(state: State) -> Iterator[Finding]:
                 yield Finding("model", "ok", f"{status.name} is sound ({models.verify(status.name).path})")
             except ModelError as error:
                 yield Finding("model", "problem", str(error))
-    needs_none = state.settings.embedder not in {"auto", "local", *KNOWN}
+    needs_none = cli.settings.embedder not in {"auto", "local", *KNOWN}
     if not any(status.installed or status.problem for status in found):
         advice = "" if needs_none else "run `engram model install` to find shared meaning, not only shared words"
         yield Finding("model", "ok" if needs_none else "warning", "none is installed", advice)
 
 
-def _disk(state: State) -> Iterator[Finding]:
-    file = state.file
+def _disk(cli: Invocation) -> Iterator[Finding]:
+    file = cli.file
     if file is None:
         return
     folder = next((place for place in file.absolute().parents if place.is_dir()), Path("/"))
     free, used = shutil.disk_usage(folder).free, file.stat().st_size if file.is_file() else 0
-    detail = f"{size(free)} free in {folder}"
+    detail = f"{format_size(free)} free in {folder}"
     if free < FULL:
         yield Finding("disk", "problem", detail, "free some space; nothing more can be stored soon")
     elif free < max(TIGHT, 2 * used):
@@ -142,23 +142,23 @@ def _disk(state: State) -> Iterator[Finding]:
         yield Finding("disk", "ok", detail)
 
 
-def _database(state: State) -> Iterator[Finding]:
+def _database(cli: Invocation) -> Iterator[Finding]:
     from engram import wiring
     from engram.ports import Maintains
 
-    if missing := state.missing:
+    if missing := cli.missing:
         yield Finding("database", "ok", f"there is none at {missing} yet; `engram memory add` creates it")
         yield from _place(missing)
         return
     try:
-        store = wiring.open_store(state.settings, Sources())
+        store = wiring.open_store(cli.settings, Sources())
     except EngramError as error:
         yield Finding("database", "problem", str(error))
         return
     with closing(store):
         if isinstance(store, Maintains):
             facts = store.info()
-            detail = f"{many(int(facts.get('memories') or 0), 'memory')}, schema {facts.get('schema')}"
+            detail = f"{plural(int(facts.get('memories') or 0), 'memory')}, schema {facts.get('schema')}"
             server = [f"{name} {facts[name]}" for name in ("server", "pgvector") if facts.get(name)]
             yield Finding("database", "ok", ", ".join([detail, *server]))
             if facts.get("read_only") == "yes":
@@ -170,18 +170,18 @@ def _database(state: State) -> Iterator[Finding]:
                 yield Finding("integrity", "problem", f"{problem.where}: {problem.what}", advice)
             if not problems:
                 yield Finding("integrity", "ok", "file, rows and indexes are sound")
-        yield from _embedder(state, store)
+        yield from _embedder(cli, store)
 
 
-def _vector_database(state: State) -> Iterator[Finding]:
+def _vector_database(cli: Invocation) -> Iterator[Finding]:
     import numpy as np
 
     from engram import wiring
     from engram.ports import Scope, Shelf
 
-    if not state.settings.vectors:
+    if not cli.settings.vectors:
         return
-    with closing(wiring.open_vectors(state.settings)) as vectors:
+    with closing(wiring.open_vectors(cli.settings)) as vectors:
         nothing = Shelf(Scope("doctor"), "none", "none")
         try:
             vectors.search(nothing, np.eye(1, 2, dtype=np.float32)[0], 1)
@@ -198,38 +198,37 @@ def _place(file: Path) -> Iterator[Finding]:
         yield Finding("database", "problem", f"{folder} cannot be written", "make it writable, or choose another --db")
 
 
-def _embedder(state: State, store: MemoryStore) -> Iterator[Finding]:
+def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     from engram import wiring
-    from engram.ports import MirrorsVectors
     from engram.upkeep.maintenance import unplaced
 
     said: list[str] = []
-    settings = replace(state.settings, model_download=False)  # a check fetches nothing
+    settings = replace(cli.settings, model_download=False)  # a check fetches nothing
     try:
         embedder = wiring.choose_embedder(settings, store, said.append)
     except EngramError as error:
         yield Finding("embedder", "problem", str(error))
         return
-    remembered = store.embedder() if isinstance(store, MirrorsVectors) else None
+    remembered = store.embedder()
     same = remembered in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {remembered}"
     yield Finding("embedder", "ok" if same and not said else "warning", detail, "; ".join(said))
     if left := unplaced(store, embedder.identity):
         advice = "run `engram upkeep reembed`; until then they are found by words only"
-        yield Finding("vectors", "warning", f"{many(left, 'memory')} without a vector of {embedder.identity}", advice)
+        yield Finding("vectors", "warning", f"{plural(left, 'memory')} without a vector of {embedder.identity}", advice)
 
 
 def _print(findings: list[Finding]) -> None:
     lines = [(f.status, f"{f.check}: {f.detail}", f.advice) for f in findings]
-    if on_terminal():
+    if is_terminal():
         from rich.console import Console
         from rich.text import Text
 
         console = Console(highlight=False, markup=False, emoji=False)
         for status, detail, advice in lines:
-            console.print(Text.assemble((status.ljust(9), COLOURS[status]), inline(detail)))
+            console.print(Text.assemble((status.ljust(9), COLOURS[status]), one_line(detail)))
             if advice:
-                console.print(Text(f"{'':9}→ {inline(advice)}"))
+                console.print(Text(f"{'':9}→ {one_line(advice)}"))
         return
     for status, detail, advice in lines:
-        click.echo(f"{status.ljust(9)}{inline(detail)}" + (f"\n{'':9}→ {inline(advice)}" if advice else ""))
+        click.echo(f"{status.ljust(9)}{one_line(detail)}" + (f"\n{'':9}→ {one_line(advice)}" if advice else ""))

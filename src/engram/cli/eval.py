@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group, reader_option, when
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, parse_time, reader_option
 from engram.cli.render import print_json, print_table
-from engram.cli.state import State
 from engram.errors import NotFound
 
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ NAMES = {
 }
 
 
-@click.group("eval", cls=Group)
+@click.group("eval", cls=CommandGroup)
 def command() -> None:
     """Measure how well memory serves, and whether that drifts."""
 
 
 @command.command("report")
-@click.option("--since", type=when, help="Only from then on: a date, or how long ago (7d).")
-@click.option("--until", type=when, help="Only before then.")
+@click.option("--since", type=parse_time, help="Only from then on: a date, or how long ago (7d).")
+@click.option("--until", type=parse_time, help="Only before then.")
 @click.option(
     "--period", type=click.Choice(["day", "week", "month"]), default="week", show_default=True, help="One row for each."
 )
 @reader_option
 @click.pass_obj
-def report(state: State, since: datetime | None, until: datetime | None, period: Period, agent: str | None) -> None:
+def report(cli: Invocation, since: datetime | None, until: datetime | None, period: Period, agent: str | None) -> None:
     """Show how often recalls helped, how many decisions memory informed, and whether that drifts.
 
     It counts what was told: the outcomes of recalls and decisions. Several agents are counted together.
     """
-    with state.brain() as brain:
-        names = [reader.name for reader in state.readers(brain, agent)]
+    with cli.brain() as brain:
+        names = [reader.name for reader in cli.readers(brain, agent)]
         if agent is not None and agent not in brain.agents():
             raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
         found = brain.upkeep.evaluate(names, since=since, until=until, period=period)
-    if state.json:
+    if cli.json:
         print_json(found.model_dump(mode="json"))
     elif not found.rows:
         click.echo("Nothing has been told yet about recalls and decisions.")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from engram.cli.options import Group, agent_option, limit_option, when
-from engram.cli.render import dump, glance, print_facts, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, agent_option, limit_option, parse_time
+from engram.cli.render import preview, print_fields, print_json, print_table, to_json
 from engram.errors import NotFound
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ RIGHTS = click.Choice(["read", "learn", "reshare"])
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@click.group("grant", cls=Group)
+@click.group("grant", cls=CommandGroup)
 def command() -> None:
     """Share knowledge by consent.
 
@@ -38,7 +38,7 @@ def _until(value: str) -> Any:
     """A moment, or a time from now such as 30d."""
     if ahead := re.fullmatch(r"(\d{1,6})([mhdw])", value.strip(), re.ASCII):
         return timedelta(**{_UNITS[ahead[2]]: int(ahead[1])})
-    return when(value)
+    return parse_time(value)
 
 
 def subject_options(command: F) -> F:
@@ -79,11 +79,11 @@ def terms_options(command: F) -> F:
 @click.option("--purpose", required=True, help="What it is for.")
 @terms_options
 @click.pass_obj
-def request(state: State, /, owner: str, agent: str | None, rights: tuple[str, ...], **terms: Any) -> None:
+def request(cli: Invocation, /, owner: str, agent: str | None, rights: tuple[str, ...], **terms: Any) -> None:
     """Ask another agent for knowledge."""
-    with state.brain() as brain:
-        grant = state.writer(brain, agent).grants.request(owner, **terms, **_given(rights))
-    _print_grant(state, grant, f"{inline(grant.owner)} has to approve it: engram grant approve {grant.id}")
+    with cli.brain() as brain:
+        grant = cli.writer(brain, agent).grants.request(owner, **terms, **_given(rights))
+    _print_grant(cli, grant, f"{one_line(grant.owner)} has to approve it: engram grant approve {grant.id}")
 
 
 @command.command("offer")
@@ -93,11 +93,11 @@ def request(state: State, /, owner: str, agent: str | None, rights: tuple[str, .
 @click.option("--purpose", required=True, help="What it is for.")
 @terms_options
 @click.pass_obj
-def offer(state: State, /, to: str, agent: str | None, rights: tuple[str, ...], **terms: Any) -> None:
+def offer(cli: Invocation, /, to: str, agent: str | None, rights: tuple[str, ...], **terms: Any) -> None:
     """Offer knowledge to another agent, which has to approve it."""
-    with state.brain() as brain:
-        grant = state.writer(brain, agent).grants.offer(to, **terms, **_given(rights))
-    _print_grant(state, grant, f"{inline(grant.receiver)} has to approve it: engram grant approve {grant.id}")
+    with cli.brain() as brain:
+        grant = cli.writer(brain, agent).grants.offer(to, **terms, **_given(rights))
+    _print_grant(cli, grant, f"{one_line(grant.receiver)} has to approve it: engram grant approve {grant.id}")
 
 
 @command.command("approve")
@@ -105,40 +105,40 @@ def offer(state: State, /, to: str, agent: str | None, rights: tuple[str, ...], 
 @click.option("--agent", metavar="NAME", help="Who approves. Default: whoever has to.")
 @terms_options
 @click.pass_obj
-def approve(state: State, id: str, agent: str | None, rights: tuple[str, ...], expires: Any) -> None:
+def approve(cli: Invocation, id: str, agent: str | None, rights: tuple[str, ...], expires: Any) -> None:
     """Agree to a request or an offer."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         grant = _party(brain, id, agent, deciding=True).approve(id, rights=rights or None, expires=expires)
-    _print_grant(state, grant)
+    _print_grant(cli, grant)
 
 
 @command.command("deny")
 @click.argument("id")
 @click.option("--agent", metavar="NAME", help="Who denies. Default: whoever has to decide.")
 @click.pass_obj
-def deny(state: State, id: str, agent: str | None) -> None:
+def deny(cli: Invocation, id: str, agent: str | None) -> None:
     """Turn a request or an offer down."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         grant = _party(brain, id, agent, deciding=True).deny(id)
-    _print_grant(state, grant)
+    _print_grant(cli, grant)
 
 
 @command.command("revoke")
 @click.argument("id")
 @click.option("--agent", metavar="NAME", help="Who revokes. Default: the owner.")
 @click.pass_obj
-def revoke(state: State, id: str, agent: str | None) -> None:
+def revoke(cli: Invocation, id: str, agent: str | None) -> None:
     """End a grant at once, and take back what was derived from it."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         done = _party(brain, id, agent).revoke(id)
-    if state.json:
+    if cli.json:
         print_json(done.model_dump(mode="json"))
         return
-    _print_grant(state, done.grant)
+    _print_grant(cli, done.grant)
     if done.copies:
-        click.echo(f"{many(done.copies, 'copy')} set apart.".replace("copys", "copies"))
+        click.echo(f"{plural(done.copies, 'copy')} set apart.".replace("copys", "copies"))
     if done.quarantined:
-        click.echo(f"{many(len(done.quarantined), 'derived memory')} set apart.".replace("memorys", "memories"))
+        click.echo(f"{plural(len(done.quarantined), 'derived memory')} set apart.".replace("memorys", "memories"))
 
 
 @command.command("list")
@@ -150,13 +150,13 @@ def revoke(state: State, id: str, agent: str | None) -> None:
     help="Only those that stand so.",
 )
 @click.pass_obj
-def list_(state: State, agent: str | None, wanted: str | None) -> None:
+def list_(cli: Invocation, agent: str | None, wanted: str | None) -> None:
     """List grants: given, received, asked for and offered."""
-    with state.brain() as brain:
-        named = agent if agent is not None else state.settings.agent or None
+    with cli.brain() as brain:
+        named = agent if agent is not None else cli.settings.agent or None
         found = brain.agent(named).grants.list(wanted) if named is not None else _all(brain, wanted)
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No grants.")
     else:
@@ -164,11 +164,11 @@ def list_(state: State, agent: str | None, wanted: str | None) -> None:
             [
                 grant.id,
                 grant.state,
-                inline(grant.owner),
+                one_line(grant.owner),
                 _receiver(grant),
                 ", ".join(grant.rights),
-                moment(grant.expires_at) if grant.expires_at else "-",
-                glance(str(grant.subject)),
+                format_time(grant.expires_at) if grant.expires_at else "-",
+                preview(str(grant.subject)),
             ]
             for grant in found
         ]
@@ -178,10 +178,10 @@ def list_(state: State, agent: str | None, wanted: str | None) -> None:
 @command.command("show")
 @click.argument("id")
 @click.pass_obj
-def show(state: State, id: str) -> None:
+def show(cli: Invocation, id: str) -> None:
     """Show one grant."""
-    with state.brain() as brain:
-        _print_grant(state, _party(brain, id, None).get(id))
+    with cli.brain() as brain:
+        _print_grant(cli, _party(brain, id, None).get(id))
 
 
 @command.command("uses")
@@ -189,33 +189,33 @@ def show(state: State, id: str) -> None:
 @click.option("--agent", metavar="NAME", help="Who asks: an owner sees all uses, others their own. Default: the owner.")
 @limit_option(100)
 @click.pass_obj
-def uses(state: State, id: str, agent: str | None, limit: int) -> None:
+def uses(cli: Invocation, id: str, agent: str | None, limit: int) -> None:
     """Show who used a grant, when and for what."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = _party(brain, id, agent).uses(id, limit)
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("It was not used yet.")
     else:
-        rows = [[moment(use.at), inline(use.agent), use.action, str(use.count)] for use in found]
+        rows = [[format_time(use.at), one_line(use.agent), use.action, str(use.count)] for use in found]
         print_table(["WHEN", "WHO", "WHAT", "HOW MANY"], rows)
 
 
 @command.command("sources")
 @agent_option
 @click.pass_obj
-def sources(state: State, agent: str | None) -> None:
+def sources(cli: Invocation, agent: str | None) -> None:
     """Show whose knowledge an agent may use, and how far it has reason to trust each."""
-    with state.brain() as brain:
-        found = state.writer(brain, agent).grants.sources()
-    if state.json:
-        print_json(dump(found))
+    with cli.brain() as brain:
+        found = cli.writer(brain, agent).grants.sources()
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("Nobody shares anything with this agent.")
     else:
         rows = [
-            [inline(each.name), each.kind, f"{each.trust:.2f}", f"{each.memories or 0:,}", each.id] for each in found
+            [one_line(each.name), each.kind, f"{each.trust:.2f}", f"{each.memories or 0:,}", each.id] for each in found
         ]
         print_table(["SOURCE", "BY", "TRUST", "MEMORIES", "ID"], rows)
 
@@ -225,20 +225,20 @@ def sources(state: State, agent: str | None) -> None:
 @click.option("--add", multiple=True, metavar="AGENT", help="Take this agent in; may be repeated.")
 @click.option("--remove", multiple=True, metavar="AGENT", help="Take this agent out; may be repeated.")
 @click.pass_obj
-def group(state: State, name: str | None, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
+def group(cli: Invocation, name: str | None, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Show the groups, or change who is in one. Share with it as `group:NAME`."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         ledger = brain.sharing.ledger
         if name is not None and (add or remove):
             added = [brain.agent(each).name for each in add]
             ledger.regroup(name, add=added, remove=remove, redactor=brain.redactor)
         groups = {each: sorted(members) for each, members in sorted(ledger.groups().items()) if name in {None, each}}
-    if state.json:
+    if cli.json:
         print_json(groups)
     elif not groups:
-        click.echo("No groups." if name is None else f"Nobody is in the group {inline(name)}.")
+        click.echo("No groups." if name is None else f"Nobody is in the group {one_line(name)}.")
     else:
-        print_table(["GROUP", "AGENTS"], [[inline(each), inline(", ".join(who))] for each, who in groups.items()])
+        print_table(["GROUP", "AGENTS"], [[one_line(each), one_line(", ".join(who))] for each, who in groups.items()])
 
 
 def _given(rights: tuple[str, ...]) -> dict[str, Any]:
@@ -256,39 +256,39 @@ def _party(brain: Engram, id: str, agent: str | None, *, deciding: bool = False)
 def _all(brain: Engram, wanted: str | None) -> list[Grant]:
     ledger = brain.sharing.ledger
     now = ledger.now()
-    shown = [grant.model_copy(update={"state": grant.at(now)}) for grant in ledger.grants()]
+    shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in ledger.grants()]
     return [grant for grant in shown if wanted in {None, grant.state}]
 
 
 def _receiver(grant: Grant) -> str:
-    return f"group:{inline(grant.receiver)}" if grant.audience == "group" else inline(grant.receiver)
+    return f"group:{one_line(grant.receiver)}" if grant.audience == "group" else one_line(grant.receiver)
 
 
-def _print_grant(state: State, grant: Grant, next_step: str = "") -> None:
-    if state.json:
+def _print_grant(cli: Invocation, grant: Grant, next_step: str = "") -> None:
+    if cli.json:
         print_json(grant.model_dump(mode="json"))
         return
-    print_facts(
+    print_fields(
         {
             "grant": grant.id,
             "state": grant.state,
-            "owner": inline(grant.owner),
+            "owner": one_line(grant.owner),
             "receiver": _receiver(grant),
-            "what": inline(str(grant.subject)),
+            "what": one_line(str(grant.subject)),
             "rights": ", ".join(grant.rights),
-            "purpose": inline(grant.purpose),
-            "ends": moment(grant.expires_at) if grant.expires_at else "",
+            "purpose": one_line(grant.purpose),
+            "ends": format_time(grant.expires_at) if grant.expires_at else "",
         }
     )
     if next_step:
         click.echo(next_step)
 
 
-def share(state: State, owner: str, to: str, **terms: Any) -> None:
+def share(cli: Invocation, owner: str, to: str, **terms: Any) -> None:
     """Share at once, and say so."""
     rights = terms.pop("rights", ())
-    with state.brain() as brain:
+    with cli.brain() as brain:
         if owner not in brain.agents():
             raise NotFound(f"there is no agent {owner!a}; `engram agent list` shows who there is")
         grant = brain.agent(owner).grants.share(to, **terms, **_given(rights))
-    _print_grant(state, grant)
+    _print_grant(cli, grant)

@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import click
 
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command
-from engram.cli.state import State
 
 
 class Hook(Command):
@@ -65,6 +65,6 @@ def command(
 
     words = [event, f"--client={client}", f"--seconds={seconds}"]
     words += [f"--agent={agent}"] if agent is not None else []
-    words += [f"--db={db}"] if (db := ctx.ensure_object(State).db) is not None else []
+    words += [f"--db={db}"] if (db := ctx.ensure_object(Invocation).db) is not None else []
     words += [f"--{name}" for name, said in {"block": block, "wait": wait, "no-project": no_project}.items() if said]
     ctx.exit(main(words))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command
 from engram.cli.render import print_json
-from engram.cli.state import State
 
 CLIENTS = click.Choice(["claude", "codex", "cursor"])
 SCOPES = click.Choice(["user", "project"])
@@ -19,7 +19,7 @@ SCOPES = click.Choice(["user", "project"])
 @click.option("--block", is_flag=True, help="Let the hook stop what a check blocks; without it, it only warns.")
 @click.option("--print", "show", is_flag=True, help="Print what would be added to which files, and change nothing.")
 @click.pass_obj
-def command(state: State, client: str, scope: str, agent: str | None, block: bool, show: bool) -> None:
+def command(cli: Invocation, client: str, scope: str, agent: str | None, block: bool, show: bool) -> None:
     """Write the configuration of a coding agent: the MCP server and the hooks.
 
     What is there stays as it is. `engram uninstall` undoes it.
@@ -27,18 +27,18 @@ def command(state: State, client: str, scope: str, agent: str | None, block: boo
     from engram.config import client_folder
     from engram.hooks.install import Wish, changes, install
 
-    wish = Wish(client, scope, agent, state.db, block, own=client_folder(client))  # type: ignore[arg-type]
+    wish = Wish(client, scope, agent, cli.db, block, own=client_folder(client))  # type: ignore[arg-type]
     if show:
         planned = changes(wish)
-        if state.json:
+        if cli.json:
             print_json([{"file": str(change.path), "add": change.shown} for change in planned])
         else:
             click.echo("\n\n".join(f"# add to {change.path}\n{change.shown}" for change in planned))
         return
     changed = [str(path) for path in install(wish)]
-    if state.json:
+    if cli.json:
         print_json({"changed": changed})
-    for path in () if state.json else changed:
+    for path in () if cli.json else changed:
         click.echo(f"Wrote {path}")
-    if not changed and not state.json:
+    if not changed and not cli.json:
         click.echo("Everything is there already.")

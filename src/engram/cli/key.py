@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group
-from engram.cli.render import dump, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, moment
+from engram.cli.formatting import format_time, one_line
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup
+from engram.cli.render import print_json, print_table, to_json
 
 if TYPE_CHECKING:
     from engram.engine import Engram
-    from engram.model.access import ApiKey
+    from engram.model.api_key import ApiKey
     from engram.sharing.api_keys import Keys
 
 # Written out, because importing the model would make --help slow; a test compares it with the model.
@@ -35,7 +35,7 @@ def _until(value: str) -> datetime:
         raise click.BadParameter(f"{value!r} is neither a date such as 2027-01-31 nor a time such as 30d.") from None
 
 
-@click.group("key", cls=Group)
+@click.group("key", cls=CommandGroup)
 def command() -> None:
     """The keys with which programs come in through `engram serve` and the other doors.
 
@@ -59,25 +59,27 @@ def command() -> None:
 )
 @click.option("--expires", type=_until, metavar="WHEN", help="Until when it is good: a date, or a time from now (30d).")
 @click.pass_obj
-def create(state: State, name: str, agents: tuple[str, ...], rights: tuple[str, ...], expires: datetime | None) -> None:
+def create(
+    cli: Invocation, name: str, agents: tuple[str, ...], rights: tuple[str, ...], expires: datetime | None
+) -> None:
     """Make a key and print it, once; NAME says what it is for."""
-    with state.brain(create=True) as brain:
+    with cli.brain(create=True) as brain:
         key, token = _keys(brain).create(name, agents=agents or "*", rights=rights, expires_at=expires)
-    if state.json:
+    if cli.json:
         print_json(key.model_dump(mode="json") | {"key": token})
     else:
         click.echo(token)
-        state.notice(f"This is key {key.id}; it is not shown again.")
+        cli.notice(f"This is key {key.id}; it is not shown again.")
 
 
 @command.command("list")
 @click.pass_obj
-def list_(state: State) -> None:
+def list_(cli: Invocation) -> None:
     """List the keys, the oldest first."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found, now = _keys(brain).every(), brain.sources.now()
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No keys yet.")
     else:
@@ -88,21 +90,21 @@ def list_(state: State) -> None:
 @command.command("revoke")
 @click.argument("id", metavar="ID")
 @click.pass_obj
-def revoke(state: State, id: str) -> None:
+def revoke(cli: Invocation, id: str) -> None:
     """Refuse a key from now on."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         key = _keys(brain).revoke(id)
-    if state.json:
+    if cli.json:
         print_json(key.model_dump(mode="json"))
     else:
-        click.echo(f"Revoked {key.id} ({inline(key.name)})")
+        click.echo(f"Revoked {key.id} ({one_line(key.name)})")
 
 
 def _row(key: ApiKey, now: datetime) -> list[str]:
-    standing = "good" if key.live(now) else "revoked" if key.revoked_at else "expired"
-    times = [moment(key.last_used) or "never", moment(key.expires_at) or "never"]
-    agents = ", ".join(inline(agent) for agent in key.agents)
-    return [key.id, standing, ", ".join(key.rights), *times, agents, inline(key.name)]
+    standing = "good" if key.is_active(now) else "revoked" if key.revoked_at else "expired"
+    times = [format_time(key.last_used) or "never", format_time(key.expires_at) or "never"]
+    agents = ", ".join(one_line(agent) for agent in key.agents)
+    return [key.id, standing, ", ".join(key.rights), *times, agents, one_line(key.name)]
 
 
 def _keys(brain: Engram) -> Keys:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Group, agent_option
-from engram.cli.render import print_facts, print_json, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many
+from engram.cli.formatting import one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, agent_option
+from engram.cli.render import print_fields, print_json, progress
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ OWN_FILE = (
 )
 
 
-@click.group("knowledge", cls=Group)
+@click.group("knowledge", cls=CommandGroup)
 def command() -> None:
     """Hand knowledge over: to a file, from a file, or from another agent.
 
@@ -43,7 +43,7 @@ def command() -> None:
 @click.option("--sign", is_flag=True, help="Sign it with the key of this user, which is made at the first time.")
 @click.pass_obj
 def export(
-    state: State,
+    cli: Invocation,
     agent: str | None,
     domains: tuple[str, ...],
     tags: tuple[str, ...],
@@ -55,31 +55,31 @@ def export(
 
     What others lent goes along only if they allow to share it on.
     """
-    with state.brain() as brain:
-        owner = state.writer(brain, agent)
+    with cli.brain() as brain:
+        owner = cli.writer(brain, agent)
         ending = "jsonl" if jsonl else "json"
         target = file or Path(f"{_file_name(domains[0] if len(domains) == 1 else owner.name)}-knowledge.{ending}")
         lines = jsonl or ".jsonl" in target.suffixes
-        with progress(state, "exporting", "memories") as tell:
+        with progress(cli, "exporting", "memories") as on_progress:
             report = owner.knowledge.export(
                 target,
                 domains=domains,
                 tags=tags,
                 form="jsonl" if lines else "json",
                 sign=_signing_key() if sign else None,
-                progress=tell,
+                progress=on_progress,
             )
-    if state.json:
+    if cli.json:
         print_json(report.model_dump(mode="json"))
         return
     click.echo(
-        f"Wrote {many(report.memories, 'memory')}, {many(report.events, 'event')} and "
-        f"{many(report.patterns, 'pattern')} to {inline(report.file)}".replace("memorys", "memories")
+        f"Wrote {plural(report.memories, 'memory')}, {plural(report.events, 'event')} and "
+        f"{plural(report.patterns, 'pattern')} to {one_line(report.file)}".replace("memorys", "memories")
     )
     if not report.memories and (domains or tags):
         click.echo("Nothing here is of it: a domain is a tag, the domain of knowledge, or the task type of a decision.")
     for reason, number in report.left_out.items():
-        click.echo(f"{many(number, 'memory')} left out: {reason}.".replace("memorys", "memories"))
+        click.echo(f"{plural(number, 'memory')} left out: {reason}.".replace("memorys", "memories"))
     click.echo(f"Signed by {report.signed_by}." if report.signed_by else "It is not signed; --sign would sign it.")
 
 
@@ -92,7 +92,7 @@ def export(
 @click.option("--large", is_flag=True, help="Take it in though it has more than 1,000 records or 300 kB.")
 @click.pass_obj
 def import_(
-    state: State,
+    cli: Invocation,
     file: Path,
     agent: str | None,
     format_: str | None,
@@ -108,17 +108,17 @@ def import_(
     from engram.wiring import trusted_keys
 
     if not file.exists():
-        raise InvalidInput(f"there is no file {inline(str(file))}; give the path of one")
+        raise InvalidInput(f"there is no file {one_line(str(file))}; give the path of one")
     options: dict[str, Any] = {"format": format_, "trusted": trusted_keys(), "large": large}
-    with state.brain(create=True) as brain, progress(state, "importing", "records") as tell:
-        knowledge = state.writer(brain, agent).knowledge
+    with cli.brain(create=True) as brain, progress(cli, "importing", "records") as on_progress:
+        knowledge = cli.writer(brain, agent).knowledge
         if require_signature:
             seen = knowledge.take_in(file, dry_run=True, **options).verification
             if seen.status != "valid":
                 raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
-        report = knowledge.take_in(file, dry_run=dry_run, progress=tell, **options)
-        receiver = state.writer(brain, agent).name
-    _print(state, report, receiver)
+        report = knowledge.take_in(file, dry_run=dry_run, progress=on_progress, **options)
+        receiver = cli.writer(brain, agent).name
+    _print(cli, report, receiver)
 
 
 @command.command("merge")
@@ -128,19 +128,19 @@ def import_(
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with any.")
 @click.option("--dry-run", is_flag=True, help="Only show what would come in.")
 @click.pass_obj
-def merge(state: State, /, from_agent: str, agent: str | None, **options: Any) -> None:
+def merge(cli: Invocation, /, from_agent: str, agent: str | None, **options: Any) -> None:
     """Take in what another agent shares to learn from, to keep as long as its grant stands."""
-    with state.brain() as brain:
-        receiver = state.writer(brain, agent)
+    with cli.brain() as brain:
+        receiver = cli.writer(brain, agent)
         report = receiver.knowledge.merge(from_agent, **options)
-    _print(state, report, receiver.name)
+    _print(cli, report, receiver.name)
 
 
 @command.command("keys")
 @click.option("--show", is_flag=True, help="Print the public key of this user, for others to trust.")
 @click.option("--trust", metavar="LINE", help="Trust a public key: the line that --show prints.")
 @click.pass_obj
-def keys(state: State, show: bool, trust: str | None) -> None:
+def keys(cli: Invocation, show: bool, trust: str | None) -> None:
     """Show or trust the keys that files are signed with."""
     from engram.transfer import installation, signing
     from engram.wiring import TRUSTED, keyring_folder, trusted_keys
@@ -150,23 +150,23 @@ def keys(state: State, show: bool, trust: str | None) -> None:
         signing.save_trusted(keyring_folder() / TRUSTED, {**trusted_keys(), name: key})
     own = ""
     if show:
-        with state.brain(create=True) as brain:
+        with cli.brain(create=True) as brain:
             own = signing.public_line(_signing_key().public, installation(brain))
-    if state.json:
+    if cli.json:
         print_json({"own": own or None, "trusted": {name: key.id for name, key in trusted_keys().items()}})
     elif own:
         click.echo(own)
     else:
-        print_facts({key.id: inline(name) for name, key in trusted_keys().items()} or {"trusted": "nobody"})
+        print_fields({key.id: one_line(name) for name, key in trusted_keys().items()} or {"trusted": "nobody"})
 
 
-def _print(state: State, report: ImportReport, receiver: str) -> None:
-    if state.json:
+def _print(cli: Invocation, report: ImportReport, receiver: str) -> None:
+    if cli.json:
         print_json({"agent": receiver, **report.model_dump(mode="json")})
         return
     verb = "would be stored" if report.dry_run else "stored"
-    origin = f"{inline(report.source)} ({report.format}, {report.verification.status})"
-    click.echo(f"From {origin}: {report.stored} {verb} for {inline(receiver)}")
+    origin = f"{one_line(report.source)} ({report.format}, {report.verification.status})"
+    click.echo(f"From {origin}: {report.stored} {verb} for {one_line(receiver)}")
     said = {
         "merged": "say what was known",
         "known": "had come before",
@@ -179,7 +179,7 @@ def _print(state: State, report: ImportReport, receiver: str) -> None:
         if number := getattr(report, name):
             click.echo(f"  {number} {words}")
     for reason in report.reasons:
-        click.echo(f"  {inline(reason)}", err=True)
+        click.echo(f"  {one_line(reason)}", err=True)
     if report.quarantined and any(each.code == "forged-origin" for each in report.findings):
         click.echo(OWN_FILE, err=True)
 

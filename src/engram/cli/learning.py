@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import applying, patterns, situations
-from engram.cli.options import Group, limit_option, owner_option, reader_option, when
-from engram.cli.patterns import askers, between, circumstances, circumstances_options, rated
-from engram.cli.render import dump, glance, print_facts, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli import apply_pattern, patterns, situations
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import (
+    CommandGroup,
+    circumstances_options,
+    limit_option,
+    owner_option,
+    parse_time,
+    reader_option,
+)
+from engram.cli.patterns import askers, between, circumstances, rated
+from engram.cli.render import preview, print_fields, print_json, print_table, to_json
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -31,7 +39,7 @@ CALIBRATED = 10
 _JOINTS = re.compile(r"[\W_]+")
 
 
-@click.group("learning", cls=Group)
+@click.group("learning", cls=CommandGroup)
 def command() -> None:
     """Ask what experience says, and tell how it went.
 
@@ -41,7 +49,7 @@ def command() -> None:
 
 
 command.add_command(patterns.patterns)
-command.add_command(applying.apply_pattern)
+command.add_command(apply_pattern.apply_pattern)
 command.add_command(situations.situations)
 
 
@@ -55,7 +63,7 @@ command.add_command(situations.situations)
 @reader_option
 @click.pass_obj
 def suggest(
-    state: State,
+    cli: Invocation,
     /,
     context: str | None,
     task: str | None,
@@ -73,15 +81,15 @@ def suggest(
 
     if context is None and task is None:
         raise click.UsageError("Say what it is about with --context or --task.")
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
         asked = context if context is not None else _situation(readers, str(task))
         suggestion = engine.suggest(readers, asked, actions or None, explore=explore, around=circumstances(**around))
-    if state.json:
+    if cli.json:
         print_json(suggestion.model_dump(mode="json"))
         return
     if context is None:
-        click.echo(f"Task {inline(str(task))}: {glance(asked)}")
+        click.echo(f"Task {one_line(str(task))}: {preview(asked)}")
     _print_suggestion(suggestion, verbose)
 
 
@@ -91,14 +99,14 @@ def suggest(
 @circumstances_options
 @reader_option
 @click.pass_obj
-def predict(state: State, /, context: str, action: str, agent: str | None, **around: Any) -> None:
+def predict(cli: Invocation, /, context: str, action: str, agent: str | None, **around: Any) -> None:
     """Predict how likely an action is to succeed in a context."""
     from engram import engine
 
-    with state.brain() as brain:
-        first, others = askers(state, brain, agent)
+    with cli.brain() as brain:
+        first, others = askers(cli, brain, agent)
         prediction = engine.predict([first, *others], context, action, around=circumstances(**around))
-    if state.json:
+    if cli.json:
         print_json(prediction.model_dump(mode="json"))
     else:
         _print_prediction(prediction)
@@ -114,7 +122,7 @@ def predict(state: State, /, context: str, action: str, agent: str | None, **aro
 @owner_option
 @click.pass_obj
 def outcome(
-    state: State,
+    cli: Invocation,
     id: str,
     outcome: str,
     used: tuple[str, ...],
@@ -127,33 +135,35 @@ def outcome(
 
     OUTCOME is success, failure, partial or a number from 0 to 1.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         owner, new = _told(
-            state.readers(brain, agent), id, outcome, used=used or None, action=action, error=error, correct=correct
+            cli.readers(brain, agent), id, outcome, used=used or None, action=action, error=error, correct=correct
         )
-        told = owner.outcomes(id) if state.json else []
-    if state.json:
-        print_json({"id": id, "agent": owner.name, "new": new, "outcomes": dump(told)})
+        told = owner.outcomes(id) if cli.json else []
+    if cli.json:
+        print_json({"id": id, "agent": owner.name, "new": new, "outcomes": to_json(told)})
     else:
-        click.echo(f"Learned: {inline(id)} → {inline(outcome)}" if new else f"Just that was known of {inline(id)}")
+        click.echo(
+            f"Learned: {one_line(id)} → {one_line(outcome)}" if new else f"Just that was known of {one_line(id)}"
+        )
 
 
 @command.command("failures")
-@click.option("--recent", type=when, metavar="TIME", help="Only those seen since: how long ago (7d), or a date.")
+@click.option("--recent", type=parse_time, metavar="TIME", help="Only those seen since: how long ago (7d), or a date.")
 @click.option("--recurring", is_flag=True, help="Only those that came back.")
 @reader_option
 @limit_option(50)
 @click.pass_obj
-def failures(state: State, recent: datetime | None, recurring: bool, agent: str | None, limit: int) -> None:
+def failures(cli: Invocation, recent: datetime | None, recurring: bool, agent: str | None, limit: int) -> None:
     """List known failures, those that others share with a named agent too, the most recently seen first."""
     from engram.model import FailurePattern
 
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
         known: list[Known] = [(reader.name, each, None) for reader in readers for each in reader.learning.failures()]
         known += [
             (each.agent, each.shared.pattern, each.shared)
-            for each in patterns.shared(state, readers, agent, ("failure",))
+            for each in patterns.shared(cli, readers, agent, ("failure",))
             if each.shared is not None and isinstance(each.shared.pattern, FailurePattern)
         ]
     found = [
@@ -162,7 +172,7 @@ def failures(state: State, recent: datetime | None, recurring: bool, agent: str 
         if pattern.recurring >= recurring and (recent is None or pattern.last_seen >= recent)
     ]
     found = sorted(found, key=lambda each: (each[1].last_seen, each[1].pattern_id), reverse=True)[:limit]
-    if state.json:
+    if cli.json:
         print_json(
             [
                 {"agent": name, **each.model_dump(mode="json"), **({} if shared is None else patterns.origin(shared))}
@@ -183,13 +193,13 @@ def failures(state: State, recent: datetime | None, recurring: bool, agent: str 
 @command.command("stats")
 @reader_option
 @click.pass_obj
-def stats(state: State, agent: str | None) -> None:
+def stats(cli: Invocation, agent: str | None) -> None:
     """Show how well it learns, measured on its own decisions."""
-    with state.brain() as brain:
-        _require_agent(state, brain, agent)
-        first, others = askers(state, brain, agent)
+    with cli.brain() as brain:
+        _require_agent(cli, brain, agent)
+        first, others = askers(cli, brain, agent)
         found = first.learning.stats([other.learning for other in others])
-    if state.json:
+    if cli.json:
         print_json(found.model_dump(mode="json"))
     else:
         _print_stats(found)
@@ -198,37 +208,37 @@ def stats(state: State, agent: str | None) -> None:
 @command.command("alarms")
 @reader_option
 @click.pass_obj
-def alarms(state: State, agent: str | None) -> None:
+def alarms(cli: Invocation, agent: str | None) -> None:
     """Show bursts of outcomes that contradict what was well established, and who is behind each."""
     from dataclasses import asdict
 
-    with state.brain() as brain:
-        found = [(reader.name, alarm) for reader in state.readers(brain, agent) for alarm in reader.learning.alarms()]
-    if state.json:
+    with cli.brain() as brain:
+        found = [(reader.name, alarm) for reader in cli.readers(brain, agent) for alarm in reader.learning.alarms()]
+    if cli.json:
         told = [{"agent": name, **asdict(alarm), "single_source": alarm.single_source} for name, alarm in found]
         for each in told:
             each["began"], each["ended"] = each["began"].isoformat(), each["ended"].isoformat()
         print_json(told)
     elif not found:
         click.echo("No alarm: outcomes go on as they did.")
-    for name, alarm in () if state.json else found:
+    for name, alarm in () if cli.json else found:
         click.echo(
-            f"{inline(alarm.action)} in {glance(alarm.context)} ({inline(name)}): {alarm.contradicting} of "
-            f"{alarm.outcomes} outcomes since {moment(alarm.began)} contradict {alarm.rate:.0%} of "
-            f"{many(alarm.attempts, 'attempt')} before; told by {inline(', '.join(who for who, _ in alarm.sources))}"
+            f"{one_line(alarm.action)} in {preview(alarm.context)} ({one_line(name)}): {alarm.contradicting} of "
+            f"{alarm.outcomes} outcomes since {format_time(alarm.began)} contradict {alarm.rate:.0%} of "
+            f"{plural(alarm.attempts, 'attempt')} before; from {one_line(', '.join(who for who, _ in alarm.sources))}"
         )
 
 
 @command.command("harmful")
 @reader_option
 @click.pass_obj
-def harmful(state: State, agent: str | None) -> None:
+def harmful(cli: Invocation, agent: str | None) -> None:
     """List memories whose use goes with failure, the worst first."""
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
         found = [(reader.name, memory) for reader in readers for memory in reader.learning.harmful()]
     found.sort(key=lambda each: (-each[1].harm, each[1].id))
-    if state.json:
+    if cli.json:
         print_json([{"agent": name, **memory.model_dump(mode="json")} for name, memory in found])
     elif not found:
         click.echo("No memory is known to do harm.")
@@ -239,8 +249,8 @@ def harmful(state: State, agent: str | None) -> None:
                 f"{memory.harm:.0%}",
                 f"{memory.helped}",
                 f"{memory.hindered}",
-                inline(name),
-                glance(memory.text),
+                one_line(name),
+                preview(memory.text),
             ]
             for name, memory in found
         ]
@@ -250,24 +260,24 @@ def harmful(state: State, agent: str | None) -> None:
 @command.command("rebuild")
 @reader_option
 @click.pass_obj
-def rebuild(state: State, agent: str | None) -> None:
+def rebuild(cli: Invocation, agent: str | None) -> None:
     """Learn everything again from what was recorded."""
-    with state.brain() as brain:
-        _require_agent(state, brain, agent)
-        rebuilt = brain.upkeep.relearn([reader.name for reader in state.readers(brain, agent)])
-    if state.json:
+    with cli.brain() as brain:
+        _require_agent(cli, brain, agent)
+        rebuilt = brain.upkeep.relearn([reader.name for reader in cli.readers(brain, agent)])
+    if cli.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:
-        known = many(sum(rebuilt.values()), "failure pattern")
-        click.echo(f"Learned again from what {many(len(rebuilt), 'agent')} recorded: {known}.")
+        known = plural(sum(rebuilt.values()), "failure pattern")
+        click.echo(f"Learned again from what {plural(len(rebuilt), 'agent')} recorded: {known}.")
 
 
-def _require_agent(state: State, brain: Engram, agent: str | None) -> None:
+def _require_agent(cli: Invocation, brain: Engram, agent: str | None) -> None:
     """Raises `NotFound` if an agent is named that never stored anything, as far as the store can tell."""
     from engram.ports import ListsAgents
 
-    named = agent if agent is not None else state.settings.agent or None
-    if named is None or not isinstance(brain.store, ListsAgents):
+    named = agent if agent is not None else cli.settings.agent or None
+    if named is None or not can(brain.store, ListsAgents):
         return
     if brain.agent(named).name not in brain.agents():
         raise NotFound(f"there is no agent {named} here: it has stored nothing; leave it out to mean all agents")
@@ -296,12 +306,12 @@ def _told(owners: Iterable[AgentHandle], id: str, outcome: str, **details: Any) 
 
 def _row(agent: str | None, pattern: FailurePattern) -> list[str]:
     return [
-        inline(pattern.name),
+        one_line(pattern.name),
         f"{pattern.occurrence_count:,}",
-        moment(pattern.last_seen),
-        *([] if agent is None else [inline(agent)]),
+        format_time(pattern.last_seen),
+        *([] if agent is None else [one_line(agent)]),
         "yes" if pattern.recurring else "no",
-        glance(error_text(pattern)),
+        preview(error_text(pattern)),
     ]
 
 
@@ -309,15 +319,15 @@ def _print_suggestion(suggestion: Suggestion, verbose: bool) -> None:
     known = any(record.attempts or record.similar for record in suggestion.actions)
     click.echo("Based on past experience:" if known else "No experience with this context yet.")
     for record in suggestion.actions if known else ():
-        click.echo(f"  • {inline(record.action)} ({_evidence(record, verbose)})")
+        click.echo(f"  • {one_line(record.action)} ({_evidence(record, verbose)})")
     if suggestion.recommended is not None:
-        click.echo(f"  Recommended: {inline(suggestion.recommended)}")
+        click.echo(f"  Recommended: {one_line(suggestion.recommended)}")
         if verbose or _says_more(suggestion.reason):
-            click.echo(f"  Why: {inline(suggestion.reason)}")
+            click.echo(f"  Why: {one_line(suggestion.reason)}")
     elif known:
-        click.echo(f"  No recommendation: {inline(suggestion.reason)}")
+        click.echo(f"  No recommendation: {one_line(suggestion.reason)}")
     if verbose and suggestion.situation:
-        click.echo(f"  Situation: {inline(suggestion.situation)}")
+        click.echo(f"  Situation: {one_line(suggestion.situation)}")
     if verbose and suggestion.id is not None:
         click.echo(f"  How it goes: engram learning outcome {suggestion.id} success|failure|partial")
 
@@ -335,9 +345,9 @@ def _says_more(reason: str) -> bool:
 def _print_prediction(prediction: Prediction) -> None:
     from engram.learning.decisions.comparisons import certainty
 
-    click.echo(f"{inline(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
+    click.echo(f"{one_line(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
     similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""
-    click.echo(f"  95% interval {between(prediction.interval)}; {many(prediction.attempts, 'attempt')} here{similar}")
+    click.echo(f"  95% interval {between(prediction.interval)}; {plural(prediction.attempts, 'attempt')} here{similar}")
 
 
 def _print_stats(found: LearningStats) -> None:
@@ -351,7 +361,7 @@ def _print_stats(found: LearningStats) -> None:
     if found.success_interval is not None:
         rate += f" (95% interval {between(found.success_interval)})"
     fewer = "not known yet: no check that spoke up was heeded yet"
-    print_facts(
+    print_fields(
         {
             "agents": ", ".join(found.agents),
             "decisions": f"{found.decisions:,}, {found.with_outcome:,} with an outcome{rate}",
@@ -373,8 +383,9 @@ def _print_stats(found: LearningStats) -> None:
             "prevention success": fewer
             if found.prevention is None
             else _fewer(found.prevention, found.prevention_interval),
-            "patterns": f"{many(found.failure_patterns, 'failure pattern')} ({found.recurring_patterns:,} recurring), "
-            f"{many(found.success_patterns, 'success pattern')}, {many(found.checks, 'prevention check')}",
+            "patterns": f"{plural(found.failure_patterns, 'failure pattern')} "
+            f"({found.recurring_patterns:,} recurring), {plural(found.success_patterns, 'success pattern')}, "
+            f"{plural(found.checks, 'prevention check')}",
             "calibration": _calibrated(found),
         }
     )
@@ -394,12 +405,12 @@ def _trend(trend: Trend, known: int) -> str:
     """
     low, high = (100 * bound for bound in trend.interval)
     relative = "" if trend.change is None else f", {trend.change:+.0%} of the baseline"
-    older, newer = many(trend.baseline_decisions, "decision"), many(trend.recent_decisions, "decision")
+    older, newer = plural(trend.baseline_decisions, "decision"), plural(trend.recent_decisions, "decision")
     when = "older half against newer half, no clear change in between"
     if trend.changed_at is not None:
         when = f"changed on {trend.changed_at:%Y-%m-%d}"
     if passed := known - trend.baseline_decisions - trend.recent_decisions:
-        when = f"before and since {many(passed, 'decision')} in between that went otherwise, which has passed"
+        when = f"before and since {plural(passed, 'decision')} in between that went otherwise, which has passed"
     return (
         f"{100 * trend.difference:+.0f} points{relative}: {trend.baseline:.0%} → {trend.recent:.0%} success "
         f"({older}, then {newer}; 95% interval {low:+.0f} to {high:+.0f} points; {when})"
@@ -410,12 +421,12 @@ def _spared(found: Spared | None) -> str:
     if found is None:
         return "not known yet: no decision with an outcome used what other agents had learned"
     if found.failures is None or found.interval is None:
-        return f"not known yet: {many(found.used, 'decision')} used it, and none without it can be compared"
+        return f"not known yet: {plural(found.used, 'decision')} used it, and none without it can be compared"
     low, high = found.interval
     rates = f"{found.rate_with or 0:.0%} of them failed, {found.rate_without or 0:.0%} of comparable ones without it"
     return (
         f"about {found.failures:.1f} failures (95% interval {low:.1f} to {high:.1f}) in "
-        f"{many(found.compared, 'decision')} that used what others had learned: {rates}"
+        f"{plural(found.compared, 'decision')} that used what others had learned: {rates}"
     )
 
 
@@ -434,5 +445,5 @@ def _calibrated(found: LearningStats) -> str:
         return f"not known yet: it takes {CALIBRATED} decisions with an outcome, and there are {known}"
     return (
         f"Brier score {told.brier:.3f} ({told.base_rate_brier:.3f} for always predicting the mean), "
-        f"calibration error {told.calibration_error:.3f}, {many(told.decisions, 'decision')}"
+        f"calibration error {told.calibration_error:.3f}, {plural(told.decisions, 'decision')}"
     )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engram.cli.invocation import DEFAULT_AGENT, Invocation
 from engram.cli.options import Command
-from engram.cli.state import DEFAULT_AGENT, State
 from engram.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="Take no settings from an engram.toml of the working folder, which somebody else may have written.",
 )
 @click.pass_obj
-def command(state: State, /, agent: str | None, transport: str, no_project: bool, **where: Any) -> None:
+def command(cli: Invocation, /, agent: str | None, transport: str, no_project: bool, **where: Any) -> None:
     """Serve the memory to clients of the Model Context Protocol.
 
     With stdio the client starts it, and everything is about the memory of one agent. With http every request needs a
@@ -57,11 +57,11 @@ def command(state: State, /, agent: str | None, transport: str, no_project: bool
     if no_project:
         from engram.hooks.chdir import leave_project
 
-        state.db = leave_project(state.db)
-    name = agent if agent is not None else state.settings.agent or None
-    with state.brain(create=True) as brain:
+        cli.db = leave_project(cli.db)
+    name = agent if agent is not None else cli.settings.agent or None
+    with cli.brain(create=True) as brain:
         if transport == "stdio":
-            _talk(brain, state.settings.db, DEFAULT_AGENT if name is None else name)
+            _talk(brain, cli.settings.db, DEFAULT_AGENT if name is None else name)
         else:
             _listen(brain, name, where)
 

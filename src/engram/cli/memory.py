@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import grant, patterns, recording
-from engram.cli.options import Group, filter_options, limit_option, owner_option, reader_option, share, when
-from engram.cli.render import dump, glance, on_terminal, print_facts, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import age, block, inline, many, moment
+from engram.cli import grant, patterns, record
+from engram.cli.formatting import escaped, format_age, format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import (
+    CommandGroup,
+    filter_options,
+    limit_option,
+    owner_option,
+    parse_fraction,
+    parse_time,
+    reader_option,
+)
+from engram.cli.render import is_terminal, preview, print_fields, print_json, print_table, to_json
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotFound
 
@@ -25,7 +33,7 @@ FACTS = ("found_by", "similarity", "passage", "vectors", "expanded", "source", "
 """What `why` tells besides the parts of a score."""
 
 
-@click.group("memory", cls=Group)
+@click.group("memory", cls=CommandGroup)
 def command() -> None:
     """Remember, find and forget.
 
@@ -38,8 +46,8 @@ def command() -> None:
     """
 
 
-command.add_command(recording.record)
-command.add_command(recording.add)
+command.add_command(record.record)
+command.add_command(record.add)
 command.add_command(patterns.patterns)
 
 
@@ -49,17 +57,17 @@ command.add_command(patterns.patterns)
 @limit_option(50)
 @click.option("--shared", is_flag=True, help="Also what is shared with the agent.")
 @click.pass_obj
-def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where: Any) -> None:
+def list_(cli: Invocation, /, agent: str | None, limit: int, shared: bool, **where: Any) -> None:
     """List memories, newest first."""
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
-        named = agent is not None or bool(state.settings.agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
+        named = agent is not None or bool(cli.settings.agent)
         also = (shared or not named) and len(readers) == 1  # of everybody, what is shared is seen where it is
         found = [memory for reader in readers for memory in reader.list(limit=limit, shared=also, **where)]
     found.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
     found = found[:limit]
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No memories.")
     else:
@@ -71,7 +79,7 @@ def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where:
 @reader_option
 @filter_options
 @limit_option(10)
-@click.option("--min-score", type=share, metavar="0..1", default=0.0, help="Only with at least this score.")
+@click.option("--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only with at least this score.")
 @click.option("--group-by", type=click.Choice(["session"]), help="Only the best of each session.")
 @click.option(
     "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into so many tokens."
@@ -80,13 +88,20 @@ def list_(state: State, /, agent: str | None, limit: int, shared: bool, **where:
 @click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
 @click.pass_obj
 def search(
-    state: State, /, query: str, agent: str | None, limit: int, explain: bool, budget_tokens: int | None, **wanted: Any
+    cli: Invocation,
+    /,
+    query: str,
+    agent: str | None,
+    limit: int,
+    explain: bool,
+    budget_tokens: int | None,
+    **wanted: Any,
 ) -> None:
     """Find the memories that answer QUERY, by words and by meaning."""
     from engram.recall.pack import within_budget
 
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
         found = [
             hit
             for reader in readers
@@ -95,25 +110,25 @@ def search(
     found = _best(found)[:limit]
     if budget_tokens is not None:
         found = within_budget(found, budget_tokens)
-    _print_hits(state, found, explain, wanted | {"budget_tokens": budget_tokens})
+    _print_hits(cli, found, explain, wanted | {"budget_tokens": budget_tokens})
 
 
 @command.command("retrieve")
 @click.option("--context", required=True, help="The situation, such as auth-failure.")
 @reader_option
 @limit_option(10)
-@click.option("--min-score", type=share, metavar="0..1", default=0.0, help="Only with at least this score.")
+@click.option("--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only with at least this score.")
 @click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
 @click.pass_obj
-def retrieve(state: State, context: str, agent: str | None, limit: int, min_score: float, explain: bool) -> None:
+def retrieve(cli: Invocation, context: str, agent: str | None, limit: int, min_score: float, explain: bool) -> None:
     """Show what was done in a context.
 
     The decisions taken in this very context come first, newest first, then what is remembered of similar ones.
     """
     from engram.model import Hit
 
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
         same = [memory for reader in readers for memory in reader.decisions(context)]
         alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
         similar = [
@@ -123,7 +138,7 @@ def retrieve(state: State, context: str, agent: str | None, limit: int, min_scor
     known = {memory.id for memory in same}
     found = [Hit(id=memory.id, memory=memory, score=1.0, why={"found_by": "same context"}) for memory in same]
     found += [hit for hit in _best(similar) if hit.id not in known]
-    _print_hits(state, found[:limit], explain, {"min_score": min_score})
+    _print_hits(cli, found[:limit], explain, {"min_score": min_score})
 
 
 @command.command("share")
@@ -134,20 +149,20 @@ def retrieve(state: State, context: str, agent: str | None, limit: int, min_scor
 @grant.terms_options
 @click.option("--via", default="", metavar="GRANT", help="Share on what was shared with you under this grant.")
 @click.pass_obj
-def share_(state: State, /, owner: str, to: str, **terms: Any) -> None:
+def share_(cli: Invocation, /, owner: str, to: str, **terms: Any) -> None:
     """Share knowledge at once, as its owner."""
-    grant.share(state, owner, to, **terms)
+    grant.share(cli, owner, to, **terms)
 
 
 @command.command("show")
 @click.argument("id")
 @owner_option
 @click.pass_obj
-def show(state: State, id: str, agent: str | None) -> None:
+def show(cli: Invocation, id: str, agent: str | None) -> None:
     """Show everything about one memory."""
-    with state.brain() as brain:
-        _, memory = _owned(state, brain, id, agent)
-    if state.json:
+    with cli.brain() as brain:
+        _, memory = _owned(cli, brain, id, agent)
+    if cli.json:
         print_json(memory.model_dump(mode="json"))
     else:
         _print_memory(memory)
@@ -158,13 +173,13 @@ def show(state: State, id: str, agent: str | None) -> None:
 @owner_option
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="The new tags, in place of the old; may be repeated.")
 @click.option("--no-tags", is_flag=True, help="Take all tags away.")
-@click.option("--importance", type=share, metavar="0..1", help="How much it matters.")
-@click.option("--confidence", type=share, metavar="0..1", help="How sure it is.")
-@click.option("--valid-until", type=when, help="When it stops, or stopped, being true.")
+@click.option("--importance", type=parse_fraction, metavar="0..1", help="How much it matters.")
+@click.option("--confidence", type=parse_fraction, metavar="0..1", help="How sure it is.")
+@click.option("--valid-until", type=parse_time, help="When it stops, or stopped, being true.")
 @click.option("--expect-version", type=int, help="Change it only if it is still at this version, else exit with 5.")
 @click.pass_obj
 def annotate(
-    state: State,
+    cli: Invocation,
     id: str,
     agent: str | None,
     tags: tuple[str, ...],
@@ -179,8 +194,8 @@ def annotate(
         raise click.UsageError("--tag and --no-tags contradict each other.")
     if not (tags or no_tags) and importance is None and confidence is None and valid_until is None:
         raise click.UsageError("Say what is to change: --tag, --no-tags, --importance, --confidence or --valid-until.")
-    with state.brain() as brain:
-        owner, _ = _owned(state, brain, id, agent)
+    with cli.brain() as brain:
+        owner, _ = _owned(cli, brain, id, agent)
         changed = owner.annotate(
             id,
             tags=tags if tags or no_tags else None,
@@ -189,7 +204,7 @@ def annotate(
             valid_until=valid_until,
             expected_version=expect_version,
         )
-    if state.json:
+    if cli.json:
         print_json(changed.model_dump(mode="json"))
     else:
         click.echo(f"Changed {changed.id} (version {changed.version})")
@@ -200,20 +215,20 @@ def annotate(
 @owner_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
 @click.pass_obj
-def forget(state: State, ids: tuple[str, ...], agent: str | None, yes: bool) -> None:
+def forget(cli: Invocation, ids: tuple[str, ...], agent: str | None, yes: bool) -> None:
     """Remove memories and everything that belongs to them, for good.
 
     If one of several is not there, none is forgotten.
     """
-    with state.brain() as brain:
-        owned = [_owned(state, brain, id, agent) for id in dict.fromkeys(ids)]
+    with cli.brain() as brain:
+        owned = [_owned(cli, brain, id, agent) for id in dict.fromkeys(ids)]
         if not yes and sys.stdin.isatty():
             for _, memory in owned:
-                click.echo(f"{memory.id}  {glance(memory.text)}", err=True)
-            click.confirm(f"Forget {many(len(owned), 'memory')} for good?", abort=True, err=True)
+                click.echo(f"{memory.id}  {preview(memory.text)}", err=True)
+            click.confirm(f"Forget {plural(len(owned), 'memory')} for good?", abort=True, err=True)
         receipts = [owner.forget(memory.id) for owner, memory in owned]
-    if state.json:
-        print_json(dump(receipts))
+    if cli.json:
+        print_json(to_json(receipts))
         return
     for receipt in receipts:
         gone = ", ".join(f"{name} {number}" for name, number in receipt.removed.items() if number)
@@ -222,9 +237,9 @@ def forget(state: State, ids: tuple[str, ...], agent: str | None, yes: bool) -> 
         click.echo("Somebody reads the database: its log has it until then, and until a write or an upkeep.", err=True)
 
 
-def _owned(state: State, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
+def _owned(cli: Invocation, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
     """The one agent who has this memory, and the memory. Raises `NotFound`, or `InvalidInput` if several have it."""
-    readers = state.readers(brain, agent)
+    readers = cli.readers(brain, agent)
     alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
     found = [(reader, memory) for reader in readers if (memory := reader.get(id, shared=alone)) is not None]
     if not found:
@@ -241,15 +256,15 @@ def _best(hits: list[Hit]) -> list[Hit]:
 
 
 def _print_table(memories: list[Memory], whose: bool) -> None:
-    now, glancing = Sources().now(), on_terminal()
+    now, glancing = Sources().now(), is_terminal()
     headings = ["ID", "WHEN", *(["AGENT"] if whose else []), "KIND", "TEXT"]
     rows = [
         [
             memory.id,
-            age(memory.happened_at, now) if glancing else moment(memory.happened_at),
-            *([inline(memory.agent)] if whose else []),
+            format_age(memory.happened_at, now) if glancing else format_time(memory.happened_at),
+            *([one_line(memory.agent)] if whose else []),
             memory.kind.value,
-            glance(_ended(memory, now) + _said(memory)),
+            preview(_ended(memory, now) + _said(memory)),
         ]
         for memory in memories
     ]
@@ -264,7 +279,7 @@ def _said(memory: Memory) -> str:
 def _ended(memory: Memory, now: datetime) -> str:
     """Since when a memory no longer holds, if it does not; recall finds it only as of an earlier time."""
     until = memory.valid_until
-    return f"(ended {moment(until)}) " if until is not None and until <= now else ""
+    return f"(ended {format_time(until)}) " if until is not None and until <= now else ""
 
 
 def _rate(memory: Memory) -> str:
@@ -274,27 +289,27 @@ def _rate(memory: Memory) -> str:
     return f" ({memory.success_rate:.0%} success rate)"
 
 
-def _print_hits(state: State, hits: list[Hit], explain: bool, wanted: Mapping[str, Any]) -> None:
-    if state.json:
-        print_json(dump(hits))
+def _print_hits(cli: Invocation, hits: list[Hit], explain: bool, wanted: Mapping[str, Any]) -> None:
+    if cli.json:
+        print_json(to_json(hits))
         return
-    names = ", ".join(inline(name) for name in dict.fromkeys(hit.memory.agent for hit in hits))
-    click.echo(f"Found {many(len(hits), 'memory')} from {names}:" if hits else "Found no memories.")
+    names = ", ".join(one_line(name) for name in dict.fromkeys(hit.memory.agent for hit in hits))
+    click.echo(f"Found {plural(len(hits), 'memory')} from {names}:" if hits else "Found no memories.")
     if explain:
-        click.echo(f"  only {inline(', '.join(_limits(wanted)))}")
+        click.echo(f"  only {one_line(', '.join(_limits(wanted)))}")
     for hit in hits:
         memory = hit.memory
-        click.echo(f"  • {glance(_said(memory))}{_rate(memory)}")
+        click.echo(f"  • {preview(_said(memory))}{_rate(memory)}")
         facts = [
             memory.id,
-            inline(memory.agent),
+            one_line(memory.agent),
             memory.kind.value,
-            moment(memory.happened_at),
-            *map(inline, memory.tags),
+            format_time(memory.happened_at),
+            *map(one_line, memory.tags),
         ]
         click.echo(f"    {' · '.join([f'score {hit.score:.2f}', *facts])}")
         for line in _explained(hit.why) if explain else ():
-            click.echo(f"    {inline(line)}")
+            click.echo(f"    {one_line(line)}")
 
 
 def _limits(wanted: Mapping[str, Any]) -> Iterator[str]:
@@ -303,7 +318,7 @@ def _limits(wanted: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{name[:-1]} {value}" for value in wanted.get(name, ()))
     for name in ("since", "until", "as_of"):
         if (at := wanted.get(name)) is not None:
-            yield f"{name.replace('_', ' ')} {moment(at)}"
+            yield f"{name.replace('_', ' ')} {format_time(at)}"
     if wanted.get("as_of") is None:
         yield "valid now"
     for name in ("session", "group_by", "budget_tokens", "min_score"):
@@ -332,14 +347,14 @@ def _print_memory(memory: Memory) -> None:
     for part in (memory.provenance, memory.content):
         facts |= {name: _plain(value) for name, value in part if name != "kind"}
     facts["metadata"] = _plain(dict(memory.metadata))
-    print_facts(facts)
+    print_fields(facts)
     click.echo()
-    click.echo(block(memory.text))
+    click.echo(escaped(memory.text))
 
 
 def _plain(value: object) -> str:
     if isinstance(value, datetime):
-        return moment(value)
+        return format_time(value)
     if isinstance(value, tuple):
         return ", ".join(str(item) for item in value)
     if isinstance(value, dict):

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import ge, gt, le, lt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Command, reader_option, when
-from engram.cli.render import glance, print_json
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import Command, parse_time, reader_option
+from engram.cli.render import preview, print_json
 from engram.clock import EPOCH
 from engram.learning.failures.variable_parts import error_text
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from engram.model.source import PatternSource
     from engram.model.success import DecisionBranch, DecisionTemplate, KeyFactor, SuccessPattern
 
-F = TypeVar("F", bound=Callable[..., Any])
 TYPES = ("failure", "success", "decision")
 SHOWN = 5
 _RATE = re.compile(r"(>=|<=|>|<|=)?\s*(\d{1,3}(?:\.\d{1,9})?)\s*(%?)", re.ASCII)
@@ -81,20 +80,6 @@ def bound(value: str) -> Bound:
     return Bound(found[1] or "", share)
 
 
-def circumstances_options(command: F) -> F:
-    """What may be said about a situation besides its words."""
-    for option in reversed(
-        (
-            click.option("--environment", default="", metavar="NAME", help="Where it happens, such as ci."),
-            click.option("--tool", default="", metavar="NAME", help="With which tool, such as npm."),
-            click.option("--task-type", default="", metavar="NAME", help="In which sort of task, such as deploy."),
-            click.option("--tag", "tags", multiple=True, metavar="TAG", help="A label; may be repeated."),
-        )
-    ):
-        command = option(command)
-    return command
-
-
 def circumstances(environment: str, tool: str, task_type: str, tags: tuple[str, ...]) -> Circumstances:
     """The same, as the engine takes it."""
     from engram.learning.events import Circumstances
@@ -102,9 +87,9 @@ def circumstances(environment: str, tool: str, task_type: str, tags: tuple[str, 
     return Circumstances(environment, tool, task_type, tags)
 
 
-def askers(state: State, brain: Engram, agent: str | None) -> tuple[AgentHandle, list[AgentHandle]]:
+def askers(cli: Invocation, brain: Engram, agent: str | None) -> tuple[AgentHandle, list[AgentHandle]]:
     """Whose view is taken, and the others who are asked besides; who has stored nothing yet knows nothing."""
-    first, *others = state.readers(brain, agent) or [state.writer(brain, agent)]
+    first, *others = cli.readers(brain, agent) or [cli.writer(brain, agent)]
     return first, others
 
 
@@ -121,9 +106,9 @@ def learned(readers: Iterable[AgentHandle], types: Iterable[str] = TYPES) -> lis
     return found
 
 
-def shared(state: State, readers: Iterable[AgentHandle], agent: str | None, types: Iterable[str]) -> list[Found]:
+def shared(cli: Invocation, readers: Iterable[AgentHandle], agent: str | None, types: Iterable[str]) -> list[Found]:
     """What others shared with a named agent, and what was imported; who names none sees everybody's own already."""
-    named, found = agent is not None or bool(state.settings.agent), list[Found]()
+    named, found = agent is not None or bool(cli.settings.agent), list[Found]()
     for reader in readers:
         for each in reader.shared_patterns.list(types, imports=not named):
             made: Any = {"failure": _failure, "success": _success, "decision": _decision}[each.type]
@@ -141,7 +126,7 @@ def origin(shared: SharedPattern) -> dict[str, Any]:
 def whose(source: PatternSource) -> str:
     """The source of something shared or imported, in words."""
     way = "shared by" if source.kind == "grant" else "imported from"
-    return f"{way} {inline(source.name)}"
+    return f"{way} {one_line(source.name)}"
 
 
 def _of_source(shared: SharedPattern) -> Iterator[str]:
@@ -149,7 +134,7 @@ def _of_source(shared: SharedPattern) -> Iterator[str]:
     yield f"Source: {whose(source)} ({source.kind} {source.id}, trust {source.trust:.0%}{may})"
     if shared.own is not None:
         own = shared.own
-        tried = many(own.attempts, "own attempt") if own.attempts else "not tried here yet"
+        tried = plural(own.attempts, "own attempt") if own.attempts else "not tried here yet"
         yield f"Expected here: {own.success_rate:.0%} ({tried}, 95% interval {between(own.interval)})"
 
 
@@ -162,12 +147,14 @@ def _of_source(shared: SharedPattern) -> Iterator[str]:
     help='Only with such a rate: ">80%", ">=0.8", "<50%", "=100%"; a plain number means at least.',
 )
 @click.option("--recurring", is_flag=True, help="Only failures that came back.")
-@click.option("--recent", type=when, metavar="TIME", help="Only what was seen since: how long ago (7d), or a date.")
+@click.option(
+    "--recent", type=parse_time, metavar="TIME", help="Only what was seen since: how long ago (7d), or a date."
+)
 @click.option("--context", metavar="WORDS", help="Only those in whose name or context all of these words occur.")
 @reader_option
 @click.pass_obj
 def patterns(
-    state: State,
+    cli: Invocation,
     types: tuple[str, ...],
     success_rate: Bound | None,
     recurring: bool,
@@ -179,15 +166,15 @@ def patterns(
 
     The success rate of a failure is that of its best solution, of a decision that of its best branch.
     """
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
-        found = learned(readers, types or TYPES) + shared(state, readers, agent, types or TYPES)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
+        found = learned(readers, types or TYPES) + shared(cli, readers, agent, types or TYPES)
     found = [each for each in found if _wanted(each, success_rate, recent, context) and each.recurring >= recurring]
-    if state.json:
+    if cli.json:
         print_json([each.plain() for each in found])
         return
     for each in found:
-        click.echo(each.title + (f" ({inline(each.agent)})" if len(readers) > 1 else ""))
+        click.echo(each.title + (f" ({one_line(each.agent)})" if len(readers) > 1 else ""))
         for fact in each.facts:
             click.echo(f"  • {fact}")
     if not found:
@@ -207,7 +194,7 @@ def _failure(agent: str, pattern: FailurePattern) -> Found:
         type="failure",
         agent=agent,
         pattern=pattern,
-        title=f'Identified pattern: "{inline(pattern.name)}"',
+        title=f'Identified pattern: "{one_line(pattern.name)}"',
         facts=tuple(_of_failure(pattern)),
         places=" ".join((pattern.name, *pattern.actions, *pattern.contexts, *pattern.environments)).casefold(),
         rates=tuple(solution.success_rate for solution in pattern.known_solutions[:1]),
@@ -218,15 +205,15 @@ def _failure(agent: str, pattern: FailurePattern) -> Found:
 
 def _of_failure(pattern: FailurePattern) -> Iterator[str]:
     places = [*map(_environment, pattern.environments), *pattern.contexts]
-    yield f"Error: {glance(error_text(pattern))}"
+    yield f"Error: {preview(error_text(pattern))}"
     if places:
-        yield f"Occurs in: {inline(', '.join(places[:SHOWN]))}"
-    yield f"Seen: {many(pattern.occurrence_count, 'time')}, last {moment(pattern.last_seen)}"
+        yield f"Occurs in: {one_line(', '.join(places[:SHOWN]))}"
+    yield f"Seen: {plural(pattern.occurrence_count, 'time')}, last {format_time(pattern.last_seen)}"
     for solution in pattern.known_solutions[:SHOWN]:
         what = "Solution" if solution.helped > 0 else "Did not help"
-        yield f"{what}: {glance(solution.text)} ({rated(solution.success_rate, solution.tried)})"
+        yield f"{what}: {preview(solution.text)} ({rated(solution.success_rate, solution.tried)})"
     for check in pattern.prevention_checks:
-        yield f"Prevention check: {glance(check.verify)} ({inline(check.name)}, {check.status})"
+        yield f"Prevention check: {preview(check.verify)} ({one_line(check.name)}, {check.status})"
         yield f"Success rate after applying prevention: {prevented(check)}"
     if not pattern.prevention_checks:
         yield "Prevention check: none yet"
@@ -241,7 +228,7 @@ def _success(agent: str, pattern: SuccessPattern) -> Found:
         type="success",
         agent=agent,
         pattern=pattern,
-        title=f'Success pattern: "{inline(pattern.name)}"',
+        title=f'Success pattern: "{one_line(pattern.name)}"',
         facts=tuple(_of_success(pattern)),
         places=f"{pattern.name} {pattern.title} {pattern.context_signature}".casefold(),
         rates=(pattern.success_rate,),
@@ -250,17 +237,17 @@ def _success(agent: str, pattern: SuccessPattern) -> Found:
 
 
 def _of_success(pattern: SuccessPattern) -> Iterator[str]:
-    yield f"Works in: {inline(pattern.title or pattern.context_signature)}"
-    attempts, interval = many(pattern.attempts, "attempt"), between(pattern.interval)
+    yield f"Works in: {one_line(pattern.title or pattern.context_signature)}"
+    attempts, interval = plural(pattern.attempts, "attempt"), between(pattern.interval)
     yield f"Success rate: {pattern.success_rate:.0%} ({attempts}, 95% interval {interval})"
     if pattern.contrast.other_rate is not None:
         yield f"Other approaches: {rated(pattern.contrast.other_rate, pattern.contrast.other_attempts)}"
     if pattern.key_factors:
         yield f"Key factors: {factors(pattern.key_factors)}"
-    steps = inline(" → ".join(pattern.replication_steps))
+    steps = one_line(" → ".join(pattern.replication_steps))
     agreed = f" ({pattern.step_runs:,} good sessions agree)" if pattern.step_runs else " (no two sessions tell more)"
     yield f"Steps: {steps}{agreed}"
-    yield f"Last seen: {moment(pattern.last_seen)}"
+    yield f"Last seen: {format_time(pattern.last_seen)}"
 
 
 def _decision(agent: str, template: DecisionTemplate) -> Found:
@@ -269,7 +256,7 @@ def _decision(agent: str, template: DecisionTemplate) -> Found:
         type="decision",
         agent=agent,
         pattern=template,
-        title=f'Decision template: "{inline(template.title or template.context_signature)}"',
+        title=f'Decision template: "{one_line(template.title or template.context_signature)}"',
         facts=tuple(map(_branch, branches)),
         places=" ".join(
             (template.title, template.context_signature, *(branch.action for branch in branches))
@@ -283,13 +270,13 @@ def _branch(branch: DecisionBranch) -> str:
     conditions = [("" if each.present else "not ") + each.feature for each in branch.conditions]
     case = f"If {' and '.join(conditions)}: " if conditions else "Do: "
     if branch.recommended is None:
-        return inline(f"{case}no recommendation, {branch.reason}")
-    return inline(f"{case}{branch.action} ({rated(branch.success_rate, branch.attempts)})")
+        return one_line(f"{case}no recommendation, {branch.reason}")
+    return one_line(f"{case}{branch.action} ({rated(branch.success_rate, branch.attempts)})")
 
 
 def rated(rate: float, attempts: int) -> str:
     """A success rate and what it rests on."""
-    return f"{rate:.0%} success rate, {many(attempts, 'attempt')}"
+    return f"{rate:.0%} success rate, {plural(attempts, 'attempt')}"
 
 
 def between(interval: tuple[float, float]) -> str:
@@ -299,7 +286,7 @@ def between(interval: tuple[float, float]) -> str:
 
 def factors(found: Sequence[KeyFactor]) -> str:
     """What went with success: by how many points, on what evidence, and how far chance explains it."""
-    return inline("; ".join(map(_factor, found[:SHOWN])))
+    return one_line("; ".join(map(_factor, found[:SHOWN])))
 
 
 def _factor(factor: KeyFactor) -> str:
@@ -319,4 +306,4 @@ def prevented(check: PreventionCheck) -> str:
     heeded = check.effect.heeded if check.effect else None
     if heeded is None or not heeded.opportunities:
         return "not known yet"
-    return f"{1 - heeded.rate:.0%} ({many(heeded.opportunities, 'opportunity')})"
+    return f"{1 - heeded.rate:.0%} ({plural(heeded.opportunities, 'opportunity')})"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli.options import Group, owner_option, reader_option
-from engram.cli.patterns import between, circumstances_options, rated, whose
-from engram.cli.render import dump, glance, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import block, inline, many, moment
+from engram.cli.formatting import escaped, format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, circumstances_options, owner_option, reader_option
+from engram.cli.patterns import between, rated, whose
+from engram.cli.render import preview, print_json, print_table, to_json
 from engram.errors import EngramError, InvalidInput, NotAllowed, NotFound
 from engram.learning.failures.variable_parts import error_text
 
@@ -25,7 +25,7 @@ NO_MEMORY = "there is no memory yet, so nothing is known about it"
 SEVERITY = ("allow", "warn", "block")
 
 
-@click.group("prevention", cls=Group)
+@click.group("prevention", cls=CommandGroup)
 def command() -> None:
     """Keep known failures from coming back.
 
@@ -44,36 +44,36 @@ def command() -> None:
 @click.pass_context
 def generate(ctx: click.Context, pattern: str, stage: str, program: str | None, agent: str | None) -> None:
     """Make a prevention check from a failure and what solved it."""
-    state, words = ctx.ensure_object(State), _words(program)
-    with state.brain() as brain:
-        made = _generated(state, brain, agent, pattern, stage, words)
-    if state.json:
-        print_json(dump(made))
-    for check in () if state.json else made:
-        click.echo(f"Created prevention check: {inline(check.name)}")
-        click.echo(f"  Added to workflow stage: {inline(check.stage)}")
-        click.echo(f"  Verify: {glance(check.verify)}")
+    cli, words = ctx.ensure_object(Invocation), _words(program)
+    with cli.brain() as brain:
+        made = _generated(cli, brain, agent, pattern, stage, words)
+    if cli.json:
+        print_json(to_json(made))
+    for check in () if cli.json else made:
+        click.echo(f"Created prevention check: {one_line(check.name)}")
+        click.echo(f"  Added to workflow stage: {one_line(check.stage)}")
+        click.echo(f"  Verify: {preview(check.verify)}")
         if check.command is not None:
-            click.echo(f"  Command: {inline(shlex.join(check.command))}")
+            click.echo(f"  Command: {one_line(shlex.join(check.command))}")
     if not made:
-        state.error("failed", f"there is nothing to check for {pattern}: neither an action nor a solution is known")
+        cli.error("failed", f"there is nothing to check for {pattern}: neither an action nor a solution is known")
         ctx.exit(1)
 
 
 @command.command("list")
 @reader_option
 @click.pass_obj
-def list_(state: State, agent: str | None) -> None:
+def list_(cli: Invocation, agent: str | None) -> None:
     """List the prevention checks, and those that others share with a named agent."""
-    with state.brain() as brain:
-        readers = state.readers(brain, agent)
-        named = agent is not None or bool(state.settings.agent)
+    with cli.brain() as brain:
+        readers = cli.readers(brain, agent)
+        named = agent is not None or bool(cli.settings.agent)
         own = [(reader.name, check) for reader in readers for check in reader.learning.checks()]
         shared = [
             (reader.name, each) for reader in readers for each in reader.shared_patterns.checks(imports=not named)
         ]
     found = [*own, *((whose(each.source), each.check) for _, each in shared)]
-    if state.json:
+    if cli.json:
         told = [{"agent": name, **check.model_dump(mode="json")} for name, check in own]
         told += [
             {"agent": name, **each.check.model_dump(mode="json"), "source": each.source.model_dump(mode="json")}
@@ -85,12 +85,12 @@ def list_(state: State, agent: str | None) -> None:
     else:
         rows = [
             [
-                inline(check.name),
+                one_line(check.name),
                 check.status,
-                inline(check.stage),
+                one_line(check.stage),
                 f"{check.fired:,}",
-                inline(name),
-                glance(check.verify),
+                one_line(name),
+                preview(check.verify),
             ]
             for name, check in found
         ]
@@ -112,13 +112,13 @@ def check(ctx: click.Context, /, strict: bool, agent: str | None, **asked: Any) 
     """
     from engram import wiring
 
-    state = ctx.ensure_object(State)
-    new = state.missing is not None
-    with wiring.open(":memory:", say=state.notice, vectors="") if new else state.brain() as brain:
-        owner, verdict, spoke = _severest(state, brain, agent, asked)
+    cli = ctx.ensure_object(Invocation)
+    new = cli.missing is not None
+    with wiring.open(":memory:", say=cli.notice, vectors="") if new else cli.brain() as brain:
+        owner, verdict, spoke = _severest(cli, brain, agent, asked)
     if new:
         verdict = verdict.model_copy(update={"reason": NO_MEMORY})
-    if state.json:
+    if cli.json:
         print_json(verdict.model_dump(mode="json"))
     else:
         _print_verdict(owner, verdict, spoke)
@@ -138,17 +138,17 @@ def run(ctx: click.Context, name: str, allow: bool, seconds: float, agent: str |
     Without --allow nothing is run; it says what would be, and exits with 4. No shell is involved. It exits with 0 if
     the condition holds, else with 1.
     """
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
-        owner, known = _check(state, brain, name, agent)
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
+        owner, known = _check(cli, brain, name, agent)
         if known.command is not None and not allow:
             raise NotAllowed(f"this would be run: {shlex.join(known.command)}; --allow runs it")
         done, ran = owner.learning.run(known.id, allowed=allow, seconds=seconds)
-    if state.json:
+    if cli.json:
         print_json({"check": done.name, "command": list(done.command or ()), **asdict(ran)})
     else:
-        click.echo(f"{inline(done.name)}: {inline(ran.reason)}")
-        click.echo(block(ran.output), nl=bool(ran.output) and not ran.output.endswith("\n"))
+        click.echo(f"{one_line(done.name)}: {one_line(ran.reason)}")
+        click.echo(escaped(ran.output), nl=bool(ran.output) and not ran.output.endswith("\n"))
     if not ran.met:
         ctx.exit(1)
 
@@ -157,15 +157,15 @@ def run(ctx: click.Context, name: str, allow: bool, seconds: float, agent: str |
 @click.argument("name", metavar="[CHECK]", required=False)
 @reader_option
 @click.pass_obj
-def effect(state: State, name: str | None, agent: str | None) -> None:
+def effect(cli: Invocation, name: str | None, agent: str | None) -> None:
     """Show what checks changed: failures per opportunity while they were silent, when heeded, and when ignored."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         if name is None:
-            found = [check for reader in state.readers(brain, agent) for check in reader.learning.checks()]
+            found = [check for reader in cli.readers(brain, agent) for check in reader.learning.checks()]
         else:
-            found = [_check(state, brain, name, agent)[1]]
-    if state.json:
-        print_json(dump(found))
+            found = [_check(cli, brain, name, agent)[1]]
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No prevention checks yet.")
     else:
@@ -183,12 +183,12 @@ def _words(program: str | None) -> list[str] | None:
 
 
 def _generated(
-    state: State, brain: Engram, agent: str | None, pattern: str, stage: str, program: list[str] | None
+    cli: Invocation, brain: Engram, agent: str | None, pattern: str, stage: str, program: list[str] | None
 ) -> list[PreventionCheck]:
     """The checks of whoever has the pattern. Raises `NotFound`, or `InvalidInput` if several have it."""
     from engram.model import FailurePattern
 
-    owners, named = state.readers(brain, agent), agent is not None or bool(state.settings.agent)
+    owners, named = cli.readers(brain, agent), agent is not None or bool(cli.settings.agent)
     having = [owner for owner in owners if owner.learning.failure(pattern) is not None]
     if len(having) > 1:
         names = ", ".join(owner.name for owner in having)
@@ -204,9 +204,9 @@ def _generated(
     return having[0].learning.generate(pattern, stage=stage, command=program)
 
 
-def _check(state: State, brain: Engram, name: str, agent: str | None) -> tuple[AgentHandle, PreventionCheck]:
+def _check(cli: Invocation, brain: Engram, name: str, agent: str | None) -> tuple[AgentHandle, PreventionCheck]:
     """The check of this name or id, and whose it is. Raises `NotFound`, or `InvalidInput` if several have it."""
-    readers, named = state.readers(brain, agent), agent is not None or bool(state.settings.agent)
+    readers, named = cli.readers(brain, agent), agent is not None or bool(cli.settings.agent)
     found = [(reader, each) for reader in readers for each in reader.learning.checks() if name in {each.id, each.name}]
     missing: EngramError = NotFound(f"there is no check {name}; `engram prevention list` shows what there is")
     if len(found) > 1:
@@ -225,10 +225,10 @@ def _check(state: State, brain: Engram, name: str, agent: str | None) -> tuple[A
 
 
 def _severest(
-    state: State, brain: Engram, agent: str | None, asked: dict[str, Any]
+    cli: Invocation, brain: Engram, agent: str | None, asked: dict[str, Any]
 ) -> tuple[str, Verdict, list[PreventionCheck]]:
     """Who is most severe of those who are asked, the verdict, and the checks that spoke up in it."""
-    readers = state.readers(brain, agent) or [state.writer(brain, agent)]
+    readers = cli.readers(brain, agent) or [cli.writer(brain, agent)]
     verdicts = [(reader.check(**asked), reader) for reader in readers]
     verdict, reader = max(verdicts, key=lambda each: (SEVERITY.index(each[0].decision), each[0].confidence))
     spoke = [each for each in reader.learning.checks() if each.id in verdict.checks] if verdict.checks else []
@@ -236,30 +236,30 @@ def _severest(
 
 
 def _print_verdict(owner: str, verdict: Verdict, spoke: list[PreventionCheck]) -> None:
-    click.echo(f"{verdict.decision.upper()}: {inline(verdict.reason)}")
+    click.echo(f"{verdict.decision.upper()}: {one_line(verdict.reason)}")
     if verdict.failure_rate is not None:
         click.echo(f"  Expected to fail: {verdict.failure_rate:.0%}")
     for failure in verdict.failures:
-        name = f"{inline(failure.name)}: {glance(error_text(failure))}" if failure.name else "without an error"
-        counts = f"failed {many(failure.failures, 'time')}, worked {many(failure.successes, 'time')}"
-        click.echo(f"  • Known failure: {name} ({counts}, last {moment(failure.last_seen)})")
+        name = f"{one_line(failure.name)}: {preview(error_text(failure))}" if failure.name else "without an error"
+        counts = f"failed {plural(failure.failures, 'time')}, worked {plural(failure.successes, 'time')}"
+        click.echo(f"  • Known failure: {name} ({counts}, last {format_time(failure.last_seen)})")
     for each in spoke:
-        click.echo(f"  • Check: {glance(each.verify)} ({inline(each.name)})")
+        click.echo(f"  • Check: {preview(each.verify)} ({one_line(each.name)})")
     for remedy in verdict.instead:
-        click.echo(f"  • Worked instead: {glance(remedy.text)} ({rated(remedy.success_rate, remedy.attempts)})")
+        click.echo(f"  • Worked instead: {preview(remedy.text)} ({rated(remedy.success_rate, remedy.attempts)})")
     if verdict.id is not None:
         click.echo(
-            f"  Verdict {verdict.id} of {inline(owner)}: name it with --informed-by when recording what was done"
+            f"  Verdict {verdict.id} of {one_line(owner)}: name it with --informed-by when recording what was done"
         )
 
 
 def _effect_row(check: PreventionCheck) -> list[str]:
     known = check.effect
     if known is None:
-        return [inline(check.name), check.status, "-", "-", "-", "-", "not known yet"]
+        return [one_line(check.name), check.status, "-", "-", "-", "-", "not known yet"]
     rates = [_failing(known.before), _failing(known.heeded), _failing(known.ignored)]
     helps = _helps(known) if known.heeded and known.heeded.opportunities else "not known yet"
-    return [inline(check.name), check.status, *rates, f"{known.false_alarms:,} of {known.went_ahead:,}", helps]
+    return [one_line(check.name), check.status, *rates, f"{known.false_alarms:,} of {known.went_ahead:,}", helps]
 
 
 def _failing(rate: FailureRate | None) -> str:

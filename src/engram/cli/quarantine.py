@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from engram.cli.options import Group, agent_option
-from engram.cli.render import dump, glance, print_facts, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import block, inline, moment
+from engram.cli.formatting import escaped, format_time, one_line
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, agent_option
+from engram.cli.render import preview, print_fields, print_json, print_table, to_json
 from engram.errors import NotFound
 
 
-@click.group("quarantine", cls=Group)
+@click.group("quarantine", cls=CommandGroup)
 def command() -> None:
     """Review what was set apart.
 
@@ -23,16 +23,16 @@ def command() -> None:
 @command.command("list")
 @agent_option
 @click.pass_obj
-def list_(state: State, agent: str | None) -> None:
+def list_(cli: Invocation, agent: str | None) -> None:
     """List what is set apart, the newest first."""
-    with state.brain() as brain:
-        found = state.writer(brain, agent).quarantine.list()
-    if state.json:
-        print_json(dump(found))
+    with cli.brain() as brain:
+        found = cli.writer(brain, agent).quarantine.list()
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("Nothing is set apart.")
     else:
-        rows = [[each.id, moment(each.at), inline(each.reason), glance(each.memory.text)] for each in found]
+        rows = [[each.id, format_time(each.at), one_line(each.reason), preview(each.memory.text)] for each in found]
         print_table(["ID", "SINCE", "WHY", "TEXT"], rows)
 
 
@@ -40,27 +40,29 @@ def list_(state: State, agent: str | None) -> None:
 @click.argument("id")
 @agent_option
 @click.pass_obj
-def show(state: State, id: str, agent: str | None) -> None:
+def show(cli: Invocation, id: str, agent: str | None) -> None:
     """Show one memory that is set apart, and why."""
-    with state.brain() as brain:
-        found = state.writer(brain, agent).quarantine.get(id)
-    if state.json:
+    with cli.brain() as brain:
+        found = cli.writer(brain, agent).quarantine.get(id)
+    if cli.json:
         print_json(found.model_dump(mode="json"))
         return
     memory = found.memory
-    print_facts({"id": found.id, "why": found.reason, "since": moment(found.at), "origin": memory.provenance.origin})
-    click.echo(block(memory.text))
+    print_fields(
+        {"id": found.id, "why": found.reason, "since": format_time(found.at), "origin": memory.provenance.origin}
+    )
+    click.echo(escaped(memory.text))
 
 
 @command.command("release")
 @click.argument("id")
 @agent_option
 @click.pass_obj
-def release(state: State, id: str, agent: str | None) -> None:
+def release(cli: Invocation, id: str, agent: str | None) -> None:
     """Give a memory back: it can be found again."""
-    with state.brain() as brain:
-        memory = state.writer(brain, agent).quarantine.release(id)
-    if state.json:
+    with cli.brain() as brain:
+        memory = cli.writer(brain, agent).quarantine.release(id)
+    if cli.json:
         print_json(memory.model_dump(mode="json"))
     else:
         click.echo(f"Released {memory.id}.")
@@ -70,13 +72,13 @@ def release(state: State, id: str, agent: str | None) -> None:
 @click.argument("id")
 @agent_option
 @click.pass_obj
-def discard(state: State, id: str, agent: str | None) -> None:
+def discard(cli: Invocation, id: str, agent: str | None) -> None:
     """Forget a memory that is set apart."""
-    with state.brain() as brain:
-        receipt = state.writer(brain, agent).quarantine.discard(id)
+    with cli.brain() as brain:
+        receipt = cli.writer(brain, agent).quarantine.discard(id)
     if not receipt.forgotten:
         raise NotFound(f"nothing called {id!a} is set apart; `engram quarantine list` shows what is")
-    if state.json:
+    if cli.json:
         print_json(receipt.model_dump(mode="json"))
     else:
         click.echo(f"Forgot {receipt.id}.")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import KIND, Group, share
-from engram.cli.render import dump, print_json, print_table, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import KIND, CommandGroup, parse_fraction
+from engram.cli.render import print_json, print_table, progress, to_json
 from engram.cli.upkeep import archive_beside, span
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ OUTCOMES = click.Choice(["success", "partial", "failure"])
 ACTIONS = click.Choice(["forget", "archive"])
 
 
-@click.group("retention", cls=Group)
+@click.group("retention", cls=CommandGroup)
 def command() -> None:
     """Say how long memories are kept, and what must be kept whatever happens.
 
@@ -34,7 +34,7 @@ def command() -> None:
 @click.option("--kind", "kinds", multiple=True, type=KIND, metavar="KIND", help="Only this kind; may be repeated.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with all of them.")
 @click.option("--older-than", type=span, metavar="TIME", help="Only what was stored longer ago, such as 90d.")
-@click.option("--weaker-than", type=share, metavar="0..1", help="Only what has faded below this strength.")
+@click.option("--weaker-than", type=parse_fraction, metavar="0..1", help="Only what has faded below this strength.")
 @click.option("--outcome", type=OUTCOMES, help="Only what went like this.")
 @click.option(
     "--action",
@@ -45,7 +45,7 @@ def command() -> None:
 @click.option("--agent", metavar="NAME", help="Only memories of this agent. Default: those of all agents.")
 @click.pass_obj
 def set_(
-    state: State,
+    cli: Invocation,
     name: str,
     kinds: tuple[str, ...],
     tags: tuple[str, ...],
@@ -59,7 +59,7 @@ def set_(
 
     A policy of the same name is replaced.
     """
-    with state.brain(create=True) as brain:
+    with cli.brain(create=True) as brain:
         policy = brain.retention.set(
             name,
             kinds=kinds,
@@ -70,38 +70,38 @@ def set_(
             action=action,
             agent=agent,
         )
-    if state.json:
+    if cli.json:
         print_json(policy.model_dump(mode="json"))
     else:
-        click.echo(f"Set {inline(policy.name)}: {_said(policy)}.")
+        click.echo(f"Set {one_line(policy.name)}: {_said(policy)}.")
 
 
 @command.command("list")
 @click.pass_obj
-def list_(state: State) -> None:
+def list_(cli: Invocation) -> None:
     """List the policies, in the order in which they run."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = brain.retention.policies()
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No policies.")
     else:
-        rows = [[inline(each.name), inline(each.agent or "everybody"), each.action, _said(each)] for each in found]
+        rows = [[one_line(each.name), one_line(each.agent or "everybody"), each.action, _said(each)] for each in found]
         print_table(["NAME", "AGENT", "ACTION", "WHAT"], rows)
 
 
 @command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove(state: State, name: str) -> None:
+def remove(cli: Invocation, name: str) -> None:
     """Give a policy up."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         policy = brain.retention.remove(name)
-    if state.json:
+    if cli.json:
         print_json(policy.model_dump(mode="json"))
     else:
-        click.echo(f"Removed {inline(policy.name)}.")
+        click.echo(f"Removed {one_line(policy.name)}.")
 
 
 @command.command("run")
@@ -113,19 +113,19 @@ def remove(state: State, name: str) -> None:
 )
 @click.option("--agent", metavar="NAME", help="Only memories of this agent. Default: those of all agents.")
 @click.pass_obj
-def run(state: State, dry_run: bool, archive: Path | None, agent: str | None) -> None:
+def run(cli: Invocation, dry_run: bool, archive: Path | None, agent: str | None) -> None:
     """Let go of what fulfils a policy, and say how much went, by which.
 
     It can be stopped at any time; the next run goes on with what is left.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         retention = brain.retention
         archives = any(policy.action == "archive" for policy in retention.policies())
-        target = archive or (archive_beside(state, brain.sources.now()) if archives and not dry_run else None)
-        with progress(state, "looking") as tell:
+        target = archive or (archive_beside(cli, brain.sources.now()) if archives and not dry_run else None)
+        with progress(cli, "looking") as on_progress:
             agents = None if agent is None else [brain.agent(agent).name]
-            report = retention.run(target, agents=agents, dry_run=dry_run, progress=tell)
-    if state.json:
+            report = retention.run(target, agents=agents, dry_run=dry_run, progress=on_progress)
+    if cli.json:
         print_json(report.model_dump(mode="json"))
     else:
         print_report(report)
@@ -139,7 +139,7 @@ def run(state: State, dry_run: bool, archive: Path | None, agent: str | None) ->
 @click.option("--session", "sessions", multiple=True, metavar="NAME", help="Memories of this session; may be repeated.")
 @click.pass_obj
 def hold(
-    state: State,
+    cli: Invocation,
     reason: str,
     agent: str | None,
     memories: tuple[str, ...],
@@ -150,9 +150,9 @@ def hold(
 
     The REASON is shown to whoever tries.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         made = brain.retention.hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
-    if state.json:
+    if cli.json:
         print_json(made.model_dump(mode="json"))
     else:
         click.echo(f"Held by {made.id}: {_covered(made)}.")
@@ -160,27 +160,27 @@ def hold(
 
 @command.command("holds")
 @click.pass_obj
-def holds(state: State) -> None:
+def holds(cli: Invocation) -> None:
     """List what is held, and why."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = brain.retention.holds()
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("Nothing is held.")
     else:
-        rows = [[each.id, moment(each.at), _covered(each), inline(each.reason)] for each in found]
+        rows = [[each.id, format_time(each.at), _covered(each), one_line(each.reason)] for each in found]
         print_table(["ID", "SINCE", "WHAT", "WHY"], rows)
 
 
 @command.command("release")
 @click.argument("id")
 @click.pass_obj
-def release(state: State, id: str) -> None:
+def release(cli: Invocation, id: str) -> None:
     """End a hold."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         ended = brain.retention.release(id)
-    if state.json:
+    if cli.json:
         print_json(ended.model_dump(mode="json"))
     else:
         click.echo(f"Released {ended.id}: {_covered(ended)}.")
@@ -194,13 +194,15 @@ def print_report(report: RetentionReport) -> None:
         told = f"{would}{words[each.action][0]}" if would else words[each.action][1]
         more = ", ".join(f"{count:,} {name}" for name, count in each.removed.items() if name in _BESIDES)
         also = f" (and {more})" if more else ""
-        click.echo(f"{told} {many(each.memories, 'memory')} of {inline(each.agent)} by {inline(each.policy)}{also}.")
+        click.echo(
+            f"{told} {plural(each.memories, 'memory')} of {one_line(each.agent)} by {one_line(each.policy)}{also}."
+        )
     if not report.gone:
         click.echo("No policy has anything to let go of.")
     if report.archive is not None:
-        click.echo(f"  Archived in {inline(report.archive)}")
+        click.echo(f"  Archived in {one_line(report.archive)}")
     for reason, count in report.kept.items():
-        click.echo(f"  Kept {many(count, 'memory')}: {reason}")
+        click.echo(f"  Kept {plural(count, 'memory')}: {reason}")
 
 
 _BESIDES = ("derived", "copies", "quarantine", "checks", "shown", "sessions", "archives")
@@ -210,7 +212,7 @@ def _said(policy: RetentionPolicy) -> str:
     """What a policy is about, on one line."""
     parts = [
         " or ".join(policy.kinds) if policy.kinds else "memories",
-        f"tagged {', '.join(map(inline, policy.tags))}" if policy.tags else "",
+        f"tagged {', '.join(map(one_line, policy.tags))}" if policy.tags else "",
         f"older than {_days(policy.older_than)}" if policy.older_than is not None else "",
         f"weaker than {policy.weaker_than:g}" if policy.weaker_than is not None else "",
         f"that went as {policy.outcome}" if policy.outcome is not None else "",
@@ -225,6 +227,6 @@ def _days(time: timedelta) -> str:
 def _covered(hold: LegalHold) -> str:
     """What a hold keeps, on one line."""
     parts = [f"memory {id}" for id in hold.memories]
-    parts += [f"tag {inline(tag)}" for tag in hold.tags] + [f"session {inline(name)}" for name in hold.sessions]
-    of = "" if hold.agent is None else f" of {inline(hold.agent)}"
+    parts += [f"tag {one_line(tag)}" for tag in hold.tags] + [f"session {one_line(name)}" for name in hold.sessions]
+    of = "" if hold.agent is None else f" of {one_line(hold.agent)}"
     return f"{', '.join(parts) or 'everything'}{of}"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command
 from engram.cli.render import print_json
-from engram.cli.state import State
 from engram.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @click.option("--link", is_flag=True, help="Print a link that signs in to the dashboard, once.")
 @click.pass_obj
 def command(
-    state: State,
+    cli: Invocation,
     /,
     rate: float,
     openapi: bool,
@@ -85,7 +85,7 @@ def command(
     from engram.wiring import trusted_keys
 
     limits, metrics, trusted = Limits(rate=rate, burst=max(1, round(2 * rate))), Metrics(), trusted_keys()
-    with state.brain(create=True) as brain, ExitStack() as stack:
+    with cli.brain(create=True) as brain, ExitStack() as stack:
         if grpc is not None:
             stack.enter_context(_grpc(brain, binding, grpc, limits, metrics, trusted))
         run.serve(brain, binding, limits, _say, log_format=log_format, metrics=metrics, trusted=trusted, link=link)

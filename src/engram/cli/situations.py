@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group, owner_option, reader_option
-from engram.cli.render import glance, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many
+from engram.cli.formatting import one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, owner_option, reader_option
+from engram.cli.render import preview, print_json, print_table
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN_ACTIONS = 3
 
 
-@click.group("situations", cls=Group, invoke_without_command=True)
+@click.group("situations", cls=CommandGroup, invoke_without_command=True)
 @reader_option
 @click.pass_context
 def situations(ctx: click.Context, agent: str | None) -> None:
@@ -34,11 +34,11 @@ def situations(ctx: click.Context, agent: str | None) -> None:
 @situations.command("list")
 @reader_option
 @click.pass_obj
-def list_(state: State, agent: str | None = None) -> None:
+def list_(cli: Invocation, agent: str | None = None) -> None:
     """List the situations of an agent, those with most decisions first."""
-    with state.brain() as brain:
-        found = [(reader.name, one) for reader in state.readers(brain, agent) for one in reader.situations.list()]
-    if state.json:
+    with cli.brain() as brain:
+        found = [(reader.name, one) for reader in cli.readers(brain, agent) for one in reader.situations.list()]
+    if cli.json:
         print_json([{"agent": name, **one.model_dump(mode="json")} for name, one in found])
         return
     if not found:
@@ -53,8 +53,8 @@ def list_(state: State, agent: str | None = None) -> None:
                 f"{one.decisions:,}",
                 f"{one.wordings:,}",
                 "yes" if one.pinned else "no",
-                glance(", ".join(list(one.actions)[:SHOWN_ACTIONS])),
-                (f"{inline(name)}: " if several else "") + glance(one.name),
+                preview(", ".join(list(one.actions)[:SHOWN_ACTIONS])),
+                (f"{one_line(name)}: " if several else "") + preview(one.name),
             ]
             for name, one in found
         ],
@@ -65,11 +65,11 @@ def list_(state: State, agent: str | None = None) -> None:
 @click.argument("situation")
 @reader_option
 @click.pass_obj
-def show(state: State, situation: str, agent: str | None) -> None:
+def show(cli: Invocation, situation: str, agent: str | None) -> None:
     """Show one SITUATION: its contexts, and what was done in it."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.get(situation)
-    _print(state, found, f"Situation: {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.get(situation)
+    _print(cli, found, f"Situation: {one_line(found.name)}")
 
 
 @situations.command("rename")
@@ -77,11 +77,11 @@ def show(state: State, situation: str, agent: str | None) -> None:
 @click.argument("name")
 @owner_option
 @click.pass_obj
-def rename(state: State, situation: str, name: str, agent: str | None) -> None:
+def rename(cli: Invocation, situation: str, name: str, agent: str | None) -> None:
     """Call a SITUATION by another NAME, and pin it."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.rename(situation, name)
-    _print(state, found, f"It is now pinned and called {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.rename(situation, name)
+    _print(cli, found, f"It is now pinned and called {one_line(found.name)}")
 
 
 @situations.command("merge")
@@ -89,11 +89,11 @@ def rename(state: State, situation: str, name: str, agent: str | None) -> None:
 @click.argument("others", nargs=-1, required=True)
 @owner_option
 @click.pass_obj
-def merge(state: State, situation: str, others: tuple[str, ...], agent: str | None) -> None:
+def merge(cli: Invocation, situation: str, others: tuple[str, ...], agent: str | None) -> None:
     """Make OTHERS part of a SITUATION, which keeps its name."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.merge(situation, others)
-    _print(state, found, f"Merged into {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.merge(situation, others)
+    _print(cli, found, f"Merged into {one_line(found.name)}")
 
 
 @situations.command("split")
@@ -102,33 +102,33 @@ def merge(state: State, situation: str, others: tuple[str, ...], agent: str | No
 @click.option("--name", default="", help="The name of the new situation.")
 @owner_option
 @click.pass_obj
-def split(state: State, situation: str, contexts: tuple[str, ...], name: str, agent: str | None) -> None:
+def split(cli: Invocation, situation: str, contexts: tuple[str, ...], name: str, agent: str | None) -> None:
     """Take contexts out of a SITUATION, and make them one of their own."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.split(situation, contexts, name)
-    _print(state, found, f"New situation: {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.split(situation, contexts, name)
+    _print(cli, found, f"New situation: {one_line(found.name)}")
 
 
 @situations.command("pin")
 @click.argument("situation")
 @owner_option
 @click.pass_obj
-def pin(state: State, situation: str, agent: str | None) -> None:
+def pin(cli: Invocation, situation: str, agent: str | None) -> None:
     """Keep a SITUATION as it is: no other is merged with it by itself."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.pin(situation)
-    _print(state, found, f"Pinned: {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.pin(situation)
+    _print(cli, found, f"Pinned: {one_line(found.name)}")
 
 
 @situations.command("unpin")
 @click.argument("situation")
 @owner_option
 @click.pass_obj
-def unpin(state: State, situation: str, agent: str | None) -> None:
+def unpin(cli: Invocation, situation: str, agent: str | None) -> None:
     """Let a SITUATION change by itself again."""
-    with state.brain() as brain:
-        found = _owner(state.readers(brain, agent), situation).situations.pin(situation, pinned=False)
-    _print(state, found, f"No longer pinned: {inline(found.name)}")
+    with cli.brain() as brain:
+        found = _owner(cli.readers(brain, agent), situation).situations.pin(situation, pinned=False)
+    _print(cli, found, f"No longer pinned: {one_line(found.name)}")
 
 
 def _owner(readers: list[AgentHandle], situation: str) -> AgentHandle:
@@ -147,12 +147,12 @@ def _owner(readers: list[AgentHandle], situation: str) -> AgentHandle:
     return readers[-1]
 
 
-def _print(state: State, found: Situation, title: str) -> None:
-    if state.json:
+def _print(cli: Invocation, found: Situation, title: str) -> None:
+    if cli.json:
         print_json(found.model_dump(mode="json"))
         return
-    click.echo(f"{title} ({many(found.decisions, 'decision')}, {many(found.wordings, 'wording')}, id {found.id})")
+    click.echo(f"{title} ({plural(found.decisions, 'decision')}, {plural(found.wordings, 'wording')}, id {found.id})")
     for context in found.contexts:
-        click.echo(f"  context: {inline(context)}")
+        click.echo(f"  context: {one_line(context)}")
     for action, times in found.actions.items():
-        click.echo(f"  done: {inline(action)} ({times:,}×)")
+        click.echo(f"  done: {one_line(action)} ({times:,}×)")

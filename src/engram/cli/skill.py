@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group, agent_option, limit_option, owner_option, reader_option
-from engram.cli.render import dump, glance, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import block, inline, many, moment
+from engram.cli.formatting import escaped, format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, agent_option, limit_option, owner_option, reader_option
+from engram.cli.render import preview, print_json, print_table, to_json
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STDIN_LIMIT = 1_000_001
 
 
-@click.group("skill", cls=Group)
+@click.group("skill", cls=CommandGroup)
 def command() -> None:
     """Keep workflows as skills: YAML with triggers, parameters and steps.
 
@@ -39,11 +39,11 @@ version_option = click.option(
 @command.command("list")
 @reader_option
 @click.pass_obj
-def list_(state: State, agent: str | None) -> None:
+def list_(cli: Invocation, agent: str | None) -> None:
     """List the skills, each in its newest version."""
-    with state.brain() as brain:
-        found = [(name, skill) for name, skills in _all(state, brain, agent) for skill in skills.skills()]
-    if state.json:
+    with cli.brain() as brain:
+        found = [(name, skill) for name, skills in _all(cli, brain, agent) for skill in skills.skills()]
+    if cli.json:
         print_json([{"agent": name, **skill.model_dump(mode="json")} for name, skill in found])
     elif not found:
         click.echo("No skills yet.")
@@ -54,8 +54,8 @@ def list_(state: State, agent: str | None) -> None:
                 str(skill.version),
                 f"{skill.attempts:,}",
                 _rate(skill),
-                inline(name),
-                glance(skill.description),
+                one_line(name),
+                preview(skill.description),
             ]
             for name, skill in found
         ]
@@ -67,18 +67,18 @@ def list_(state: State, agent: str | None) -> None:
 @version_option
 @owner_option
 @click.pass_obj
-def show(state: State, name: str, version: int | None, agent: str | None) -> None:
+def show(cli: Invocation, name: str, version: int | None, agent: str | None) -> None:
     """Print a skill as YAML, as `engram skill add` reads it."""
     from engram.memories.skills import to_yaml
 
-    with state.brain() as brain:
-        owner, skills = _owner(state, brain, name, agent)
+    with cli.brain() as brain:
+        owner, skills = _owner(cli, brain, name, agent)
         skill = _known(skills, name, version)
-    if state.json:
+    if cli.json:
         print_json(skill.model_dump(mode="json"))
         return
-    click.echo(f"# version {skill.version} of {inline(owner)}, added {moment(skill.added_at)}; {_did(skill)}")
-    click.echo(block(to_yaml(skill.definition)), nl=False)
+    click.echo(f"# version {skill.version} of {one_line(owner)}, added {format_time(skill.added_at)}; {_did(skill)}")
+    click.echo(escaped(to_yaml(skill.definition)), nl=False)
 
 
 @command.command("add")
@@ -86,7 +86,7 @@ def show(state: State, name: str, version: int | None, agent: str | None) -> Non
 @click.option("--text", metavar="YAML", help="The skill itself, instead of a file.")
 @agent_option
 @click.pass_obj
-def add(state: State, file: str | None, text: str | None, agent: str | None) -> None:
+def add(cli: Invocation, file: str | None, text: str | None, agent: str | None) -> None:
     """Keep the skill in a YAML file, or in standard input (-).
 
     Adding it again changes nothing; a changed one becomes the next version.
@@ -96,12 +96,12 @@ def add(state: State, file: str | None, text: str | None, agent: str | None) -> 
     from engram.memories.skills import read_skill
 
     definition = read_skill(_stdin() if file == "-" else Path(file) if file is not None else text or "")
-    with state.brain(create=True) as brain:
-        skills = _skills(state.writer(brain, agent))
+    with cli.brain(create=True) as brain:
+        skills = _skills(cli.writer(brain, agent))
         before = len(skills.history(definition.name))
         skill = skills.add(definition)
         new = len(skills.history(skill.name)) > before
-    if state.json:
+    if cli.json:
         print_json({"new": new, **skill.model_dump(mode="json")})
     else:
         said = "Added" if new else "Nothing changed:"
@@ -113,22 +113,22 @@ def add(state: State, file: str | None, text: str | None, agent: str | None) -> 
 @limit_option(3)
 @reader_option
 @click.pass_obj
-def match(state: State, request: str, limit: int, agent: str | None) -> None:
+def match(cli: Invocation, request: str, limit: int, agent: str | None) -> None:
     """Find the skills that fit a request, best first."""
-    with state.brain() as brain:
-        found = [(name, one) for name, skills in _all(state, brain, agent) for one in skills.match(request, limit)]
+    with cli.brain() as brain:
+        found = [(name, one) for name, skills in _all(cli, brain, agent) for one in skills.match(request, limit)]
     found = sorted(found, key=lambda each: -each[1].score)[:limit]
-    if state.json:
+    if cli.json:
         print_json([{"agent": name, **one.model_dump(mode="json")} for name, one in found])
         return
     if not found:
         click.echo("No skill fits.")
     for name, one in found:
-        click.echo(f"  • {one.skill.name} (version {one.skill.version} of {inline(name)}), score {one.score:.2f}")
-        click.echo(f"    {glance(one.why)}")
+        click.echo(f"  • {one.skill.name} (version {one.skill.version} of {one_line(name)}), score {one.score:.2f}")
+        click.echo(f"    {preview(one.why)}")
         if one.parameters:
             told = ", ".join(f"{key}={value}" for key, value in one.parameters.items())
-            click.echo(f"    it tells {glance(told)}")
+            click.echo(f"    it tells {preview(told)}")
 
 
 @command.command("render")
@@ -139,21 +139,21 @@ def match(state: State, request: str, limit: int, agent: str | None) -> None:
 @version_option
 @owner_option
 @click.pass_obj
-def render(state: State, name: str, values: tuple[str, ...], version: int | None, agent: str | None) -> None:
+def render(cli: Invocation, name: str, values: tuple[str, ...], version: int | None, agent: str | None) -> None:
     """Print the steps of a skill with the parameters filled in."""
     from engram.memories.skills import from_texts
 
     texts = dict(_pair(value) for value in values)
-    with state.brain() as brain:
-        _, skills = _owner(state, brain, name, agent)
+    with cli.brain() as brain:
+        _, skills = _owner(cli, brain, name, agent)
         skill = _known(skills, name, version)
         steps = skills.render(name, from_texts(skill, texts), version=skill.version)
-    if state.json:
+    if cli.json:
         named = zip(skill.steps, steps, strict=True)
         print_json([{"name": step.name, "kind": step.kind, "text": text} for step, text in named])
         return
     for number, text in enumerate(steps, 1):
-        first, *rest = block(text).split("\n")
+        first, *rest = escaped(text).split("\n")
         click.echo(f"{number}. {first}")
         for line in rest:
             click.echo(f"   {line}".rstrip())
@@ -163,15 +163,15 @@ def render(state: State, name: str, values: tuple[str, ...], version: int | None
 @click.argument("name")
 @owner_option
 @click.pass_obj
-def history(state: State, name: str, agent: str | None) -> None:
+def history(cli: Invocation, name: str, agent: str | None) -> None:
     """List the versions of a skill, the oldest first."""
-    with state.brain() as brain:
-        versions = _owner(state, brain, name, agent)[1].history(name)
-    if state.json:
-        print_json(dump(versions))
+    with cli.brain() as brain:
+        versions = _owner(cli, brain, name, agent)[1].history(name)
+    if cli.json:
+        print_json(to_json(versions))
         return
     rows = [
-        [str(one.version), moment(one.added_at), f"{one.attempts:,}", _rate(one), one.id, glance(one.description)]
+        [str(one.version), format_time(one.added_at), f"{one.attempts:,}", _rate(one), one.id, preview(one.description)]
         for one in versions
     ]
     print_table(["VERSION", "ADDED", "USES", "SUCCESS", "ID", "DESCRIPTION"], rows)
@@ -182,12 +182,12 @@ def history(state: State, name: str, agent: str | None) -> None:
 @click.option("--name", metavar="NAME", help="What to call it. Default: the name of the pattern.")
 @owner_option
 @click.pass_obj
-def promote(state: State, pattern: str, name: str | None, agent: str | None) -> None:
+def promote(cli: Invocation, pattern: str, name: str | None, agent: str | None) -> None:
     """Make a skill of a success pattern, which is named by its name or id."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         known = [
             (reader, one)
-            for reader in state.readers(brain, agent)
+            for reader in cli.readers(brain, agent)
             for one in reader.learning.synthesis().patterns
             if pattern in {one.name, one.pattern_id}
         ]
@@ -199,10 +199,10 @@ def promote(state: State, pattern: str, name: str | None, agent: str | None) -> 
                 f"there is no success pattern {pattern}; `engram learning patterns --type success` shows what there is"
             )
         skill = _skills(known[0][0]).promote(known[0][1], name=name)
-    if state.json:
+    if cli.json:
         print_json(skill.model_dump(mode="json"))
     else:
-        click.echo(f"Made {skill.name}, version {skill.version} ({skill.id}), of {many(len(skill.steps), 'step')}")
+        click.echo(f"Made {skill.name}, version {skill.version} ({skill.id}), of {plural(len(skill.steps), 'step')}")
 
 
 def _stdin() -> bytes:
@@ -217,13 +217,13 @@ def _skills(agent: AgentHandle) -> ProceduralMemory:
     return ProceduralMemory(agent)
 
 
-def _all(state: State, brain: Engram, agent: str | None) -> list[tuple[str, ProceduralMemory]]:
-    return [(reader.name, _skills(reader)) for reader in state.readers(brain, agent)]
+def _all(cli: Invocation, brain: Engram, agent: str | None) -> list[tuple[str, ProceduralMemory]]:
+    return [(reader.name, _skills(reader)) for reader in cli.readers(brain, agent)]
 
 
-def _owner(state: State, brain: Engram, name: str, agent: str | None) -> tuple[str, ProceduralMemory]:
+def _owner(cli: Invocation, brain: Engram, name: str, agent: str | None) -> tuple[str, ProceduralMemory]:
     """Whoever has a skill. Raises `NotFound`, or `InvalidInput` if several have it."""
-    having = [(owner, skills) for owner, skills in _all(state, brain, agent) if skills.history(name)]
+    having = [(owner, skills) for owner, skills in _all(cli, brain, agent) if skills.history(name)]
     if len(having) > 1:
         names = ", ".join(owner for owner, _ in having)
         raise InvalidInput(f"{names} have a skill {name} each; say whose is meant with --agent")
@@ -252,7 +252,7 @@ def _rate(skill: Skill) -> str:
 
 def _did(skill: Skill) -> str:
     return (
-        f"{many(skill.attempts, 'use')}, {_rate(skill)} success rate"
+        f"{plural(skill.attempts, 'use')}, {_rate(skill)} success rate"
         if skill.success_rate is not None
         else "never used"
     )

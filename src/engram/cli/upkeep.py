@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import Group, reader_option, share
-from engram.cli.render import dump, glance, print_facts, print_json, progress
-from engram.cli.state import State
-from engram.cli.text import inline, many
+from engram.cli.formatting import one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, parse_fraction, reader_option
+from engram.cli.render import preview, print_fields, print_json, progress, to_json
 from engram.errors import InvalidInput, NotFound
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.model.retention import RetentionReport
-    from engram.model.upkeep import Forgetting
+    from engram.model.upkeep import ForgettingReport
     from engram.recall.learned_weights import Outcome
 
 
@@ -36,7 +37,7 @@ def span(value: str) -> timedelta:
     raise click.BadParameter(f"{value!r} is no time such as 90d, 12w or 24h.")
 
 
-@click.group("upkeep", cls=Group)
+@click.group("upkeep", cls=CommandGroup)
 def command() -> None:
     """Fill in vectors, learn how to rank, consolidate, let go of what faded, and rebuild what is derived."""
 
@@ -45,56 +46,56 @@ def command() -> None:
 @click.option("--embedder", metavar="NAME", help="Switch to this one, named as in the setting `embedder`.")
 @click.option("--drop-old", is_flag=True, help="When all is done, drop the vectors of other embedders.")
 @click.pass_obj
-def reembed(state: State, embedder: str | None, drop_old: bool) -> None:
+def reembed(cli: Invocation, embedder: str | None, drop_old: bool) -> None:
     """Give every memory a vector of the embedder in use.
 
     It can be stopped at any time and goes on where it was when it is started again. With the setting `auto` it
     switches to the best model that is installed.
     """
-    state.require_database()
-    with state.brain(embedder=embedder or _best(state)) as brain:
+    cli.require_database()
+    with cli.brain(embedder=embedder or _best(cli)) as brain:
         try:
-            with progress(state, "embedding") as tell:
-                added = brain.upkeep.reembed(tell, drop_old=drop_old)
+            with progress(cli, "embedding") as on_progress:
+                added = brain.upkeep.reembed(on_progress, drop_old=drop_old)
         except KeyboardInterrupt:
-            left = many(brain.upkeep.missing_vectors(), "memory")
-            state.notice(f"stopped: {left} still without a vector; run it again to go on")
+            left = plural(brain.upkeep.missing_vectors(), "memory")
+            cli.notice(f"stopped: {left} still without a vector; run it again to go on")
             raise
         name = brain.embedder.identity
-    if state.json:
+    if cli.json:
         print_json({"embedder": name, "added": added, "left": 0})
     else:
-        click.echo(f"Embedded {many(added, 'memory')} with {name}.")
+        click.echo(f"Embedded {plural(added, 'memory')} with {name}.")
 
 
 @command.command("sync")
 @click.option("--anew", is_flag=True, help="Empty it first and hand over everything, whatever it has.")
 @click.pass_obj
-def sync(state: State, anew: bool) -> None:
+def sync(cli: Invocation, anew: bool) -> None:
     """Bring the vector database (the setting `vectors`) in step with the mirrored vectors."""
-    state.require_database()
-    with state.brain() as brain, progress(state, "handing over") as tell:
-        number = brain.upkeep.sync(tell, anew=anew)
-    if state.json:
+    cli.require_database()
+    with cli.brain() as brain, progress(cli, "handing over") as on_progress:
+        number = brain.upkeep.sync(on_progress, anew=anew)
+    if cli.json:
         print_json({"vectors": number})
     else:
-        click.echo(f"Handed over {many(number, 'vector')}.")
+        click.echo(f"Handed over {plural(number, 'vector')}.")
 
 
 @command.command("tune")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.pass_obj
-def tune(state: State, dry_run: bool) -> None:
+def tune(cli: Invocation, dry_run: bool) -> None:
     """Learn from what agents said had helped them how to rank what they recall.
 
     What is learned is used only if it is better on the newest recalls, and given up when it no longer is.
     """
-    with state.brain() as brain:
+    with cli.brain() as brain:
         outcomes = brain.upkeep.tune(dry_run=dry_run)
-    if state.json:
+    if cli.json:
         print_json([{"agent": agent, **asdict(outcome)} for agent, outcome in outcomes.items()])
     else:
-        lines = [f"{inline(agent)}: {_verdict(outcome, dry_run)}" for agent, outcome in outcomes.items()]
+        lines = [f"{one_line(agent)}: {_verdict(outcome, dry_run)}" for agent, outcome in outcomes.items()]
         click.echo("\n".join(lines) or "Nobody has said yet what helped.")
 
 
@@ -103,7 +104,7 @@ def tune(state: State, dry_run: bool) -> None:
 @click.option("--undo", metavar="ID", help="Take back what was made under this id, for good.")
 @reader_option
 @click.pass_obj
-def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None) -> None:
+def consolidate(cli: Invocation, dry_run: bool, undo: str | None, agent: str | None) -> None:
     """Merge what says the same, make facts of what was observed again and again, and sum up topics.
 
     What is made names its sources and is tagged `consolidated`. Statements that were merged are no longer valid, but
@@ -111,30 +112,32 @@ def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None
     """
     if undo is not None and dry_run:
         raise click.UsageError("--undo cannot be tried; leave --dry-run out.")
-    with state.brain() as brain:
-        names = [reader.name for reader in state.readers(brain, agent)]
+    with cli.brain() as brain:
+        names = [reader.name for reader in cli.readers(brain, agent)]
         if undo is not None:
             owner = next((name for name in names if brain.agent(name).get(undo) is not None), names[0] if names else "")
             if not owner:
                 raise NotFound(f"nothing was consolidated as {undo}")
             made = [brain.upkeep.undo(owner, undo)]
         else:
-            with progress(state, "consolidating") as tell:
-                made = brain.upkeep.consolidate(names, tell, dry_run=dry_run)
-    if state.json:
-        print_json(dump(made))
+            with progress(cli, "consolidating") as on_progress:
+                made = brain.upkeep.consolidate(names, on_progress, dry_run=dry_run)
+    if cli.json:
+        print_json(to_json(made))
     elif undo is not None:
-        click.echo(f"Taken back {undo}: {many(len(made[0].sources), 'source')} as before.")
+        click.echo(f"Taken back {undo}: {plural(len(made[0].sources), 'source')} as before.")
     else:
         for each in made:
             where = f" → {each.id}" if each.id else ""
-            click.echo(f"{each.how} ({inline(each.agent)}, {each.reason}){where}: {glance(each.text)}")
-        click.echo(f"{'Would consolidate' if dry_run else 'Consolidated'}: {many(len(made), 'change')}.")
+            click.echo(f"{each.how} ({one_line(each.agent)}, {each.reason}){where}: {preview(each.text)}")
+        click.echo(f"{'Would consolidate' if dry_run else 'Consolidated'}: {plural(len(made), 'change')}.")
 
 
 @command.command("forget")
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and why.")
-@click.option("--below", type=share, metavar="0..1", default="0.05", show_default=True, help="Only what is weaker.")
+@click.option(
+    "--below", type=parse_fraction, metavar="0..1", default="0.05", show_default=True, help="Only what is weaker."
+)
 @click.option(
     "--older-than",
     type=span,
@@ -157,7 +160,7 @@ def consolidate(state: State, dry_run: bool, undo: str | None, agent: str | None
 @reader_option
 @click.pass_obj
 def forget(
-    state: State,
+    cli: Invocation,
     dry_run: bool,
     below: float,
     older_than: timedelta,
@@ -175,19 +178,19 @@ def forget(
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
     limits, report = Limits(below, older_than), None
-    with state.brain() as brain:
+    with cli.brain() as brain:
         if restore is not None:
             back = brain.upkeep.restore(restore)
         else:
-            names = [reader.name for reader in state.readers(brain, agent)]
-            target = None if dry_run else archive or archive_beside(state, brain.sources.now())
+            names = [reader.name for reader in cli.readers(brain, agent)]
+            target = None if dry_run else archive or archive_beside(cli, brain.sources.now())
             if target is not None and not target.parent.is_dir():
                 raise InvalidInput(f"there is no folder {target.parent} for the archive; make it first")
             found = brain.upkeep.fading(names, limits) if target is None else brain.upkeep.forget(names, target, limits)
             report = _retain(brain, names, target)
     if restore is not None:
-        _print_restored(state, back)
-    elif state.json:
+        _print_restored(cli, back)
+    elif cli.json:
         policies = {} if report is None else {"retention": report.model_dump(mode="json")}
         print_json(found.model_dump(mode="json") | policies)
     else:
@@ -200,49 +203,49 @@ def forget(
 
 @command.command("rebuild")
 @click.pass_obj
-def rebuild(state: State) -> None:
+def rebuild(cli: Invocation) -> None:
     """Make every derived index again from the memories themselves."""
-    with state.brain() as brain, progress(state, "rebuilding") as tell:
-        rebuilt = brain.upkeep.rebuild(tell)
-    if state.json:
+    with cli.brain() as brain, progress(cli, "rebuilding") as on_progress:
+        rebuilt = brain.upkeep.rebuild(on_progress)
+    if cli.json:
         print_json(dict(rebuilt))
     else:
         click.echo("Rebuilt:")
-        print_facts(rebuilt)
+        print_fields(rebuilt)
 
 
 def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
     """Run the policies of these agents after what faded has gone; `None` if there are none."""
     from engram.ports import KeepsEvents
 
-    if not isinstance(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
+    if not can(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)
 
 
-def archive_beside(state: State, now: datetime) -> Path:
+def archive_beside(cli: Invocation, now: datetime) -> Path:
     """A new file beside the database. Raises `InvalidInput` if the database is in no file."""
-    if state.file is None:
+    if cli.file is None:
         raise InvalidInput("this database is in no file; say with --archive where to keep what goes")
-    return state.file.with_name(f"{state.file.stem}-forgotten-{now:%Y%m%dT%H%M%S%f}Z.jsonl.gz")
+    return cli.file.with_name(f"{cli.file.stem}-forgotten-{now:%Y%m%dT%H%M%S%f}Z.jsonl.gz")
 
 
-def _print_restored(state: State, back: int) -> None:
-    if state.json:
+def _print_restored(cli: Invocation, back: int) -> None:
+    if cli.json:
         print_json({"restored": back})
     else:
-        click.echo(f"Restored {many(back, 'memory')}.")
+        click.echo(f"Restored {plural(back, 'memory')}.")
 
 
-def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+def _print_forgetting(found: ForgettingReport, dry_run: bool) -> None:
     for each in found.gone:
-        click.echo(f"{each.id} ({inline(each.agent)}, {each.kind}): {each.reason}: {glance(each.text)}")
-    click.echo(f"{'Would forget' if dry_run else 'Forgot'} {many(len(found.gone), 'memory')}.")
+        click.echo(f"{each.id} ({one_line(each.agent)}, {each.kind}): {each.reason}: {preview(each.text)}")
+    click.echo(f"{'Would forget' if dry_run else 'Forgot'} {plural(len(found.gone), 'memory')}.")
     if found.archive is not None:
-        click.echo(f"  Archived in {inline(found.archive)}")
+        click.echo(f"  Archived in {one_line(found.archive)}")
     for reason, count in found.kept.items():
-        click.echo(f"  Kept {many(count, 'memory')}: {reason}")
+        click.echo(f"  Kept {plural(count, 'memory')}: {reason}")
 
 
 def _verdict(outcome: Outcome, dry_run: bool) -> str:
@@ -255,12 +258,12 @@ def _verdict(outcome: Outcome, dry_run: bool) -> str:
         "reverted": f"{'would go ' if dry_run else ''}back to the defaults",
     }[outcome.decision]
     quality = "" if outcome.after is None else f", MRR {outcome.before:.3f} → {outcome.after:.3f}"
-    return f"{said} ({many(outcome.events, 'credit')}{quality}; {outcome.reason})"
+    return f"{said} ({plural(outcome.events, 'credit')}{quality}; {outcome.reason})"
 
 
-def _best(state: State) -> str | None:
+def _best(cli: Invocation) -> str | None:
     """What `auto` means here: a store that began without a model moves to one as soon as there is one."""
     from engram import wiring
 
-    settings = state.settings
+    settings = cli.settings
     return "local" if settings.embedder == "auto" and wiring.models(settings).best() else None

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from engram.cli.options import Group, agent_option, limit_option, owner_option, reader_option
-from engram.cli.render import glance, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment
+from engram.cli.formatting import format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, agent_option, limit_option, owner_option, reader_option
+from engram.cli.render import preview, print_json, print_table
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group("workflow", cls=Group)
+@click.group("workflow", cls=CommandGroup)
 def command() -> None:
     """Carry out workflows with memory.
 
@@ -79,16 +79,16 @@ def run(
     """
     from engram.agents.workflows.definition import read
 
-    state = ctx.ensure_object(State)
+    cli = ctx.ensure_object(Invocation)
     workflow = read(file)
     parameters = _parameters(workflow, given)
-    with state.brain(create=True) as brain:
-        engine = _engine(state, brain, state.writer(brain, agent), options.pop("module"))
+    with cli.brain(create=True) as brain:
+        engine = _engine(cli, brain, cli.writer(brain, agent), options.pop("module"))
         name = id or brain.sources.new_id()
-        state.notice(f"run {name} of {workflow.name}")
-        with _heard(state):
+        cli.notice(f"run {name} of {workflow.name}")
+        with _heard(cli):
             result = engine.run(workflow, parameters, id=name, **options)
-    _finish(ctx, state, result)
+    _finish(ctx, cli, result)
 
 
 @command.command("resume")
@@ -103,29 +103,29 @@ def resume(ctx: click.Context, /, run: str, agent: str | None, **options: Any) -
     What is done is not repeated, and a failed step is tried again. A step that was started and not ended may have had
     its effect: it is repeated if the workflow says that it is idempotent, or with --again. Exit codes are those of run.
     """
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
-        owner = _owner(state, brain, agent, run)
-        engine = _engine(state, brain, owner, options.pop("module"))
-        with _heard(state):
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
+        owner = _owner(cli, brain, agent, run)
+        engine = _engine(cli, brain, owner, options.pop("module"))
+        with _heard(cli):
             result = engine.resume(run, **options)
-    _finish(ctx, state, result)
+    _finish(ctx, cli, result)
 
 
 @command.command("status")
 @click.argument("run", metavar="RUN")
 @owner_option
 @click.pass_obj
-def status(state: State, run: str, agent: str | None) -> None:
+def status(cli: Invocation, run: str, agent: str | None) -> None:
     """Show how far a run has come: its steps, and what the memory knows about those that failed."""
-    with state.brain() as brain:
-        result = _engine(state, brain, _owner(state, brain, agent, run)).status(run)
-    if state.json:
+    with cli.brain() as brain:
+        result = _engine(cli, brain, _owner(cli, brain, agent, run)).status(run)
+    if cli.json:
         print_json(result.model_dump(mode="json"))
         return
-    click.echo(f"Run {inline(result.run)} of {inline(result.workflow)}, started {moment(result.started_at)}")
+    click.echo(f"Run {one_line(result.run)} of {one_line(result.workflow)}, started {format_time(result.started_at)}")
     rows = [
-        [step.stage, step.name, step.status, str(step.attempts), _seconds(step), glance(_detail(step))]
+        [step.stage, step.name, step.status, str(step.attempts), _seconds(step), preview(_detail(step))]
         for step in result.steps
     ]
     print_table(["STAGE", "STEP", "STATUS", "ATTEMPTS", "SECONDS", "DETAIL"], rows)
@@ -137,29 +137,29 @@ def status(state: State, run: str, agent: str | None) -> None:
 @limit_option(20)
 @reader_option
 @click.pass_obj
-def list_(state: State, workflow: str, limit: int, agent: str | None) -> None:
+def list_(cli: Invocation, workflow: str, limit: int, agent: str | None) -> None:
     """List the runs, the newest first."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         found = [
             (reader.name, run)
-            for reader in state.readers(brain, agent)
-            for run in _engine(state, brain, reader).runs(limit=min(limit, 1000), workflow=workflow)
+            for reader in cli.readers(brain, agent)
+            for run in _engine(cli, brain, reader).runs(limit=min(limit, 1000), workflow=workflow)
         ]
     found = sorted(found, key=lambda each: each[1].started_at, reverse=True)[:limit]
-    if state.json:
+    if cli.json:
         print_json([{"agent": name, **run.model_dump(mode="json")} for name, run in found])
     elif not found:
         click.echo("No runs yet.")
     else:
         rows = [
             [
-                inline(run.run),
+                one_line(run.run),
                 run.workflow,
                 run.status,
                 f"{run.done} of {run.steps}",
-                moment(run.started_at),
-                inline(name),
-                glance(run.reason),
+                format_time(run.started_at),
+                one_line(name),
+                preview(run.reason),
             ]
             for name, run in found
         ]
@@ -169,20 +169,20 @@ def list_(state: State, workflow: str, limit: int, agent: str | None) -> None:
 @command.command("validate")
 @click.argument("file", type=FILE)
 @click.pass_obj
-def validate(state: State, file: Path) -> None:
+def validate(cli: Invocation, file: Path) -> None:
     """Check a workflow without carrying anything out, and show its steps in their order."""
     from engram.agents.workflows.definition import needed, ordered, read
 
     workflow = read(file)
     stages = ordered(workflow)
-    if state.json:
+    if cli.json:
         shown = [
             {"stage": stage.name, "steps": [{"name": step.name, "needs": sorted(needed(step))} for step in steps]}
             for stage, steps in stages
         ]
         print_json({"workflow": workflow.name, "parameters": workflow.parameters, "stages": shown})
         return
-    counts = f"{many(len(stages), 'stage')}, {many(len(workflow.steps), 'step')}"
+    counts = f"{plural(len(stages), 'stage')}, {plural(len(workflow.steps), 'step')}"
     click.echo(f"{workflow.name} can be carried out: {counts}")
     for stage, steps in stages:
         click.echo(f"{stage.name}")
@@ -191,25 +191,25 @@ def validate(state: State, file: Path) -> None:
             click.echo(f"  {step.name}{after}")
 
 
-def _engine(state: State, brain: Engram, agent: AgentHandle, module: str | None = None) -> WorkflowEngine:
+def _engine(cli: Invocation, brain: Engram, agent: AgentHandle, module: str | None = None) -> WorkflowEngine:
     from engram.agents.workflows.runner import WorkflowEngine
 
     def watch(step: StepResult) -> None:
-        if not state.json:
+        if not cli.json:
             detail = _detail(step)
-            click.echo(f"{step.status:<8} {step.name}" + (f": {glance(detail)}" if detail else ""))
+            click.echo(f"{step.status:<8} {step.name}" + (f": {preview(detail)}" if detail else ""))
 
     steps = {} if module is None else _functions(module)
     return WorkflowEngine(agent, brain.store, brain.redactor, brain.sources, steps=steps, watch=watch)
 
 
 @contextmanager
-def _heard(state: State) -> Iterator[None]:
+def _heard(cli: Invocation) -> Iterator[None]:
     """Say warnings as all notices are said, so that whoever reads JSON can read these, too."""
 
     class Noticed(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            state.notice(record.getMessage())
+            cli.notice(record.getMessage())
 
     log, handler = logging.getLogger("engram"), Noticed(logging.WARNING)
     log.addHandler(handler)
@@ -219,12 +219,12 @@ def _heard(state: State) -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _owner(state: State, brain: Engram, agent: str | None, run: str) -> AgentHandle:
+def _owner(cli: Invocation, brain: Engram, agent: str | None, run: str) -> AgentHandle:
     """Whose run it is. Raises `NotFound`, or `InvalidInput` if several have one of that name."""
     having = []
-    for reader in state.readers(brain, agent):
+    for reader in cli.readers(brain, agent):
         try:
-            _engine(state, brain, reader).status(run)
+            _engine(cli, brain, reader).status(run)
         except NotFound:
             continue
         having.append(reader)
@@ -279,8 +279,8 @@ def _json(name: str, text: str) -> Any:
         raise click.BadParameter(f"{name} must be JSON, as in the workflow.", param_hint="--set") from None
 
 
-def _finish(ctx: click.Context, state: State, result: ExecutionResult) -> None:
-    if state.json:
+def _finish(ctx: click.Context, cli: Invocation, result: ExecutionResult) -> None:
+    if cli.json:
         print_json(result.model_dump(mode="json"))
     else:
         _print_end(result)
@@ -290,16 +290,16 @@ def _finish(ctx: click.Context, state: State, result: ExecutionResult) -> None:
 def _print_end(result: ExecutionResult) -> None:
     for check in result.checks:
         met = {True: "met", False: "NOT MET", None: "not known"}[check.met]
-        click.echo(f"  • Check {inline(check.name)} before {check.stage}: {met}; {glance(check.verify)}")
+        click.echo(f"  • Check {one_line(check.name)} before {check.stage}: {met}; {preview(check.verify)}")
     for step in result.steps:
         for solution in step.solutions:
-            helped = f"helped {solution.helped:g} of {many(solution.tried, 'time')}"
-            click.echo(f"  • Known solution for {step.name}: {glance(solution.text)} ({helped})")
-    click.echo(f"{result.status.capitalize()}: {glance(result.reason)}")
+            helped = f"helped {solution.helped:g} of {plural(solution.tried, 'time')}"
+            click.echo(f"  • Known solution for {step.name}: {preview(solution.text)} ({helped})")
+    click.echo(f"{result.status.capitalize()}: {preview(result.reason)}")
     if result.status != "done":
         again = " --again" if result.status == "interrupted" and "not ended" in result.reason else ""
         anyway = ", with --ignore-blocks if it is to go on in spite of that" if result.status == "blocked" else ""
-        click.echo(f"To go on: engram workflow resume {inline(result.run)}{again}{anyway}")
+        click.echo(f"To go on: engram workflow resume {one_line(result.run)}{again}{anyway}")
 
 
 def _detail(step: StepResult) -> str:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engram.cli.options import F, Group, agent_option, owner_option, reader_option
-from engram.cli.render import dump, print_json, print_table
-from engram.cli.state import State
-from engram.cli.text import inline, many, moment, size
+from engram.cli.formatting import format_size, format_time, one_line, plural
+from engram.cli.invocation import Invocation
+from engram.cli.options import CommandGroup, F, agent_option, owner_option, reader_option
+from engram.cli.render import print_json, print_table, to_json
 from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.model.workspace import Change, Pruned, Skipped
+    from engram.model.workspace import Change, PruneReport, Skipped
 
 CONFLICT = 5
 SHORT = 12
@@ -35,7 +35,7 @@ def objects_option(command: F) -> F:
     )(command)
 
 
-@click.group("workspace", cls=Group)
+@click.group("workspace", cls=CommandGroup)
 def command() -> None:
     """Keep folders as they are, and bring them back.
 
@@ -52,7 +52,7 @@ def command() -> None:
 @objects_option
 @click.pass_obj
 def create(
-    state: State,
+    cli: Invocation,
     name: str,
     folder: Path,
     ignore: tuple[str, ...],
@@ -61,13 +61,13 @@ def create(
     objects: Path | None,
 ) -> None:
     """Track a folder under a name."""
-    with state.brain(create=True) as brain:
-        own = _workspaces(state, brain, state.writer(brain, agent).name, objects)
+    with cli.brain(create=True) as brain:
+        own = _workspaces(cli, brain, cli.writer(brain, agent).name, objects)
         made = own.create(name, folder, ignore=ignore, secrets="keep" if keep_secrets else "withhold")
-    if state.json:
+    if cli.json:
         print_json(made.model_dump(mode="json"))
     else:
-        click.echo(f"Tracking {inline(made.folder)} as {made.name}")
+        click.echo(f"Tracking {one_line(made.folder)} as {made.name}")
 
 
 @command.command("snapshot")
@@ -76,16 +76,16 @@ def create(
 @owner_option
 @objects_option
 @click.pass_obj
-def snapshot(state: State, name: str, label: str, agent: str | None, objects: Path | None) -> None:
+def snapshot(cli: Invocation, name: str, label: str, agent: str | None, objects: Path | None) -> None:
     """Keep all files of a workspace as they are now."""
-    with state.brain() as brain:
-        taken = _owner(state, brain, name, agent, objects).snapshot(name, label=label)
-    if state.json:
+    with cli.brain() as brain:
+        taken = _owner(cli, brain, name, agent, objects).snapshot(name, label=label)
+    if cli.json:
         print_json(taken.model_dump(mode="json"))
         return
     said = "Snapshot" if taken.fresh else "Nothing has changed since snapshot"
-    click.echo(f"{said} {taken.id[:SHORT]}: {many(taken.files, 'file')}, {size(taken.size)}")
-    click.echo(f"  Read {size(taken.read)}, stored {size(taken.stored)}")
+    click.echo(f"{said} {taken.id[:SHORT]}: {plural(taken.files, 'file')}, {format_size(taken.size)}")
+    click.echo(f"  Read {format_size(taken.read)}, stored {format_size(taken.stored)}")
     _print_skipped("Left out", taken.skipped)
 
 
@@ -96,14 +96,14 @@ def snapshot(state: State, name: str, label: str, agent: str | None, objects: Pa
 @owner_option
 @objects_option
 @click.pass_obj
-def diff(state: State, name: str, before: str, after: str | None, agent: str | None, objects: Path | None) -> None:
+def diff(cli: Invocation, name: str, before: str, after: str | None, agent: str | None, objects: Path | None) -> None:
     """Show what changed from a snapshot to another one, or to the folder as it is now.
 
     A snapshot is named by the beginning of its id, or `latest`.
     """
-    with state.brain() as brain:
-        found = _owner(state, brain, name, agent, objects).diff(name, before, after)
-    if state.json:
+    with cli.brain() as brain:
+        found = _owner(cli, brain, name, agent, objects).diff(name, before, after)
+    if cli.json:
         print_json(found.model_dump(mode="json"))
         return
     for change in found.changes:
@@ -137,14 +137,16 @@ def restore(
     Nothing is removed. Files with changes that no snapshot holds are kept; then it exits with 5. If something could
     not be written, it exits with 1.
     """
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
-        own = _owner(state, brain, name, agent, objects)
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
+        own = _owner(cli, brain, name, agent, objects)
         done = own.restore(name, snapshot, paths=paths, into=into, force=force)
-    if state.json:
+    if cli.json:
         print_json(done.model_dump(mode="json"))
     else:
-        click.echo(f"Restored {many(len(done.written), 'file')} of {done.snapshot[:SHORT]} to {inline(done.folder)}")
+        click.echo(
+            f"Restored {plural(len(done.written), 'file')} of {done.snapshot[:SHORT]} to {one_line(done.folder)}"
+        )
         click.echo(f"  Unchanged: {done.unchanged:,}")
         _print_skipped("Kept", done.kept)
         _print_skipped("Refused", done.refused)
@@ -157,20 +159,20 @@ def restore(
 @reader_option
 @objects_option
 @click.pass_obj
-def list_(state: State, name: str | None, agent: str | None, objects: Path | None) -> None:
+def list_(cli: Invocation, name: str | None, agent: str | None, objects: Path | None) -> None:
     """List the workspaces, or the snapshots of one."""
-    with state.brain() as brain:
+    with cli.brain() as brain:
         if name is not None:
-            _print_snapshots(state, _owner(state, brain, name, agent, objects), name)
+            _print_snapshots(cli, _owner(cli, brain, name, agent, objects), name)
             return
-        owners = [(one.name, _workspaces(state, brain, one.name, objects)) for one in state.readers(brain, agent)]
+        owners = [(one.name, _workspaces(cli, brain, one.name, objects)) for one in cli.readers(brain, agent)]
         found = [(owner, one, len(own.snapshots(one.name))) for owner, own in owners for one in own.list()]
-    if state.json:
+    if cli.json:
         print_json([{"agent": who, **one.model_dump(mode="json"), "snapshots": n} for who, one, n in found])
     elif not found:
         click.echo("No workspaces yet.")
     else:
-        rows = [[one.name, f"{count:,}", inline(owner), inline(one.folder)] for owner, one, count in found]
+        rows = [[one.name, f"{count:,}", one_line(owner), one_line(one.folder)] for owner, one, count in found]
         print_table(["NAME", "SNAPSHOTS", "AGENT", "FOLDER"], rows)
 
 
@@ -185,15 +187,17 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
 
     It exits with 1 if something is missing or damaged.
     """
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
-        found = [own.verify(name, repair=repair) for own in _owners(state, brain, name, agent, objects)]
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
+        found = [own.verify(name, repair=repair) for own in _owners(cli, brain, name, agent, objects)]
     problems = [problem for one in found for problem in one.problems]
-    if state.json:
-        print_json({"objects": sum(one.objects for one in found), "problems": dump(problems)})
+    if cli.json:
+        print_json({"objects": sum(one.objects for one in found), "problems": to_json(problems)})
     else:
-        checked = f"{many(sum(one.objects for one in found), 'content')}, {size(sum(one.size for one in found))}"
-        click.echo(f"Read {checked}: {many(len(problems), 'problem') if problems else 'all is well'}")
+        checked = (
+            f"{plural(sum(one.objects for one in found), 'content')}, {format_size(sum(one.size for one in found))}"
+        )
+        click.echo(f"Read {checked}: {plural(len(problems), 'problem') if problems else 'all is well'}")
         _print_skipped("Wrong", problems)
         if problems:
             anew = "what is damaged was set aside; the next snapshot stores it anew, if the folder still has it"
@@ -210,7 +214,7 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
 @objects_option
 @click.pass_obj
 def prune(
-    state: State, name: str | None, keep: int | None, dry_run: bool, agent: str | None, objects: Path | None
+    cli: Invocation, name: str | None, keep: int | None, dry_run: bool, agent: str | None, objects: Path | None
 ) -> None:
     """Forget old snapshots of a workspace, or of all, and delete what no snapshot needs.
 
@@ -218,9 +222,9 @@ def prune(
     """
     from engram.agents.workspaces.snapshots import prune as pruned
 
-    with state.brain() as brain:
-        done = pruned(_owners(state, brain, name, agent, objects), name, keep=keep, dry_run=dry_run)
-    _print_pruned(state, done, "Would forget" if dry_run else "Forgot")
+    with cli.brain() as brain:
+        done = pruned(_owners(cli, brain, name, agent, objects), name, keep=keep, dry_run=dry_run)
+    _print_pruned(cli, done, "Would forget" if dry_run else "Forgot")
 
 
 @command.command("forget")
@@ -230,32 +234,33 @@ def prune(
 @owner_option
 @objects_option
 @click.pass_obj
-def forget(state: State, name: str, dry_run: bool, yes: bool, agent: str | None, objects: Path | None) -> None:
+def forget(cli: Invocation, name: str, dry_run: bool, yes: bool, agent: str | None, objects: Path | None) -> None:
     """Forget a workspace, its snapshots, and what only they needed; the folder itself is left alone."""
-    with state.brain() as brain:
-        own = _owner(state, brain, name, agent, objects)
+    with cli.brain() as brain:
+        own = _owner(cli, brain, name, agent, objects)
         if not (yes or dry_run) and sys.stdin.isatty():
-            click.confirm(f"Forget {many(len(own.snapshots(name)), 'snapshot')} of {name}?", abort=True, err=True)
+            click.confirm(f"Forget {plural(len(own.snapshots(name)), 'snapshot')} of {name}?", abort=True, err=True)
         done = own.forget(name, dry_run=dry_run)
-    _print_pruned(state, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
+    _print_pruned(cli, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
 
 
-def _print_pruned(state: State, done: Pruned, said: str) -> None:
-    if state.json:
+def _print_pruned(cli: Invocation, done: PruneReport, said: str) -> None:
+    if cli.json:
         print_json(done.model_dump(mode="json"))
         return
     for one in done.snapshots:
-        click.echo(f"  {one.workspace} {one.id[:SHORT]} {moment(one.at)} {inline(one.label) or '-'}")
-    click.echo(f"{said} {many(len(done.snapshots), 'snapshot')} and {many(done.objects, 'content')}, {size(done.size)}")
+        click.echo(f"  {one.workspace} {one.id[:SHORT]} {format_time(one.at)} {one_line(one.label) or '-'}")
+    contents = f"{plural(done.objects, 'content')}, {format_size(done.size)}"
+    click.echo(f"{said} {plural(len(done.snapshots), 'snapshot')} and {contents}")
 
 
-def _workspaces(state: State, brain: Engram, agent: str, objects: Path | None) -> Workspaces:
+def _workspaces(cli: Invocation, brain: Engram, agent: str, objects: Path | None) -> Workspaces:
     """The workspaces of an agent. Raises `InvalidInput` if nobody says where the objects are."""
     from engram.agents.workspaces.objects import Objects
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.ports import Scope
 
-    folder = None if objects is None else Objects(objects.expanduser(), durable=state.settings.durable)
+    folder = None if objects is None else Objects(objects.expanduser(), durable=cli.settings.durable)
     kept = folder or brain.objects
     if kept is None:
         raise InvalidInput(
@@ -265,9 +270,9 @@ def _workspaces(state: State, brain: Engram, agent: str, objects: Path | None) -
     return Workspaces(brain.store, Scope(agent), brain.redactor, brain.sources, kept)
 
 
-def _owner(state: State, brain: Engram, name: str, agent: str | None, objects: Path | None) -> Workspaces:
+def _owner(cli: Invocation, brain: Engram, name: str, agent: str | None, objects: Path | None) -> Workspaces:
     """The workspaces of whoever has this one. Raises `NotFound`, or `InvalidInput` if several have it."""
-    owners = [(one.name, _workspaces(state, brain, one.name, objects)) for one in state.readers(brain, agent)]
+    owners = [(one.name, _workspaces(cli, brain, one.name, objects)) for one in cli.readers(brain, agent)]
     having = [(who, own) for who, own in owners if any(one.name == name for one in own.list())]
     if not having:
         raise NotFound(f"there is no workspace {name}; `engram workspace list` shows what there is")
@@ -277,31 +282,33 @@ def _owner(state: State, brain: Engram, name: str, agent: str | None, objects: P
     return having[0][1]
 
 
-def _owners(state: State, brain: Engram, name: str | None, agent: str | None, objects: Path | None) -> list[Workspaces]:
+def _owners(
+    cli: Invocation, brain: Engram, name: str | None, agent: str | None, objects: Path | None
+) -> list[Workspaces]:
     """The workspaces of whoever has this one, or without a name of all who are looked at."""
     if name is not None:
-        return [_owner(state, brain, name, agent, objects)]
-    return [_workspaces(state, brain, one.name, objects) for one in state.readers(brain, agent)]
+        return [_owner(cli, brain, name, agent, objects)]
+    return [_workspaces(cli, brain, one.name, objects) for one in cli.readers(brain, agent)]
 
 
-def _print_snapshots(state: State, own: Workspaces, name: str) -> None:
+def _print_snapshots(cli: Invocation, own: Workspaces, name: str) -> None:
     found = own.snapshots(name)
-    if state.json:
-        print_json(dump(found))
+    if cli.json:
+        print_json(to_json(found))
     elif not found:
         click.echo("No snapshots yet.")
     else:
         rows = [
-            [one.id[:SHORT], moment(one.at), f"{one.files:,}", size(one.size), inline(one.label) or "-"]
+            [one.id[:SHORT], format_time(one.at), f"{one.files:,}", format_size(one.size), one_line(one.label) or "-"]
             for one in found
         ]
         print_table(["SNAPSHOT", "TAKEN", "FILES", "SIZE", "LABEL"], rows)
 
 
 def _line(change: Change) -> str:
-    path = inline(change.path)
+    path = one_line(change.path)
     if change.kind == "renamed" and change.before is not None:
-        path = f"{inline(change.before.path)} -> {path}"
+        path = f"{one_line(change.before.path)} -> {path}"
     if change.kind == "mode" and change.before is not None and change.after is not None:
         path = f"{path} ({change.before.mode:o} -> {change.after.mode:o})"
     return f"{_SIGNS[change.kind]} {path}"
@@ -309,4 +316,4 @@ def _line(change: Change) -> str:
 
 def _print_skipped(said: str, skipped: list[Skipped] | tuple[Skipped, ...]) -> None:
     for one in skipped:
-        click.echo(f"  {said}: {inline(one.path)}: {inline(one.reason)}")
+        click.echo(f"  {said}: {one_line(one.path)}: {one_line(one.reason)}")

@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 
 from engram.clock import Sources, aware
 from engram.errors import InvalidInput, ModelError, ModelUnavailable
-from engram.model import Clean, explain
+from engram.model import Clean, describe_error
 from engram.ports import Matrix, Purpose
 
 LONGEST_TEXT = 8000
@@ -223,7 +223,7 @@ class EndpointEmbedder:
         try:
             data = _Answer.model_validate_json(answer).data
         except ValidationError as error:
-            raise self._wrong(self._shown(explain(error))) from None
+            raise self._wrong(self._shown(describe_error(error))) from None
         if len(data) != expected:
             raise self._wrong(f"{len(data)} vectors for {expected} texts")
         rows = {row.index: row.embedding for row in data}

@@ -22,7 +22,7 @@ from engram.embed.catalog import KNOWN, KnownModel
 from engram.embed.onnx import OnnxEmbedder, Recipe, require
 from engram.embed.wheels import Progress
 from engram.errors import InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
-from engram.model import explain
+from engram.model import describe_error
 from engram.ports import Embedder
 
 RETRY_AFTER = timedelta(hours=1)
@@ -259,7 +259,7 @@ def own(argument: str, key: str | None = None) -> OnnxEmbedder:
             recipe.model_dump_json(exclude_defaults=True),
         ]
     except ValidationError as error:
-        raise InvalidInput(f"{settings}: {explain(error)}") from None
+        raise InvalidInput(f"{settings}: {describe_error(error)}") from None
     except OSError as error:
         raise ModelUnavailable(
             f"no model can be read from {folder}: {error}; it needs model.onnx and tokenizer.json"

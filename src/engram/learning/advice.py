@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from engram.clock import EPOCH
-from engram.learning.decisions import weighing
+from engram.learning.decisions import suggestions
 from engram.learning.events import Circumstances
 from engram.learning.service import Beside, Near, Testimony
 from engram.model import Clean, Prediction, Suggestion, Verdict
@@ -36,7 +36,7 @@ def suggest(
     """
     wanted = None if actions is None else arguments.texts("actions", actions)
     if not seats:
-        return weighing.weigh(context, [], now=EPOCH)
+        return suggestions.suggest(context, [], now=EPOCH)
     first, gate, near = seats[0], seats[0].gate, cache(seats[0].placing.similar)
     candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
@@ -69,7 +69,7 @@ def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, s
         if theirs.decision != "allow":
             sharing.used(seat.scope, lender, "check", len(theirs.failures) or 1)
             trusted = sharing.trust(seat.scope, lender.key, lender.since).mean >= TRUSTED
-            return seat.learning.note(theirs.of_others(lender.name, trusted=trusted), action, context, around)
+            return seat.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
 
 

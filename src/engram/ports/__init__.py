@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import AuditEntry, Checkpoint, Clean, ForgetReceipt, Memory, MemoryIndex, MemoryType, Receipt
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 
 Vector = NDArray[np.float32]
 """One embedding of length 1, shape (dim,)."""
@@ -637,6 +637,25 @@ class MirrorsVectors(Protocol):
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
         ...
+
+
+@runtime_checkable
+class Store(
+    MemoryStore,
+    Foresees,
+    Annotates,
+    Versions,
+    CountsAccess,
+    CreditsRecalls,
+    KeepsEvents,
+    ErasesEvents,
+    Vacates,
+    KeepsSettings,
+    ListsAgents,
+    MirrorsVectors,
+    Protocol,
+):
+    """All that the engine relies on. A plugin with the methods of `MemoryStore` alone is completed, see `Completed`."""
 
 
 @runtime_checkable

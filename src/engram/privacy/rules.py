@@ -16,7 +16,7 @@ import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engram.errors import ConfigError
-from engram.model import explain
+from engram.model import describe_error
 from engram.privacy.checks import CHECKS
 
 Family = Literal["secret", "personal"]
@@ -273,7 +273,7 @@ def read_rules(path: Path) -> RuleFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML ({error}); correct it") from None
     except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error)}; see docs/redaction.md for what a rule has") from None
+        raise ConfigError(f"{path}: {describe_error(error)}; see docs/redaction.md for what a rule has") from None
 
 
 def entropy(secret: bytes) -> float:

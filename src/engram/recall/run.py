@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import Clean, Hit, Recall
-from engram.ports import CountsAccess, Filter, MemoryStore, RemembersShown, Scope, Shown, Surveys, arguments
+from engram.ports import Filter, RemembersShown, Scope, Shown, Store, Surveys, arguments
 from engram.ports.arguments import When
 from engram.recall import credit
 from engram.recall.rank import PARTS, Weights
@@ -60,7 +60,7 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
     at, near, sharing = seat.sources.now(), cache(seat.placing.near), seat.sharing
     wider = seat.gate.clean("query", " ".join((query, *names))) if names else query
 
-    def look(store: MemoryStore, scope: Scope) -> list[Hit]:
+    def look(store: Store, scope: Scope) -> list[Hit]:
         direct = recall(store, scope, query, near, asked)
         if not names:
             return direct
@@ -73,12 +73,12 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
     if lent:
         hits = packed(hits, asked)
         sharing.note_hits(seat.scope, hits, lent)
-    if hits and isinstance(seat.store, CountsAccess):
+    if hits:
         seat.store.touch(seat.scope, [hit.id for hit in hits if hit.id not in lent], at)
     return _shown(seat, hits, at, lent)
 
 
-def parts(store: MemoryStore) -> Collection[str]:
+def parts(store: Store) -> Collection[str]:
     """The parts of a score that are learned from, in this store."""
     return PARTS if isinstance(store, Surveys) else ()
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from engram.model import Clean, Hit
-from engram.ports import Filter, Glimpse, Match, MemoryStore, MirrorMatch, Placed, Query, Scope, Snapshots, Surveys
+from engram.ports import Filter, Glimpse, Match, MirrorMatch, Placed, Query, Scope, Snapshots, Store, Surveys
 from engram.recall.confidence import confidence
 from engram.recall.features import Scene, features, in_order, scene
 from engram.recall.pack import best_per_session, within_budget
@@ -61,7 +61,7 @@ class Found:
         return said | ({"vectors": AWAY} if isinstance(match, MirrorMatch) else {})
 
 
-def recall(store: MemoryStore, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> list[Hit]:
+def recall(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> list[Hit]:
     """The memories of a scope that answer a query, best first; by words alone when there is no vector."""
     asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, Surveys) else ())
     placed = near(asked.text)
@@ -69,7 +69,7 @@ def recall(store: MemoryStore, scope: Scope, query: Clean, near: Near, wanted: W
         return _recall(store, scope, asked, placed, wanted)
 
 
-def _recall(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> list[Hit]:
+def _recall(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> list[Hit]:
     found = find(store, scope, asked, placed, wanted)
     ranked = [one for one in order(store, scope, asked, found, wanted) if one.score >= wanted.min_score]
     if wanted.group_by is None and wanted.budget_tokens is None:
@@ -92,7 +92,7 @@ def packed(hits: list[Hit], wanted: Wanted) -> list[Hit]:
     return hits[: wanted.k]
 
 
-def find(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Found:
+def find(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Found:
     """What the two indexes know about a query."""
     pool = Query(where=wanted.where, limit=max(POOL, 2 * wanted.k))
     words = store.search(scope, replace(pool, words=asked.text))
@@ -100,7 +100,7 @@ def find(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, 
     return Found({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
 
 
-def order(store: MemoryStore, scope: Scope, asked: Asked, found: Found, wanted: Wanted) -> list[Ranked]:
+def order(store: Store, scope: Scope, asked: Asked, found: Found, wanted: Wanted) -> list[Ranked]:
     """The candidates for a query, best first."""
     first = fuse([*found.words.values()], [*found.near.values()], wanted.weights)
     if not first or not isinstance(store, Surveys):
@@ -115,7 +115,7 @@ def order(store: MemoryStore, scope: Scope, asked: Asked, found: Found, wanted: 
 
 
 def look(
-    store: MemoryStore,
+    store: Store,
     surveys: Surveys,
     scope: Scope,
     asked: Asked,

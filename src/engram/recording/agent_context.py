@@ -8,7 +8,7 @@ from engram.clock import Sources
 from engram.learning.service import Learning
 from engram.learning.state import Experience
 from engram.model import Memory
-from engram.ports import MemoryStore, Query, Redactor, RemembersShown, Scope, Shown, arguments
+from engram.ports import Query, Redactor, RemembersShown, Scope, Shown, Store, arguments
 from engram.recall.tuning import Tuning
 from engram.recording.echoes import Echoes
 from engram.recording.embedding import Placing
@@ -20,7 +20,7 @@ from engram.sharing.lenders import Sharing
 class Seat:
     """One agent's scope in a store, and all that its words pass on their way there and back."""
 
-    store: MemoryStore
+    store: Store
     scope: Scope
     redactor: Redactor
     sources: Sources

@@ -20,9 +20,9 @@ from engram.memories.episodic import OUTCOME
 from engram.memories.forgetting_curve import PINNED, Told, strength, told_of
 from engram.memories.holds import Keeping
 from engram.model import Memory, MemoryType
-from engram.model.memory import explain
+from engram.model.memory import describe_error
 from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
-from engram.ports import Credit, CreditsRecalls, Deed, KeepsAudit, KeepsEvents, KeepsSettings, Scope, acting
+from engram.ports import Deed, KeepsAudit, Scope, acting
 from engram.privacy import refuse_secret
 from engram.recording.draft import handle
 from engram.retention import archive as archives
@@ -61,7 +61,7 @@ class Retention:
         try:
             return self._keeping.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
 
     def remove(self, name: str) -> RetentionPolicy:
         """Give a policy up. Raises `NotFound`."""
@@ -110,7 +110,7 @@ class Retention:
         """
         brain, kept, gone = self._brain, Counter[str](), list[Retained]()
         policies = self.policies()
-        if isinstance(brain.store, KeepsSettings) and not dry_run and policies:
+        if not dry_run and policies:
             # A commit, with which the store writes what was recalled until now.
             brain.store.set_setting(LAST, brain.sources.now().isoformat())
         if archive is not None and archive.exists():
@@ -178,8 +178,7 @@ class _Desk:
 
     def _read(self) -> None:
         store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
-        credits: list[Credit] = store.credits(self.scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
-        self.told = told_of(credits)
+        self.told = told_of(store.credits(self.scope, MOST_CREDITS))
         self.memories = {memory.id: memory for memory in learning.up_to_date(list(erasure.every(store, self.scope)))}
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:
@@ -242,7 +241,7 @@ def _archive(brain: Engram, boxes: Sequence[_Box], archive: Path | None, *, dry_
         there = [memory for memory in store.get(scope, fresh) if memory is not None]
         packed.append((box, there))
         for memory in there if not dry_run else ():
-            events = store.events_of(scope, [memory.id]) if isinstance(store, KeepsEvents) else ()
+            events = store.events_of(scope, [memory.id])
             lines.append(archives.line_of(memory, f"policy {box.policy.name}", events))
     if lines:
         if archive is None:

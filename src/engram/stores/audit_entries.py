@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from engram.clock import from_micros, micros
 from engram.errors import InvalidInput
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
-from engram.model.audit import canonical, hashed
+from engram.model.audit import canonical_json, sha256_hex
 from engram.ports import (
     RESERVED,
     Changes,
@@ -74,7 +74,7 @@ class Sealing(NamedTuple):
 
     def at(self, seq: int, prev: str) -> Row:
         """The whole row, in its place."""
-        sealed = hashed(f"{self.before}{prev}{self.middle}{seq}{self.after}")
+        sealed = sha256_hex(f"{self.before}{prev}{self.middle}{seq}{self.after}")
         return self.row | {"seq": seq, "prev": prev, "hash": sealed}
 
 
@@ -105,7 +105,7 @@ def sealing(deed: Deed, now: datetime) -> Sealing:
         "target": deed.target,
         "grant_id": grant,
         "count": deed.count,
-        "detail": canonical(deed.detail),
+        "detail": canonical_json(deed.detail),
     }
     said: dict[str, JsonValue] = {
         "action": deed.action,
@@ -114,14 +114,16 @@ def sealing(deed: Deed, now: datetime) -> Sealing:
         "at": at,
         "count": deed.count,
     }
-    before = f'{canonical(said)[:-1]},"detail":{row["detail"]},"grant":{canonical(grant)},"prev":"'
-    return Sealing(row, before, f'","principal":{canonical(behalf)},"seq":', f',"target":{canonical(deed.target)}}}')
+    before = f'{canonical_json(said)[:-1]},"detail":{row["detail"]},"grant":{canonical_json(grant)},"prev":"'
+    return Sealing(
+        row, before, f'","principal":{canonical_json(behalf)},"seq":', f',"target":{canonical_json(deed.target)}}}'
+    )
 
 
 def refuse_unstorable(deeds: Sequence[Deed]) -> None:
     """Raise `InvalidInput` if no database could keep what is to be put on record."""
     for deed in deeds:
-        for text in (deed.action, deed.actor, deed.agent, deed.target, deed.grant, canonical(deed.detail)):
+        for text in (deed.action, deed.actor, deed.agent, deed.target, deed.grant, canonical_json(deed.detail)):
             if reason := unstorable(text):
                 raise InvalidInput(f"this cannot be put on record: {reason}")
 
@@ -130,7 +132,7 @@ def to_entry(row: Any) -> AuditEntry:
     """The entry a row keeps, whoever wrote it; one that no store wrote does not have the hash it must have."""
     try:
         detail = json.loads(row["detail"])
-        if not isinstance(detail, dict) or canonical(detail) != row["detail"]:
+        if not isinstance(detail, dict) or canonical_json(detail) != row["detail"]:
             detail = {"unreadable": str(row["detail"])}
     except (TypeError, ValueError, RecursionError):
         detail = {"unreadable": str(row["detail"])}
@@ -255,7 +257,7 @@ def administrative(name: str) -> bool:
 
 def checked(checkpoint: Checkpoint) -> Deed:
     """A checkpoint was made, which must be there from then on."""
-    detail: dict[str, JsonValue] = {"hash": checkpoint.hash, "key": checkpoint.key_id, "sealed": checkpoint.sealed}
+    detail: dict[str, JsonValue] = {"hash": checkpoint.hash, "key": checkpoint.key_id, "sealed": checkpoint.digest}
     return Deed("checkpoint", target=str(checkpoint.seq), detail=detail)
 
 
@@ -272,7 +274,7 @@ def _about(scope: Scope, action: str, ids: Sequence[str], detail: dict[str, Json
 
 def _listed(ids: Sequence[str]) -> dict[str, JsonValue]:
     """The ids, or, if they are many, what any list of them can be compared with."""
-    return {"ids": list(ids)} if len(ids) <= MOST_IDS else {"ids_sha256": hashed("\n".join(ids))}
+    return {"ids": list(ids)} if len(ids) <= MOST_IDS else {"ids_sha256": sha256_hex("\n".join(ids))}
 
 
 def _sorted(names: Any) -> JsonValue:

@@ -13,7 +13,7 @@ from typing import Any
 from engram.clock import EPOCH, Sources
 from engram.errors import Conflict, NotFound, StoreClosed
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 from engram.model.audit import GENESIS
 from engram.ports import (
     Change,

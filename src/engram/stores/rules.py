@@ -12,7 +12,7 @@ import numpy as np
 
 from engram.clock import micros
 from engram.errors import InvalidInput
-from engram.model import Memory, MemoryType, Receipt, told
+from engram.model import Memory, MemoryType, Receipt, comparable_content
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, Tally, Vector
 from engram.stores.rows import to_json
 from engram.text.terms import K1, B, digest, index_terms
@@ -63,7 +63,7 @@ def _current(memory: Memory, now: datetime) -> bool:
 def fingerprint(entry: Entry) -> str:
     """Equal for two entries that ask to remember the same thing, whenever they were made."""
     memory = entry.memory
-    content = told(memory.content)
+    content = comparable_content(memory.content)
     extra = json.dumps([content, memory.tags, memory.metadata], sort_keys=True, ensure_ascii=False)
     return digest(memory.kind, memory.text, memory.context, extra)
 

@@ -221,7 +221,7 @@ class AuditContract:
         )
         assert (first.detail, first.principal) == ({"k": [1, "é", None]}, "key:7")
         assert (second.prev, second.seq) == (first.hash, first.seq + 1)
-        assert (first.hash, second.hash) == (first.sealed, second.sealed)
+        assert (first.hash, second.hash) == (first.expected_hash, second.expected_hash)
 
     def test_what_no_database_can_keep_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInput):

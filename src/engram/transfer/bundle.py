@@ -32,13 +32,13 @@ from engram.model.bundle import (
     CarriedPattern,
     CarriedRate,
     End,
+    FileSource,
     Finding,
     Lineage,
     Signature,
-    Source,
     Verification,
 )
-from engram.model.memory import explain
+from engram.model.memory import describe_error
 from engram.ports import Event
 from engram.text.terms import digest
 from engram.transfer.signing import PrivateKey, PublicKey
@@ -90,7 +90,7 @@ class Holder:
 class Reading:
     """A file that was read once from beginning to end, and found to be well-formed; its records can be read again."""
 
-    source: Source
+    source: FileSource
     end: End
     form: Form
     size: int
@@ -121,7 +121,7 @@ def write(bundle: Bundle, to: str | Path | BinaryIO, form: Form = "json", sign: 
 
 
 def save(
-    source: Source,
+    source: FileSource,
     records: Iterable[Carried],
     to: str | Path | BinaryIO,
     form: Form = "json",
@@ -155,7 +155,7 @@ def save(
 
 
 def _compressed(
-    source: Source,
+    source: FileSource,
     records: Iterable[Carried],
     file: IO[bytes],
     form: Form,
@@ -173,7 +173,7 @@ def _compressed(
 
 
 def _emit(
-    source: Source,
+    source: FileSource,
     records: Iterable[Carried],
     put: Callable[[bytes], object],
     form: Form,
@@ -198,7 +198,7 @@ def _emit(
 class _Layout:
     """The one way to write a file, piece by piece, and the digest of what it says."""
 
-    def __init__(self, form: Form, source: Source) -> None:
+    def __init__(self, form: Form, source: FileSource) -> None:
         self._form, self._source = form, source
         self._digest = hashlib.sha256()
         self._counts = dict.fromkeys(_NAMES, 0)
@@ -321,13 +321,13 @@ def reading(
         yield Reading(source, end, form, copy.size, counts, verification, findings, again)
 
 
-def lineage(source: Source, record: CarriedMemory | CarriedEvent) -> Lineage:
+def lineage(source: FileSource, record: CarriedMemory | CarriedEvent) -> Lineage:
     """Where a record began; without a lineage, at the source."""
     own = Lineage(agent=source.agent, installation=source.installation, id=record.id)
     return record.lineage or own
 
 
-def identity(source: Source, record: CarriedMemory | CarriedEvent) -> str:
+def identity(source: FileSource, record: CarriedMemory | CarriedEvent) -> str:
     """The same for the same record, by whatever route it comes."""
     begun = lineage(source, record)
     return digest(begun.installation, begun.agent, begun.id)
@@ -381,7 +381,7 @@ class _Looks:
     suspicious: Callable[[str], object] | None
     ours: bool = False
 
-    def at(self, record: Carried, source: Source, known: set[bytes]) -> Iterator[Finding]:
+    def at(self, record: Carried, source: FileSource, known: set[bytes]) -> Iterator[Finding]:
         """The findings about a record; `known` has the memories before it."""
         if isinstance(record, CarriedPattern | CarriedRate):
             return
@@ -399,7 +399,7 @@ class _Looks:
         if self.suspicious is not None and self.suspicious(texts):
             yield Finding(code="instructions", record=record.id, reason="it tells an agent what to do")
 
-    def _origin(self, record: CarriedMemory | CarriedEvent, source: Source) -> Iterator[Finding]:
+    def _origin(self, record: CarriedMemory | CarriedEvent, source: FileSource) -> Iterator[Finding]:
         begun = lineage(source, record)
         last = begun.hands[-1] if begun.hands else begun
         if (last.agent, last.installation) != (source.agent, source.installation):
@@ -458,15 +458,15 @@ def _form(stream: IO[bytes]) -> Form:
 
 def _examined(
     copy: Opened, form: Form, limits: Limits, looks: _Looks
-) -> tuple[Source, End, _Layout, str, list[Finding]]:
+) -> tuple[FileSource, End, _Layout, str, list[Finding]]:
     """Everything that can only be known by reading all of it."""
     written = hashlib.sha256()
     ids: dict[str, set[bytes]] = {"memories": set(), "events": set()}
-    source: Source | None = None
+    source: FileSource | None = None
     found = list[Finding]()
     layout: _Layout | None = None
     for name, value, where in _values(copy.stream, form, limits):
-        if isinstance(value, Source):
+        if isinstance(value, FileSource):
             source, layout = value, _Layout(form, value)
             written.update(layout.begin())
         elif source is None or layout is None:
@@ -501,7 +501,7 @@ def _refuse_difference(said: End, counted: End) -> None:
             )
 
 
-_Value = Source | Carried | End
+_Value = FileSource | Carried | End
 
 
 def _values(stream: IO[bytes], form: Form, limits: Limits) -> Iterator[tuple[str, _Value, str]]:
@@ -512,7 +512,7 @@ def _values(stream: IO[bytes], form: Form, limits: Limits) -> Iterator[tuple[str
         if ended:
             raise InvalidInput(f"{where} comes after the end; remove it")
         if name == "source":
-            yield name, _model(Source, value, where), where
+            yield name, _model(FileSource, value, where), where
         elif name == "end":
             yield name, _model(End, value, where), where
             ended = True
@@ -573,7 +573,7 @@ def _model(model: type[_Model], value: JsonValue, where: str) -> _Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        problem = explain(error)
+        problem = describe_error(error)
         raise InvalidInput(f"{where}: {problem if len(problem) <= 500 else f'{problem[:500]}…'}") from None
 
 
@@ -590,7 +590,9 @@ def _refuse_excess(value: JsonValue, where: str) -> None:
             raise InvalidInput(f"{where}: {name[:60]} has more than {MAX_JSON:,} characters as JSON; shorten it")
 
 
-def _verified(source: Source, end: End, counted: End, trusted: Mapping[str, PublicKey], *, same: bool) -> Verification:
+def _verified(
+    source: FileSource, end: End, counted: End, trusted: Mapping[str, PublicKey], *, same: bool
+) -> Verification:
     signature = end.signature
     if signature is None:
         return Verification(status="unsigned", reason="nobody signed it")

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from engram.errors import InvalidInput, NotAllowed, Unsupported
+from engram.errors import InvalidInput, NotAllowed
 from engram.learning import events as happened
-from engram.model import FailurePattern, Memory, explain
+from engram.model import FailurePattern, Memory, describe_error
 from engram.model.bundle import (
     Carried,
     CarriedEvent,
     CarriedMemory,
     CarriedPattern,
     CarriedRate,
+    FileSource,
     Hand,
     Incoming,
     Lineage,
-    Source,
-    carried,
+    carried_memory,
 )
 from engram.model.grant import Right, Subject
 from engram.model.transfer import ExportReport, ImportReport
-from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, MemoryStore, Query, Scope
+from engram.ports import Deed, Event, KeepsAudit, KeepsEvents, KeepsSettings, Query, Scope, Store
+from engram.ports.completed import require
 from engram.recording.quarantine import apart
 from engram.sharing.ledger import subject_of
 from engram.sharing.lenders import INSTALLATION, Lender
@@ -68,8 +69,7 @@ def _provisional(brain: Engram) -> str:
 
 
 def _naming(brain: Engram) -> KeepsSettings:
-    if not isinstance(brain.store, KeepsSettings):
-        raise Unsupported("this store has no name to sign knowledge with; SQLite, PostgreSQL and Redis do")
+    require(brain.store, KeepsSettings, "signing knowledge")
     return brain.store
 
 
@@ -77,8 +77,7 @@ class Knowledge:
     """Handing one agent's knowledge over, and taking in that of others."""
 
     def __init__(self, brain: Engram, agent: AgentHandle) -> None:
-        if not isinstance(brain.store, KeepsEvents):
-            raise Unsupported("this store cannot hand knowledge over; SQLite, PostgreSQL and Redis can")
+        require(brain.store, KeepsEvents, "exporting knowledge")
         self._brain = brain
         self._agent = agent
         self._scope = Scope(agent.name)
@@ -105,7 +104,7 @@ class Knowledge:
         subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
         counted: Counter[str] = Counter()
         try:
-            source = Source(
+            source = FileSource(
                 agent=self._agent.name,
                 installation=installation(self._brain),
                 made_at=self._brain.sources.now(),
@@ -114,7 +113,7 @@ class Knowledge:
                 program="engram",
             )
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
         own = self._brain.sharing.about(self._scope, subject, named=True)
         readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
         lenders = [
@@ -175,7 +174,7 @@ class Knowledge:
             for memory in self._store.get(self._scope, some):
                 if memory is not None:
                     counted["memories"] += 1
-                    yield carried(memory)
+                    yield carried_memory(memory)
             if progress is not None:
                 progress(counted["memories"], max(total, counted["memories"]))
 
@@ -189,32 +188,33 @@ class Knowledge:
     def _lent(self, lender: Lender, subject: Subject) -> list[str]:
         return self._chosen(lender.store, lender.scope, subject)
 
-    def _chosen(self, store: MemoryStore, scope: Scope, subject: Subject) -> list[str]:
+    def _chosen(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
         """The memories of a scope that a subject names, of those that a store shows."""
         chosen = self._brain.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
-    def _handed(self, lender: Lender, id: str, source: Source) -> Lineage:
+    def _handed(self, lender: Lender, id: str, source: FileSource) -> Lineage:
         """Where something that was lent began, and that it went through this agent's hands."""
         hand = Hand(agent=source.agent, installation=source.installation, at=source.made_at, grant=lender.grants[0].id)
         return Lineage(agent=lender.name, installation=source.installation, id=id, hands=(hand,))
 
     def _lent_memories(
-        self, lender: Lender, ids: list[str], source: Source, counted: Counter[str]
+        self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
         for memory in lender.store.get(lender.scope, ids):
             if memory is not None:
                 counted["memories"] += 1
                 counted["lent"] += 1
-                yield carried(memory, self._handed(lender, memory.id, source))
+                yield carried_memory(memory, self._handed(lender, memory.id, source))
 
-    def _lent_events(self, lender: Lender, ids: list[str], source: Source, counted: Counter[str]) -> Iterator[Carried]:
-        if isinstance(lender.store, KeepsEvents):
-            for event in lender.store.events_of(lender.scope, ids):
-                if event.kind in CARRIED:
-                    counted["events"] += 1
-                    yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
+    def _lent_events(
+        self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
+    ) -> Iterator[Carried]:
+        for event in lender.store.events_of(lender.scope, ids):
+            if event.kind in CARRIED:
+                counted["events"] += 1
+                yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
@@ -355,10 +355,9 @@ class Knowledge:
             taking = Annex(desk, receiver)
             for some in batched(ids, BATCH):
                 taking.memories([self._arrival(memory, from_agent, receiver) for memory in _there(lender, some)])
-            if isinstance(lender.store, KeepsEvents):
-                for some in batched(ids, BATCH):
-                    for event in lender.store.events_of(lender.scope, some):
-                        taking.event(bundle.carried_event(event))
+            for some in batched(ids, BATCH):
+                for event in lender.store.events_of(lender.scope, some):
+                    taking.event(bundle.carried_event(event))
             for failure in lender.learning.failures():
                 taking.pattern(
                     CarriedPattern(
@@ -377,7 +376,7 @@ class Knowledge:
         return Holder(self._agent.name, _provisional(self._brain) if dry_run else installation(self._brain))
 
     def _arrival(self, memory: Memory, author: str, receiver: Holder) -> Arrival:
-        return Arrival(carried(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))
+        return Arrival(carried_memory(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))
 
     def _from_others(
         self, file: Path, format: str | None, *, dry_run: bool, large: bool, progress: Progress | None

@@ -21,7 +21,7 @@ from engram.learning.service import Learning
 from engram.model import Clean, Draft, Memory, Origin, Receipt
 from engram.model.bundle import CarriedEvent, CarriedMemory, CarriedPattern, Finding, Incoming, Lineage, Verification
 from engram.model.transfer import ImportReport
-from engram.ports import Entry, Event, Foresees, KeepsEvents, Scope, acting, arguments
+from engram.ports import Entry, Event, KeepsEvents, Scope, acting, arguments
 from engram.privacy.instructions import any_instruction, is_instruction
 from engram.recording.draft import MAX_LABEL, merge_key, prepare, readable
 from engram.recording.quarantine import apart, meant_for
@@ -183,7 +183,7 @@ class Desk:
     def _unkept(self, place: Scope, doubtful: Sequence[Doubtful]) -> list[Doubtful]:
         """Those under whose key, if they have one, a scope keeps nothing; the others are counted."""
         store, found = self.brain.store, list[Doubtful]()
-        if not isinstance(store, Foresees) or all(each.entry.key is None for each in doubtful):
+        if all(each.entry.key is None for each in doubtful):
             return list(doubtful)
         there = [each.entry.memory.model_copy(update={"agent": place.agent}) for each in doubtful]
         entries = [Entry(memory, key=each.entry.key) for memory, each in zip(there, doubtful, strict=True)]
@@ -197,7 +197,7 @@ class Desk:
     def _fresh(self, news: Sequence[tuple[str, Entry]]) -> list[Entry]:
         """Those that are new to the store, too; what it has already stays as it is."""
         store, fresh = self.brain.store, list[Entry]()
-        if not news or not isinstance(store, Foresees):
+        if not news:
             return [entry for _, entry in news]
         receipts = store.foresee(self.target, [entry for _, entry in news])
         for (name, entry), receipt in zip(news, receipts, strict=True):
@@ -493,11 +493,10 @@ class Annex:
     def finish(self, *, signer: str | None = None) -> None:
         """Store how decisions went and which checks there are, and make the annex known to its receiver."""
         store = self.desk.brain.store
-        if isinstance(store, KeepsEvents):
-            for some in batched(self._outcomes, BATCH):
-                self._tell(store, some)
-            if self._checks and not self.desk.dry_run:
-                self._keep_checks(store)
+        for some in batched(self._outcomes, BATCH):
+            self._tell(store, some)
+        if self._checks and not self.desk.dry_run:
+            self._keep_checks(store)
         if not self.desk.dry_run:
             self._register(signer)
 

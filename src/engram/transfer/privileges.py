@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engram.memories import holds
 from engram.memories.tags import gives_rights
 from engram.model import Draft
-from engram.ports import MemoryStore
+from engram.ports import Store
 
 USUAL_IMPORTANCE = 0.5
 """How important a memory is if nobody says so; what is imported is that at most."""
@@ -23,7 +23,7 @@ class Privileges:
     ids: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, store: MemoryStore) -> Privileges:
+    def of(cls, store: Store) -> Privileges:
         """Those that a database has to give."""
         held = holds.held(store)
         return cls(

@@ -9,7 +9,7 @@ from engram.ports import (
     Copies,
     Deed,
     KeepsAudit,
-    MemoryStore,
+    Store,
 )
 
 PAGE = 500
@@ -18,7 +18,7 @@ STAYS_BEHIND = frozenset({"audit", "audit_checkpoints", "api_keys"})
 Progress = Callable[[int, int], None]
 
 
-def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress | None = None) -> Mapping[str, int]:
+def copy(source: Store, target: Store, name: str, progress: Progress | None = None) -> Mapping[str, int]:
     """Copy everything from one database to another that is new; how many rows of each table.
 
     It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
@@ -52,7 +52,7 @@ def copy(source: MemoryStore, target: MemoryStore, name: str, progress: Progress
     return {table: tally.rows for table, tally in before.items()}
 
 
-def _copied(store: MemoryStore) -> Copies:
+def _copied(store: Store) -> Copies:
     if not isinstance(store, Copies):
         raise Unsupported("this store cannot hand over all it keeps; SQLite, PostgreSQL and Redis can be copied")
     return store

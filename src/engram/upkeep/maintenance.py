@@ -17,26 +17,26 @@ from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
 from engram.memories import forgetting_curve, holds
 from engram.memories.forgetting_curve import Limits
 from engram.model import Memory
-from engram.model.upkeep import Consolidation, EvaluationReport, Fading, Forgetting, Period
+from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
     LONG_TERM,
-    Credit,
+    Annotates,
     CreditsRecalls,
     Entry,
     Event,
     Filter,
     KeepsEvents,
     KeepsSettings,
-    ListsAgents,
     Maintains,
-    MemoryStore,
     MirrorsVectors,
     Query,
     Scope,
+    Store,
     SyncsVectors,
     acting,
     arguments,
 )
+from engram.ports.completed import require
 from engram.privacy import clean_json
 from engram.recall.learned_weights import Outcome, decide
 from engram.recording.draft import merge_key
@@ -45,7 +45,7 @@ from engram.retention import archive as archives
 from engram.retention import erasure
 from engram.system import batched
 from engram.upkeep import consolidation, evaluation
-from engram.upkeep.consolidation import Desk, Keeper
+from engram.upkeep.consolidation import Desk
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -103,7 +103,7 @@ class Upkeep:
         """
         return consolidation.undo(id, self._desk(agent))
 
-    def fading(self, agents: Iterable[str], limits: Limits = DEFAULTS) -> Forgetting:
+    def fading(self, agents: Iterable[str], limits: Limits = DEFAULTS) -> ForgettingReport:
         """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
 
         Recalls count as soon as the store has written that they happened, which it does with the next commit.
@@ -111,16 +111,15 @@ class Upkeep:
         return forgetting_curve.together(self._fading(agent, limits)[0] for agent in agents)
 
     @acting("")
-    def forget(self, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> Forgetting:
+    def forget(self, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> ForgettingReport:
         """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
         Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
         """
         if archive.exists():
             raise Conflict(f"there is a file at {archive} already; name another one")
-        if isinstance(self._store, KeepsSettings):
-            # A commit, with which the store writes what was recalled until now.
-            self._store.set_setting(LAST, self._brain.sources.now().isoformat())
+        # A commit, with which the store writes what was recalled until now.
+        self._store.set_setting(LAST, self._brain.sources.now().isoformat())
         found = [self._fading(agent, limits) for agent in agents]
         plan = forgetting_curve.together(each for each, _ in found)
         if not plan.gone:
@@ -155,9 +154,7 @@ class Upkeep:
         for agent in sorted({memory.agent for memory, _ in kept}):
             own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
             there = self._store.get(scope, [memory.id for memory, _ in own])
-            again = set[str]()
-            if isinstance(self._store, KeepsEvents):
-                again = consolidation.made_anew(_feed(self._store, scope))
+            again = consolidation.made_anew(_feed(self._store, scope))
             lost = [
                 Entry(memory, merge_key=merge_key(memory), events=events)
                 for (memory, events), known in zip(own, there, strict=True)
@@ -196,8 +193,8 @@ class Upkeep:
         Each batch is committed, so it can be stopped and started again. The vectors of other embedders stay until
         all are done, and then only go when `drop_old` says so.
         """
-        store = self._mirror()
-        embedder = self._brain.embedder
+        require(self._store, MirrorsVectors, "filling in missing vectors")
+        store, embedder = self._store, self._brain.embedder
         total = store.count_unembedded(LONG_TERM, embedder.identity)
         done = 0
         while batch := store.unembedded(LONG_TERM, embedder.identity, BATCH):
@@ -213,7 +210,7 @@ class Upkeep:
 
     def missing_vectors(self) -> int:
         """How many memories have no vector of the embedder in use; 0 if the store keeps its vectors by itself."""
-        return unplaced(self._store, self._brain.embedder.identity) if isinstance(self._store, MirrorsVectors) else 0
+        return unplaced(self._store, self._brain.embedder.identity)
 
     def sync(self, progress: Progress | None = None, *, anew: bool = False) -> int:
         """Bring the vector database in step with the mirrored vectors; how many were handed over."""
@@ -227,8 +224,8 @@ class Upkeep:
         What is learned is used only if it proves to be better, and no longer when it ceases to be.
         """
         store = self._store
-        if not isinstance(store, CreditsRecalls) or not isinstance(store, KeepsSettings):
-            raise Unsupported("this store does not keep what became of recalls; there is nothing to learn from")
+        require(store, CreditsRecalls, "learning from recalls")
+        require(store, KeepsSettings, "learning from recalls")
         outcomes: dict[str, Outcome] = {}
         for agent in self._brain.agents():
             scope = Scope(agent)
@@ -252,14 +249,13 @@ class Upkeep:
 
     def _told_of(self, memory: Memory) -> list[Event]:
         """What goes with a memory and must come back with it, such as what it was made of."""
-        store = self._store
-        return store.events_of(Scope(memory.agent), [memory.id]) if isinstance(store, KeepsEvents) else []
+        return self._store.events_of(Scope(memory.agent), [memory.id])
 
-    def _fading(self, agent: str, limits: Limits) -> tuple[Forgetting, list[Memory]]:
+    def _fading(self, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
         scope, store = Scope(agent), self._store
         memories = self._all(scope)
-        credits: list[Credit] = store.credits(scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
-        events = _feed(store, scope) if isinstance(store, KeepsEvents) else []
+        credits = store.credits(scope, MOST_CREDITS)
+        events = _feed(store, scope)
         made = consolidation.standing(events)
         cited = set[str]().union(*made.values())
         learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
@@ -286,31 +282,26 @@ class Upkeep:
         return list({memory.id: memory for memory in found}.values())
 
     def _desk(self, agent: str) -> Desk:
-        if not isinstance(self._store, Keeper):
-            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        require(self._store, KeepsEvents, "consolidation")
+        require(self._store, Annotates, "consolidation")
         return Desk(self._store, Scope(agent), self._brain.redactor, self._brain.sources, self._brain.embed)
-
-    def _mirror(self) -> MirrorsVectors:
-        if not isinstance(self._store, MirrorsVectors):
-            raise Unsupported("this store keeps its vectors by itself; there is nothing to fill in")
-        return self._store
 
 
 def write_archive(
-    path: Path, gone: Iterable[tuple[Fading, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
+    path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
     """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
     archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
 
 
 def _with_sources(
-    found: Forgetting,
+    found: ForgettingReport,
     merges: set[str],
     memories: Sequence[Memory],
     made: Mapping[str, set[str]],
     held: Collection[str],
-    fade: Callable[..., Forgetting],
-) -> Forgetting:
+    fade: Callable[..., ForgettingReport],
+) -> ForgettingReport:
     """The same, where a merge goes with all that it has ended, or stays: without it, nobody would know any more."""
     there = {memory.id for memory in memories}
     rest = {id: of for id, of in made.items() if id not in merges}
@@ -320,10 +311,10 @@ def _with_sources(
     also = [weak[of] for of in sorted(set[str]().union(*(made[id] & there for id in whole)))]
     gone = sorted([*(each for each in found.gone if each.id in whole or each.id not in merges), *also], key=_weakest)
     kept = Counter(dict(found.kept)) + Counter({"cited": len(merges - whole) - len(also)})
-    return Forgetting(gone=tuple(gone), kept=dict(sorted(kept.items())))
+    return ForgettingReport(gone=tuple(gone), kept=dict(sorted(kept.items())))
 
 
-def _weakest(fading: Fading) -> tuple[float, str]:
+def _weakest(fading: FadedMemory) -> tuple[float, str]:
     return fading.strength.value, fading.id
 
 
@@ -335,19 +326,15 @@ def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
     return found
 
 
-def unplaced(store: MemoryStore, embedder: str) -> int:
+def unplaced(store: Store, embedder: str) -> int:
     """How many memories lack a vector of an embedder; what is set apart for review needs none."""
-    if not isinstance(store, MirrorsVectors) or not (missing := store.count_unembedded(LONG_TERM, embedder)):
+    if not (missing := store.count_unembedded(LONG_TERM, embedder)):
         return 0
-    for scope in (Scope(name) for name in _names(store) if name.startswith(QUARANTINE)):
+    for scope in (Scope(name) for name in store.agents() if name.startswith(QUARANTINE)):
         for match in store.search(scope, Query(limit=MOST)):
             places = {(known.namespace, known.embedder) for known in store.indexes(scope, match.id)}
             missing -= (LONG_TERM, embedder) not in places
     return missing
-
-
-def _names(store: object) -> Sequence[str]:
-    return store.agents() if isinstance(store, ListsAgents) else ()
 
 
 def __getattr__(name: str) -> Any:

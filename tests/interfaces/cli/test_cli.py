@@ -19,7 +19,16 @@ from click.testing import CliRunner, Result
 
 import engram as library
 from engram.cli import main
-from engram.cli.text import age, block, inline, json_safe, many, masked, shortened, size
+from engram.cli.formatting import (
+    escaped,
+    format_age,
+    format_size,
+    json_safe,
+    mask_password,
+    one_line,
+    plural,
+    truncated,
+)
 from engram.clock import EPOCH, from_micros
 
 Run = Callable[..., Result]
@@ -600,21 +609,25 @@ def _until_stored(db: Path, number: int) -> None:
 
 
 def test_text_for_a_person() -> None:
-    assert block("a\tb\nc\x00\x1b\x7f\u202e\ud800") == "a\tb\nc\\x00\\x1b\\x7f\\u202e\\ud800"
-    assert inline("a\tb\nc") == r"a\tb\nc"
-    assert shortened("a  b\nc", 10) == "a b c"
-    assert shortened("abcdef", 4) == "abc…"
-    assert shortened("a" * 100, 4) == "aaa…"
+    assert escaped("a\tb\nc\x00\x1b\x7f\u202e\ud800") == "a\tb\nc\\x00\\x1b\\x7f\\u202e\\ud800"
+    assert one_line("a\tb\nc") == r"a\tb\nc"
+    assert truncated("a  b\nc", 10) == "a b c"
+    assert truncated("abcdef", 4) == "abc…"
+    assert truncated("a" * 100, 4) == "aaa…"
     assert json.loads(json_safe(json.dumps("\x9b\u202e\U000e0041é", ensure_ascii=False))) == "\x9b\u202e\U000e0041é"
-    assert (many(1, "memory"), many(2, "memory"), many(1000, "attempt")) == ("1 memory", "2 memories", "1,000 attempts")
-    assert [size(n) for n in (5, 1500, 15_000, 2e9, 3e12)] == ["5 bytes", "1.5 kB", "15 kB", "2.0 GB", "3.0 TB"]
-    assert masked("postgresql://u:a/b@h/d") == "postgresql://u:***@h/d"
-    assert masked("sqlite:///x@y.db") == "sqlite:///x@y.db"
+    assert (plural(1, "memory"), plural(2, "memory"), plural(1000, "attempt")) == (
+        "1 memory",
+        "2 memories",
+        "1,000 attempts",
+    )
+    assert [format_size(n) for n in (5, 1500, 15_000, 2e9, 3e12)] == ["5 bytes", "1.5 kB", "15 kB", "2.0 GB", "3.0 TB"]
+    assert mask_password("postgresql://u:a/b@h/d") == "postgresql://u:***@h/d"
+    assert mask_password("sqlite:///x@y.db") == "sqlite:///x@y.db"
 
 
 def test_ages_are_in_one_unit() -> None:
     def ago(seconds: int) -> str:
-        return age(EPOCH, from_micros(seconds * 1_000_000))
+        return format_age(EPOCH, from_micros(seconds * 1_000_000))
 
     assert [ago(s) for s in (5, 60, 7200, 3 * 86400, 30 * 86400)] == ["now", "1m", "2h", "3d", "4w"]
-    assert age(from_micros(86_400_000_000), EPOCH) == "1970-01-02"
+    assert format_age(from_micros(86_400_000_000), EPOCH) == "1970-01-02"

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import engram
 from engram.cli.audit import command
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.ports import Deed
 from engram.testing.audit import trail
@@ -34,7 +34,7 @@ def audit(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Audit:
         trail(brain.store).note([Deed("use", "bob", "alice", "m1", "g1", 2)])
 
     def run(line: str, *, code: int = 0, json: bool = False) -> Result:
-        state = State(db=str(path), json=json)
+        state = Invocation(db=str(path), json=json)
         result = CliRunner().invoke(command, shlex.split(line), obj=state, catch_exceptions=False)
         assert result.exit_code == code, result.output
         return result

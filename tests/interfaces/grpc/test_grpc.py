@@ -576,8 +576,8 @@ def test_a_method_that_there_is_not_is_said_to_be_none(home: Exchange) -> None:
 
 
 def test_every_method_is_one_of_the_two_kinds() -> None:
-    assert OPERATIONS.keys() | streams.STREAMS.keys() == METHODS.keys()
-    assert not OPERATIONS.keys() & streams.STREAMS.keys()
+    assert {each.rpc for each in OPERATIONS.values()} | streams.STREAMS.keys() == METHODS.keys()
+    assert not {each.rpc for each in OPERATIONS.values()} & streams.STREAMS.keys()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.com", "::"])

@@ -98,7 +98,7 @@ def test_every_method_is_reached_by_a_name_of_the_clients() -> None:
     for name in public(Client).keys() - by_hand:
         given, named = ARGUMENTS.get(name, ([], {}))
         reached.add(getattr(calls, "newest" if name == "list" else name)(*given, **named).method)
-    assert reached == OPERATIONS.keys()
+    assert reached == {each.rpc for each in OPERATIONS.values()}
     assert STREAMS.keys() == {"RememberStream", "ExportKnowledge", "ImportKnowledge", "Listen"}
 
 
@@ -110,7 +110,7 @@ def routes() -> Iterator[tuple[str, Any]]:
 
 
 def test_every_operation_over_http_is_a_method_or_there_is_a_reason_why_not() -> None:
-    methods = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in (*OPERATIONS, *STREAMS)}
+    methods = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in STREAMS} | OPERATIONS.keys()
     over_http = {name for name, _ in routes()}
     assert over_http - methods == WITHOUT.keys()
     assert methods - over_http == {"remember_stream"}
@@ -120,13 +120,13 @@ def test_what_is_asked_in_a_body_over_http_is_asked_in_the_same_words() -> None:
     """A request has the model of the body, or one that adds to it what HTTP has in the path, or that holds it."""
     compared = 0
     for name, endpoint in routes():
-        operation = OPERATIONS.get("".join(part.capitalize() for part in name.split("_")))
+        operation = OPERATIONS.get(name)
         if operation is None:
             continue
         hints = {name: hint for name, hint in get_type_hints(endpoint).items() if name != "return"}
         for body in (hint for hint in hints.values() if getattr(hint, "__module__", "") == wire.__name__):
-            held = {field.annotation for field in operation.asked.model_fields.values()}
-            assert issubclass(operation.asked, body) or body in held, name
+            held = {field.annotation for field in operation.request.model_fields.values()}
+            assert issubclass(operation.request, body) or body in held, name
             compared += 1
     assert compared > 20
 

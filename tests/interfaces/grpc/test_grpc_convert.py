@@ -39,10 +39,10 @@ CONTENTS = model_pb2.Content.DESCRIPTOR
 
 def pairs() -> Iterator[tuple[Descriptor, Any]]:
     """Every message that goes in or out, and its model."""
-    for name, operation in OPERATIONS.items():
-        method = DESCRIPTOR.methods_by_name[name]
-        yield method.input_type, operation.asked
-        yield method.output_type, operation.answered
+    for operation in OPERATIONS.values():
+        method = DESCRIPTOR.methods_by_name[operation.rpc]
+        yield method.input_type, operation.request
+        yield method.output_type, operation.response
     yield model_pb2.LiveEvent.DESCRIPTOR, LiveEvent
     yield model_pb2.ExportReport.DESCRIPTOR, ExportReport
     yield model_pb2.ImportReport.DESCRIPTOR, ImportReport

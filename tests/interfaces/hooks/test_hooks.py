@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engram
-from engram.cli import state
+from engram.cli import invocation
 from engram.cli.hook import command
 from engram.hooks import events, fast
 from engram.hooks.transcript import commands, turns
@@ -510,13 +510,13 @@ def test_the_command_is_the_same_hook(path: Path, alice: engram.AgentHandle) -> 
     alice.remember("Staging runs PostgreSQL 15")
     told = json.dumps({"prompt": "which database does staging run?"})
     line = ["UserPromptSubmit", "--db", str(path), "--seconds", "60"]
-    done = CliRunner().invoke(command, line, input=told, obj=state.State())
+    done = CliRunner().invoke(command, line, input=told, obj=invocation.Invocation())
     assert done.exit_code == 0
     assert "PostgreSQL" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
 
 
 def test_the_agent_is_the_one_that_commands_act_for() -> None:
-    assert fast.DEFAULT_AGENT == state.DEFAULT_AGENT
+    assert fast.DEFAULT_AGENT == invocation.DEFAULT_AGENT
 
 
 @pytest.mark.parametrize(

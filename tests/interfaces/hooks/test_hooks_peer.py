@@ -30,9 +30,9 @@ QUESTION = {"event": "UserPromptSubmit", "client": "claude", "block": False, "pa
 ALONE = """
 import sys
 sys.modules["engram.hooks.events"] = None  # whoever opens the memory imports it
-from engram.hooks import nearby
+from engram.hooks import peer_client
 from engram.hooks.fast import main
-nearby.SOON = 30
+peer_client.SOON = 30
 main()
 """
 

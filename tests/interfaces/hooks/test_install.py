@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.cli.install import command as install_command
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
 from engram.cli.uninstall import command as uninstall_command
 from engram.errors import ConfigError, Conflict, InvalidInput
 from engram.hooks.install import BEGIN, EVENTS, Client, Wish, changes, install, uninstall
@@ -237,7 +237,7 @@ def test_the_commands_print_and_write_and_undo(wish: Wish, monkeypatch: pytest.M
     monkeypatch.chdir(wish.folder)
 
     def run(command: Any, *arguments: str) -> str:
-        done = CliRunner().invoke(command, arguments, obj=State(), catch_exceptions=False)
+        done = CliRunner().invoke(command, arguments, obj=Invocation(), catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -271,7 +271,9 @@ def test_a_client_that_keeps_its_folder_elsewhere_is_configured_there(
     before = tree(tmp_path / "elsewhere")
 
     def run(command: Any, *arguments: str) -> None:
-        assert CliRunner().invoke(command, [client, *arguments], obj=State(), catch_exceptions=False).exit_code == 0
+        assert (
+            CliRunner().invoke(command, [client, *arguments], obj=Invocation(), catch_exceptions=False).exit_code == 0
+        )
 
     run(install_command)
     assert set(tree(tmp_path / "elsewhere")) == files | {"mine"}

@@ -28,8 +28,8 @@ from engram.server.mcp import http, tools
 from engram.server.mcp.server import create, of_agent
 
 START = (
-    "import sys; from engram.cli.mcp import command; from engram.cli.state import State;"
-    "command(sys.argv[1:], obj=State())"
+    "import sys; from engram.cli.mcp import command; from engram.cli.invocation import Invocation;"
+    "command(sys.argv[1:], obj=Invocation())"
 )
 MANY = 500 if "ENGRAM_LONG" in os.environ else 40
 TOOLS = [

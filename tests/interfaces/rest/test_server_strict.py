@@ -259,7 +259,7 @@ def test_the_numbers_of_events_do_not_tell_how_much_others_do(tmp_path: Path) ->
     heard = list[list[int]]()
     for busy in (0, 30):
         with house(tmp_path / f"{busy}.db") as home, home.http(home.key(ALICE)) as client:
-            home.brain.store.set_setting(live.HIDING, "00" * 32)  # type: ignore[attr-defined]
+            home.brain.store.set_setting(live.HIDING, "00" * 32)
             home.brain.agent(ALICE).remember("one")
             home.brain.agent("bob").remember([f"of bob {n}" for n in range(busy)])
             home.brain.agent(ALICE).remember("two")
@@ -435,7 +435,7 @@ def test_a_write_that_was_refused_is_tried_again(home: House, alice: httpx.Clien
 
 
 def test_two_at_once_are_done_once(home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = home.brain.store.append  # type: ignore[attr-defined]
+    slow = home.brain.store.append
 
     def append(*args: Any) -> Any:
         time.sleep(0.1)
@@ -521,7 +521,7 @@ def test_what_is_forgotten_while_it_is_answered_is_not_said_again(
     home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, headers, body = path_of(alice, "my secret"), {"Idempotency-Key": "k1"}, {"tags": ["x"]}
-    usual = home.brain.store.annotate  # type: ignore[attr-defined]
+    usual = home.brain.store.annotate
 
     def annotate(scope: Any, id: str, *args: Any) -> Any:
         found = usual(scope, id, *args)

@@ -15,7 +15,7 @@ import engram
 from engram.agents import cycles as module
 from engram.agents.cycles import How, Insight, Life, in_words
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 from engram.ports import Event, KeepsEvents, Scope
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"

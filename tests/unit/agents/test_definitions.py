@@ -11,7 +11,7 @@ from pydantic import JsonValue
 import engram
 from engram.agents.definitions import Definitions, read_definition, read_definitions
 from engram.errors import InvalidInput, NotFound, Unsupported
-from engram.model.life import AgentDefinition
+from engram.model.agent import AgentDefinition
 
 ALICE = """
 description: keeps the release train running

@@ -21,8 +21,8 @@ from engram import audit
 from engram.audit import PublicKey, Signer
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, MissingExtra, NotFound, StoreCorrupt
-from engram.model import AuditEntry, Checkpoint, Verification
-from engram.model.audit import canonical, hashed
+from engram.model import AuditEntry, AuditVerification, Checkpoint
+from engram.model.audit import canonical_json, sha256_hex
 from engram.ports import Deed, Scope
 from engram.stores.audit_entries import sealing, to_entry
 from engram.stores.memory import InMemoryStore
@@ -88,7 +88,7 @@ def rechained(entries: list[dict[str, Any]], first: int = 1) -> list[dict[str, A
     for number, row in enumerate(entries[first - 1 :], first):
         said = {name: row[name] for name in ("action", "actor", "agent", "at", "count", "principal", "target")}
         said |= {"seq": number, "prev": prev, "grant": row["grant_id"], "detail": json.loads(row["detail"])}
-        row |= {"seq": number, "prev": prev, "hash": hashed(canonical(said))}
+        row |= {"seq": number, "prev": prev, "hash": sha256_hex(canonical_json(said))}
         prev = row["hash"]
     return entries
 
@@ -209,7 +209,7 @@ def test_random_tamperings_are_all_found_and_named(
     anchor = audit.AuditTrail(store).head(signer, START)
     assert audit.AuditTrail(store).verify([anchor], [signer.public]).ok
     assert anchor.seq == LENGTH
-    dice, missed = random.Random(11), list[tuple[str, set[int], Verification]]()
+    dice, missed = random.Random(11), list[tuple[str, set[int], AuditVerification]]()
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("PRAGMA synchronous = OFF")
         unguarded(raw)
@@ -477,7 +477,7 @@ def test_an_export_can_be_verified_by_anybody_with_sha256(store: SqliteStore) ->
 def test_what_is_hashed_while_writing_is_the_canonical_form() -> None:
     deed = Deed('a"\\', "é", "\x1f", "t\n", "g", 3, {"b": [1.5, None, True], "a": {"y": "ü", "x": 10**20}})
     row = sealing(deed, START).at(7, "ab")
-    assert to_entry(row).sealed == row["hash"]
+    assert to_entry(row).expected_hash == row["hash"]
 
 
 def test_a_key_names_itself_by_its_bytes(signer: Signer) -> None:

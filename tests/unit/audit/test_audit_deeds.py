@@ -17,7 +17,7 @@ from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.memories.forgetting_curve import Limits
 from engram.model import AuditEntry
-from engram.model.life import AgentDefinition
+from engram.model.agent import AgentDefinition
 from engram.ports import KeepsAudit, Scope, acting, by_themselves
 from support.command_line import run_line, value
 from support.rest_server import house

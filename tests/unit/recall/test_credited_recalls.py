@@ -145,9 +145,9 @@ def test_a_store_that_cannot_keep_it_says_so() -> None:
     alice = brain.agent("alice")
     alice.remember(TEXTS)
     hits: list[Hit] = alice.recall("comet")
-    with pytest.raises(Unsupported, match="does not keep what became of recalls"):
+    with pytest.raises(Unsupported, match="needs a store that keeps the outcomes of recalls"):
         alice.credit(hits, hits[0])
-    with pytest.raises(Unsupported, match="nothing to learn from"):
+    with pytest.raises(Unsupported, match="learning from recalls needs a store"):
         brain.upkeep.tune()
 
 

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 import engram
+from engram.cli.invocation import Invocation
 from engram.cli.retention import command
-from engram.cli.state import State
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -254,13 +254,13 @@ def test_a_run_that_is_killed_goes_on_where_it_was(path: Path) -> None:
 
 
 def do(path: Path, *line: str, code: int = 0) -> Any:
-    result = CliRunner().invoke(command, [*line, "--json"], obj=State(db=str(path)))
+    result = CliRunner().invoke(command, [*line, "--json"], obj=Invocation(db=str(path)))
     assert result.exit_code == code, (result.output, result.exception)
     return json.loads(result.stdout) if code == 0 else None
 
 
 def said(path: Path, *line: str) -> str:
-    result = CliRunner().invoke(command, line, obj=State(db=str(path)))
+    result = CliRunner().invoke(command, line, obj=Invocation(db=str(path)))
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
 

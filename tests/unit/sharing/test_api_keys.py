@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import engram
 from engram.api.live import Listener
 from engram.cli import key as key_commands
-from engram.cli.state import State
+from engram.cli.invocation import Invocation
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupported
-from engram.model.access import RIGHTS
+from engram.model.api_key import RIGHTS
 from engram.ports import KeepsKeys, Redactor, Scope, TellsChanges
 from engram.privacy import SecretRedactor
 from engram.sharing.api_keys import Keys, told
@@ -64,17 +64,17 @@ def test_a_key_that_was_made_is_accepted_for_its_agents_and_rights(keys: Keys) -
     found = keys.accept(token)
     assert found is not None
     assert (found.id, found.agents, found.rights) == (made.id, ("alice", "bob"), ("read",))
-    assert found.may("read")
-    assert not found.may("write")
-    assert found.reaches("bob")
-    assert not found.reaches("bo")
+    assert found.has_right("read")
+    assert not found.has_right("write")
+    assert found.may_act_for("bob")
+    assert not found.may_act_for("bo")
     assert re.fullmatch(r"eng_[0-9A-Za-z]+_[0-9A-Za-z]{43}", token)
 
 
 def test_admin_may_do_all_and_write_does_not_mean_read(keys: Keys) -> None:
     admin, writer = keys.create("a", rights="admin")[0], keys.create("b", rights="write")[0]
-    assert all(admin.may(right) for right in RIGHTS)
-    assert [right for right in RIGHTS if writer.may(right)] == ["write"]
+    assert all(admin.has_right(right) for right in RIGHTS)
+    assert [right for right in RIGHTS if writer.has_right(right)] == ["write"]
 
 
 def test_the_secret_is_nowhere_in_the_database(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram)
 
 
 def command(path: Path, *line: str, code: int = 0, json: bool = False) -> Result:
-    result = CliRunner().invoke(key_commands.command, [*line], obj=State(db=str(path), json=json))
+    result = CliRunner().invoke(key_commands.command, [*line], obj=Invocation(db=str(path), json=json))
     assert result.exit_code == code, (result.output, result.exception)
     return result
 

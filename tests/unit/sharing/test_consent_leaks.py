@@ -267,7 +267,7 @@ def test_sources_that_a_grant_does_not_cover_are_not_named(
     assert made in exported(brain, bob, tmp_path / "file.json")
     assert hidden not in (tmp_path / "file.json").read_text()
     bob.knowledge.merge("alice")
-    copies = [copy for name in brain.store.agents() for copy in brain.store.get(Scope(name), [made])]  # type: ignore[attr-defined]
+    copies = [copy for name in brain.store.agents() for copy in brain.store.get(Scope(name), [made])]
     assert sorted(copy.provenance.sources for copy in copies if copy is not None) == [
         (hidden, shown, "runbook"),
         (shown, "runbook"),

@@ -24,10 +24,10 @@ from engram.model.bundle import (
     CarriedMemory,
     CarriedPattern,
     CarriedRate,
+    FileSource,
     Hand,
     Lineage,
-    Source,
-    carried,
+    carried_memory,
 )
 from engram.model.content import MemoryType
 from engram.transfer import signing
@@ -49,7 +49,7 @@ from engram.transfer.signing import PrivateKey, PublicKey
 from engram.transfer.untrusted import Limits
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SOURCE = Source(agent="alice", installation="home", made_at=NOON, tags=("db",), grants=("g1",))
+SOURCE = FileSource(agent="alice", installation="home", made_at=NOON, tags=("db",), grants=("g1",))
 KEY, OTHER = PrivateKey(b"k" * 32), PrivateKey(b"o" * 32)
 TRUSTED = {"home": KEY.public}
 FORMS: tuple[Form, ...] = ("json", "jsonl")
@@ -97,7 +97,7 @@ patterns = st.builds(
 rates = st.builds(CarriedRate, action=texts, attempts=st.integers(0, 9), quality=st.floats(0, 9))
 bundles = st.builds(
     Bundle,
-    source=st.builds(Source, agent=labels, installation=labels, made_at=moments, domain=st.none() | labels),
+    source=st.builds(FileSource, agent=labels, installation=labels, made_at=moments, domain=st.none() | labels),
     memories=st.lists(memories, max_size=3, unique_by=lambda one: one.id).map(tuple),
     events=st.lists(events, max_size=3, unique_by=lambda one: one.id).map(tuple),
     patterns=st.lists(patterns, max_size=2).map(tuple),
@@ -212,7 +212,7 @@ def test_records_that_pretend_to_be_the_receivers_own_are_found() -> None:
     bundle = Bundle(source=SOURCE, memories=(memory("a"), memory("b", lineage=ours)))
     found = read(io.BytesIO(written(bundle)), receiver=me).findings
     assert [(one.code, one.record) for one in found] == [("forged-origin", "b")]
-    as_me = Bundle(source=Source(agent="bob", installation="office", made_at=NOON), memories=(memory("a"),))
+    as_me = Bundle(source=FileSource(agent="bob", installation="office", made_at=NOON), memories=(memory("a"),))
     found = read(io.BytesIO(written(as_me, sign=OTHER)), receiver=me, trusted={"office": KEY.public}).findings
     assert {one.record for one in found if one.code == "forged-origin"} == {None, "a"}
     mine = read(io.BytesIO(written(as_me, sign=KEY)), receiver=me, trusted={"office": KEY.public})
@@ -250,7 +250,7 @@ def test_the_same_record_has_the_same_identity_by_every_route() -> None:
     direct = memory("m1")
     begun = lineage(SOURCE, direct)
     passed = begun.model_copy(update={"hands": (Hand(agent="carol", installation="lab", at=NOON),)})
-    other = Source(agent="carol", installation="lab", made_at=NOON)
+    other = FileSource(agent="carol", installation="lab", made_at=NOON)
     assert identity(SOURCE, direct) == identity(other, memory("c7", lineage=passed))
     assert identity(SOURCE, direct) != identity(other, direct)
 
@@ -263,7 +263,7 @@ def test_what_an_agent_has_goes_there_and_back(tmp_path: Path) -> None:
         own = alice.list()
     happened = [found for one in own if (found := event_of(one))]
     bundle = Bundle(
-        source=SOURCE, memories=tuple(map(carried, own)), events=tuple(carried_event(one) for one in happened)
+        source=SOURCE, memories=tuple(map(carried_memory, own)), events=tuple(carried_event(one) for one in happened)
     )
     again = read(io.BytesIO(written(bundle)))
     assert [event(one) for one in again.events] == happened

@@ -218,6 +218,6 @@ def test_a_dry_run_leaves_a_new_database_as_it_was(tmp_path: Path, write: Any) -
         before = trail.head()
         brain.agent("bob").knowledge.take_in(write(tmp_path / "f.json"), dry_run=True)
         assert trail.head() == before
-        assert brain.store.setting(INSTALLATION) is None  # type: ignore[attr-defined]
+        assert brain.store.setting(INSTALLATION) is None
         assert isinstance(brain.store, ListsAgents)
         assert not brain.store.agents()

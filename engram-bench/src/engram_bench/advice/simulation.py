@@ -24,7 +24,7 @@ import numpy as np
 from engram import config, wiring
 from engram.clock import Sources
 from engram.engine import Engram
-from engram.model import Clean, pieces
+from engram.model import Clean, split_clean
 from engram.ports import Embedder, Matrix, Purpose, Vector
 from engram_bench.advice import off_topic
 from engram_bench.advice.kinds import Kind, Situation
@@ -84,7 +84,7 @@ class CachedEmbedder:
         """Give one row per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        return np.stack([self._row(row, purpose) for text in texts for row in pieces(text, _context_of)])
+        return np.stack([self._row(row, purpose) for text in texts for row in split_clean(text, _context_of)])
 
     def _row(self, text: Clean, purpose: Purpose) -> Vector:
         if (text, purpose) not in self._rows:  # one by one: worlds run in processes, threads would only wait

@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound, Unsupported
+from engram.errors import Conflict, NotFound
 from engram.model.workflow import RunStatus, RunSummary, StageCheck, StepResult, StepStatus, Workflow
-from engram.ports import Event, KeepsEvents, MemoryStore, Scope
+from engram.ports import Event, KeepsEvents, Scope, Store
+from engram.ports.completed import require
 from engram.text.safe_yaml import fitting
 
 RUN, STAGE, STEP = "run", "stage", "step"
@@ -140,7 +141,7 @@ class State:
 class Journal:
     """Reads and writes the events of one agent's runs."""
 
-    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources) -> None:
+    def __init__(self, store: Store, scope: Scope, sources: Sources) -> None:
         self._store = store
         self._scope = scope
         self._sources = sources
@@ -206,10 +207,7 @@ class Journal:
         state.fold(event)
 
     def _events(self) -> KeepsEvents:
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported(
-                "this store does not keep events, which runs are made of; SQLite, PostgreSQL and Redis do"
-            )
+        require(self._store, KeepsEvents, "a run of a workflow")
         return self._store
 
 

@@ -19,17 +19,17 @@ MOST_LETTERS = 64
 WRAPPERS = frozenset({"sudo", "env", "time", "nohup", "exec", "command", "then", "nice"})
 """Programs that run another one; that one is what the action does."""
 _WRAPPER_VALUES = frozenset({"-u", "-g", "-n"})
-_LIGHT = frozenset(
+_FILLER_WORDS = frozenset(
     """attempt conduct do execute i just lets let's perform please run should the to try use using we will""".split()
 )
 """Words before a phrase that add nothing to it: "do a rolling update" is "rolling update"."""
-_GLUE = frozenset({"using", "via"})
+_LINKING_WORDS = frozenset({"using", "via"})
 _DIRECTIONS = frozenset({"up", "down", "off", "not", "no", "without", "before", "after"})
 """Stop words that turn an action into another one."""
 _PROSE = frozenset("a about an as at by for from in into it of the this to with".split())
 """Words by which a phrase is told from a command line."""
-_PLACES = {"prod": "production", "stage": "staging", "dev": "development"}
-ENVIRONMENTS = frozenset({*_PLACES.values(), "qa", "uat", "sandbox", "preproduction"})
+_ENVIRONMENT_NAMES = {"prod": "production", "stage": "staging", "dev": "development"}
+ENVIRONMENTS = frozenset({*_ENVIRONMENT_NAMES.values(), "qa", "uat", "sandbox", "preproduction"})
 """Where an action is carried out; two actions for different ones are different."""
 
 _RUNNERS = {
@@ -40,7 +40,7 @@ _RUNNERS = {
     **dict.fromkeys(("hatch", "pdm", "pipenv", "poetry", "rye", "uv"), "run"),
 }
 """Programs that run another one in an environment of its own, by the subcommand that does it."""
-_FRONTS = frozenset({("uv", "pip")})
+_PREFIX_PROGRAMS = frozenset({("uv", "pip")})
 """Programs that take another one for their subcommand."""
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "apt": ("apt-get",),
@@ -67,9 +67,9 @@ _SUBCOMMANDS: Mapping[str, Mapping[str, str]] = {
     "npm": _PACKAGES,
     "pnpm": _PACKAGES,
 }
-_ALONE: Mapping[str, tuple[str, ...]] = {"yarn": ("yarn", "install")}
+_DEFAULT_SUBCOMMANDS: Mapping[str, tuple[str, ...]] = {"yarn": ("yarn", "install")}
 """Programs that do something without a subcommand, too."""
-_SAME: Mapping[tuple[str, ...], tuple[str, ...]] = {
+_SYNONYMS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("docker", "container", "ls"): ("docker", "ps"),
     ("docker", "image", "ls"): ("docker", "images"),
     ("docker", "image", "rm"): ("docker", "rmi"),
@@ -81,7 +81,7 @@ SIBLINGS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("npm", "install"): ("npm", "ci"),
 }
 """Actions that are not the same, but mostly fail for the same reasons."""
-_SHORT: Mapping[str, Mapping[str, str]] = {
+_LONG_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "docker": {"-d": "--detach", "-f": "--file", "-t": "--tag"},
     "git": {"-f": "--force"},
     "git push": {"-d": "--delete", "-u": "--set-upstream"},
@@ -107,7 +107,7 @@ _TAKES_VALUE = re.compile(
     r"|workspace)"
 )
 """Options before a subcommand that are followed by a value."""
-_INDIFFERENT = re.compile(
+_IRRELEVANT = re.compile(
     r"-[qvy]|--?(assume-yes|auto-approve|colou?r|progress|quiet(-.*)?|set-upstream|silent|verbose|yes"
     r"|no-(ansi|audit|banner|colou?r|fund|input|interaction|pager|progress))"
 )
@@ -131,15 +131,15 @@ _REFSPECS = {":": "--delete", "+": "--force"}
 """Options that the first letter of a pushed branch stands for."""
 MOST_LAYERS = 4
 """Shells, changes of folder and pipes around a command that are looked into."""
-_LEAVING = re.compile(r"^\s*cd\s[^&;|]{0,500}(?:&&|;)")
+_CHANGE_OF_FOLDER = re.compile(r"^\s*cd\s[^&;|]{0,500}(?:&&|;)")
 _SHELL = re.compile(r"(?:sudo\s+)?(?:\S{1,64}/)?(?:ba|da|k|z)?sh\s+-[a-z]{0,3}c\s+(['\"])(.*)\1", re.DOTALL)
-_SHOWN = re.compile(
+_OUTPUT_HANDLING = re.compile(
     r"\s+(?:(?:\d|&)?>>?\s*(?:&\d|[^\s|;&'\"\d][^\s|;&'\"]{0,200})|\|&?\s*(?:cat|head|less|more|tail|tee)\b[^|;&'\"]{0,200})$"
 )
 """The end of a command line that redirects its output, or hands it to a program that shows it."""
 
 
-class Form(NamedTuple):
+class CanonicalForm(NamedTuple):
     """What an action does, the options and words that make another one of it, and the rest.
 
     `exact` has all of it with the values as they are; empty if only the text itself tells them. `objects` are the plain
@@ -154,28 +154,28 @@ class Form(NamedTuple):
     is_phrase: bool = False
 
 
-def form(text: str) -> Form:
+def canonical_form(text: str) -> CanonicalForm:
     """Bring a command line or a phrase into its canonical form."""
-    words = _unwrapped(_bare(text).split()[: 4 * MOST_WORDS])
+    words = _strip_wrappers(_strip_shell(text).split()[: 4 * MOST_WORDS])
     if len(words) == 1 and "/" not in words[0]:
-        words = _unwrapped(re.split(r"[-\s]+", words[0]))
-    head, parts = _program(words)
+        words = _strip_wrappers(re.split(r"[-\s]+", words[0]))
+    head, parts = _split_program(words)
     decisive, rest, values, objects = list[str](), list[str](), list[str](), set[str]()
     is_phrase = not _PROSE.isdisjoint(words) and not any(map(_OPTION.match, words))
     arguments = False
-    for part, before in _split(_spelled_out(head, parts)):
-        short = _short(head)
+    for part, before in _split_options(_expand_refspecs(head, parts)):
+        short = _short_options(head)
         if _OPTION.match(part):
-            name, kind = _option(part, short)
+            name, kind = _classify_option(part, short)
             if kind:
                 (decisive if kind == "decisive" else rest).append(name)
             continue
-        word = masked(part)
-        if not word or word.startswith("+") or word in _GLUE:
+        word = mask_word(part)
+        if not word or word.startswith("+") or word in _LINKING_WORDS:
             continue
         if not head:
             head.append(word)
-        elif not arguments and _continues(head, word, part, short.get(before, before)):
+        elif not arguments and _is_subcommand(head, word, part, short.get(before, before)):
             head.append(_SUBCOMMANDS.get(head[0], {}).get(word, word) if len(head) == 1 else word)
         elif word in _DIRECTIONS:
             decisive.append(word)
@@ -186,12 +186,12 @@ def form(text: str) -> Form:
                 rest.append(word if word in ENVIRONMENTS else stem(word))
             if _PLAIN.fullmatch(word) and not (is_phrase and part[0].isupper()):
                 objects.add(stem(word))
-    found = _SAME.get(tuple(head), tuple(head))
-    found = _ALONE.get(found[0], found) if len(found) == 1 and not arguments else found
+    found = _SYNONYMS.get(tuple(head), tuple(head))
+    found = _DEFAULT_SUBCOMMANDS.get(found[0], found) if len(found) == 1 and not arguments else found
     options = sorted({*decisive, *(one for one in rest if one.startswith("-"))})
     exact = (*map(stem, found), "|", *options, "|", *values) if found else ()
     changed, others = frozenset(decisive[:MOST_WORDS]), frozenset(rest[:MOST_WORDS])
-    return Form(found, changed, others, exact, frozenset(objects), is_phrase)
+    return CanonicalForm(found, changed, others, exact, frozenset(objects), is_phrase)
 
 
 def stem(word: str) -> str:
@@ -199,7 +199,7 @@ def stem(word: str) -> str:
     return "-".join(index_terms(word)) if _PLAIN.fullmatch(word) else word
 
 
-def masked(part: str) -> str:
+def mask_word(part: str) -> str:
     """A word of a line; what is a value there becomes a mark of its shape."""
     bare = part.strip(_QUOTES).lower()
     if _ASSIGNMENT.match(bare):
@@ -212,13 +212,13 @@ def masked(part: str) -> str:
         return "<value>"
     if "." in bare:
         return "<path>"
-    return _PLACES.get(bare, bare)[:MOST_LETTERS]
+    return _ENVIRONMENT_NAMES.get(bare, bare)[:MOST_LETTERS]
 
 
-def _bare(text: str) -> str:
+def _strip_shell(text: str) -> str:
     """Leave out the change of folder before a command, the shell around it, and where its output goes."""
     for _ in range(MOST_LAYERS):
-        inner = _SHOWN.sub("", _LEAVING.sub("", text))
+        inner = _OUTPUT_HANDLING.sub("", _CHANGE_OF_FOLDER.sub("", text))
         inner = shell[2] if (shell := _SHELL.fullmatch(inner.strip())) else inner
         if inner == text or not inner.strip():
             break
@@ -226,12 +226,12 @@ def _bare(text: str) -> str:
     return text
 
 
-def _short(head: Sequence[str]) -> dict[str, str]:
+def _short_options(head: Sequence[str]) -> dict[str, str]:
     """Give the long names of the short options of a program, and of its subcommand."""
-    return {**_SHORT.get(head[0] if head else "", {}), **_SHORT.get(" ".join(head[:2]), {})}
+    return {**_LONG_OPTIONS.get(head[0] if head else "", {}), **_LONG_OPTIONS.get(" ".join(head[:2]), {})}
 
 
-def _unwrapped(parts: list[str]) -> list[str]:
+def _strip_wrappers(parts: list[str]) -> list[str]:
     """Leave out what comes before the program: wrappers with their options, variables, words that add nothing."""
     while len(parts) > 1:
         first = parts[0].lower()
@@ -239,18 +239,20 @@ def _unwrapped(parts: list[str]) -> list[str]:
             parts = parts[1:]
             while len(parts) > 1 and parts[0].startswith("-"):
                 parts = parts[2:] if parts[0] in _WRAPPER_VALUES and len(parts) > 2 else parts[1:]
-        elif _ASSIGNMENT.match(parts[0]) or first in _LIGHT or (first in STOP_WORDS and first not in _DIRECTIONS):
+        elif (
+            _ASSIGNMENT.match(parts[0]) or first in _FILLER_WORDS or (first in STOP_WORDS and first not in _DIRECTIONS)
+        ):
             parts = parts[1:]
         elif first in _RUNNERS and _RUNNERS[first] in ("", parts[1].lower()) and len(parts) > bool(_RUNNERS[first]) + 1:
             parts = parts[1 + bool(_RUNNERS[first]) :]
-        elif (first, parts[1].lower()) in _FRONTS:
+        elif (first, parts[1].lower()) in _PREFIX_PROGRAMS:
             parts = parts[1:]
         else:
             break
     return parts
 
 
-def _program(parts: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+def _split_program(parts: Sequence[str]) -> tuple[list[str], Sequence[str]]:
     """The program by its usual name, and what it is given; a module that Python runs is a program."""
     if not parts:
         return [], parts
@@ -259,11 +261,11 @@ def _program(parts: Sequence[str]) -> tuple[list[str], Sequence[str]]:
     versioned = _VERSIONED.fullmatch(name)
     name = versioned[1] if versioned else name
     if name == "python" and len(parts) > 2 and parts[1] == "-m":
-        return [masked(parts[2]).partition(".")[0] or name], parts[3:]
+        return [mask_word(parts[2]).partition(".")[0] or name], parts[3:]
     return list(_PROGRAMS.get(name, (name,) if name else ())), parts[1:]
 
 
-def _spelled_out(head: Sequence[str], parts: Sequence[str]) -> Iterator[str]:
+def _expand_refspecs(head: Sequence[str], parts: Sequence[str]) -> Iterator[str]:
     """Give the parts of a command, with an option for what the first letter of a branch says that is pushed."""
     pushed = head == ["git"] and "push" in parts
     for part in parts:
@@ -271,12 +273,12 @@ def _spelled_out(head: Sequence[str], parts: Sequence[str]) -> Iterator[str]:
         yield from (part,) if option is None else (option, part[1:])
 
 
-def _split(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _split_options(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each part with the one before it: `--file=a` as `--file a`, and `-rf` as `-r -f`."""
     before = ""
     for part in parts:
         name, equals, value = part.partition("=") if part.startswith("-") else (part, "", "")
-        known = _INDIFFERENT.fullmatch(name) or _DECISIVE.fullmatch(name)
+        known = _IRRELEVANT.fullmatch(name) or _DECISIVE.fullmatch(name)
         several = [f"-{letter}" for letter in name[1:]] if _CLUSTER.fullmatch(name) and not known else [name]
         for one in several:
             yield one, before
@@ -286,18 +288,18 @@ def _split(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
             before = value
 
 
-def _option(part: str, short: Mapping[str, str]) -> tuple[str, str]:
+def _classify_option(part: str, short: Mapping[str, str]) -> tuple[str, str]:
     """The name of an option, the long one if it has both, and whether it is decisive or other; empty if indifferent."""
     name = part.rstrip(_QUOTES)
     name = short.get(name, name if len(name) == 2 else name.lower())[:MOST_LETTERS]
-    if _INDIFFERENT.fullmatch(name):
+    if _IRRELEVANT.fullmatch(name):
         return name, ""
     if _DECISIVE.fullmatch(name):
         return "--" + name.lstrip("-"), "decisive"
     return name, "other"
 
 
-def _continues(head: Sequence[str], word: str, part: str, before: str) -> bool:
+def _is_subcommand(head: Sequence[str], word: str, part: str, before: str) -> bool:
     """Whether a word tells more of what is done, rather than to what or how; `before` is the part before it."""
     if len(head) > 2 or _TAKES_VALUE.fullmatch(before):
         return False

@@ -21,7 +21,7 @@ def agreement(
     """
     belief = np.zeros_like(_SHARES)
     for key in sorted(own.keys() & theirs.keys()):
-        same = _for_one_rate(*own[key], *theirs[key])
+        same = _log_odds_of_one_rate(*own[key], *theirs[key])
         belief += np.logaddexp(np.log(_SHARES) + same, np.log1p(-_SHARES))
     likely = np.exp(belief - belief.max())
     return float(likely @ _SHARES / likely.sum())
@@ -38,12 +38,12 @@ def evidence_weight(
     return min(1.0, share / (1 - share)) if share < 1 else 1.0
 
 
-def _for_one_rate(mine: float, good: float, others: float, well: float) -> float:
+def _log_odds_of_one_rate(mine: float, good: float, others: float, well: float) -> float:
     """The logarithm of how much better one rate explains both records than two do."""
-    return _evidence(mine + others, good + well) - _evidence(mine, good) - _evidence(others, well)
+    return _log_likelihood(mine + others, good + well) - _log_likelihood(mine, good) - _log_likelihood(others, well)
 
 
-def _evidence(attempts: float, good: float) -> float:
+def _log_likelihood(attempts: float, good: float) -> float:
     """The logarithm of the chance of such a record when every rate is as likely as any other."""
     good = max(good, 0.0)
     bad = max(attempts - good, 0.0)

@@ -22,8 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.learning.decisions.beta import Beta, interval
-from engram.learning.decisions.change import Change, Since, Trial, doubt, last_change, since, still_counting
-from engram.learning.situations.nearness import USUAL, Nearness, above
+from engram.learning.decisions.rate_changes import (
+    PossibleChange,
+    RateChange,
+    Trial,
+    change_variance,
+    last_change,
+    possible_changes,
+    probability_unchanged,
+)
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness, relative_closeness
 from engram.model import ActionRecord
 from engram.text.terms import normal_form, query_terms
 
@@ -35,13 +43,13 @@ EVERYTHING = "*"
 
 SAME = 1 - 1e-6
 """From this similarity on, a context is the one asked about."""
-FAR = 8.0
+OTHER_FEATURES = 8.0
 """What decisions that share no feature are worth together, in episodes, beside those that do."""
 
 ELSEWHERE = 0.2
 """What an episode in other circumstances counts, as that of a neighbour."""
 
-BEYOND = 3.0
+OTHER_SITUATIONS = 3.0
 """What all that an action did in other situations is worth, in episodes, as the beginning of its rate in this one."""
 
 UNSEEN = 2.0
@@ -50,7 +58,7 @@ UNSEEN = 2.0
 POOLED = 0.8
 """What an episode counts at least that is of the same situation in other words."""
 
-SHOWS = 1.0
+POOLED_FOR_CHANGES = 1.0
 """What an episode counts at least that is of the same situation in other words, where a change is looked for."""
 
 WEAKEST = 0.5
@@ -59,7 +67,7 @@ WEAKEST = 0.5
 CONSIDERED = 0.01
 """A moment at which a rate may have changed counts in its interval from this probability on."""
 
-LEAST = 0.02
+LEAST_WEIGHT = 0.02
 """Less weight than this is none, so that evidence stays a list that somebody can read."""
 
 QUOTED = 80
@@ -74,7 +82,7 @@ def circumstances(features: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class DecisionEpisode:
     """One decision whose outcome is known, and how near its context is to the one asked about."""
 
     id: str
@@ -99,21 +107,21 @@ class Episode:
         return circumstances(self.features)
 
 
-class Tally(NamedTuple):
+class GroupTotals(NamedTuple):
     """The decayed sums over a wider group of episodes."""
 
     attempts: float
     quality: float
 
 
-Groups = Mapping[str, Mapping[str, Tally]]
+Groups = Mapping[str, Mapping[str, GroupTotals]]
 """Group name to action to tally: `EVERYTHING`, and features such as `tool=npm`. Listed episodes are included."""
 
 NO_GROUPS: Groups = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BeliefSettings:
     """How much evidence counts, and how much of it a recommendation takes."""
 
     half_life_days: float = 30.0
@@ -148,10 +156,10 @@ class Settings:
     """The success rate that following the recommendation may cost, in expectation, against any other action."""
 
 
-DEFAULT = Settings()
+DEFAULT = BeliefSettings()
 
 
-class Evidence(NamedTuple):
+class EvidenceSums(NamedTuple):
     """Sums of weights and of weighted qualities, one number per action."""
 
     here: Numbers
@@ -165,7 +173,7 @@ class Evidence(NamedTuple):
     rest_good: Numbers
 
 
-class Beliefs(NamedTuple):
+class RateEstimates(NamedTuple):
     """A beta distribution per action, by mean and strength, and the strength that exploring draws from."""
 
     mean: Numbers
@@ -173,7 +181,7 @@ class Beliefs(NamedTuple):
     drawn: Numbers
 
 
-def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
+def closeness(similarities: Numbers, settings: BeliefSettings = DEFAULT) -> Numbers:
     """How far each of the retrieved contexts is the one asked about: 0 is like any other text, 1 is the same.
 
     What any other text is like depends on the embedder, so it is taken from the least alike of those retrieved, as
@@ -187,32 +195,34 @@ def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
     return np.clip((similarities - usual) / max(1 - usual, 1e-9), 0, 1)
 
 
-def _same_kind(closeness: Numbers, settings: Settings) -> Numbers:
+def _same_kind(closeness: Numbers, settings: BeliefSettings) -> Numbers:
     """Give how far contexts that are so close are of the same kind, in memories of which nothing more is known."""
     found: Numbers = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
     return found
 
 
-def is_related(closeness: float, nearness: Nearness, settings: Settings = DEFAULT) -> bool:
+def is_related(closeness: float, nearness: Nearness, settings: BeliefSettings = DEFAULT) -> bool:
     """Tell whether the nearest context, if it is so close, is rather of the same kind than of another."""
     close = np.array([closeness])
     return bool(max(_same_kind(close, settings)[0], nearness.related(close)[0]) >= GOOD)
 
 
-def relatedness(similarities: Numbers, usual: float, nearest: float, settings: Settings = DEFAULT) -> Numbers:
+def relatedness(similarities: Numbers, usual: float, nearest: float, settings: BeliefSettings = DEFAULT) -> Numbers:
     """Weigh contexts by how far they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
 
     `usual` is how similar the question is to everyday texts, `nearest` the similarity of the nearest context of all.
     What is near outweighs what is far: the farther behind the nearest one, the less a context counts.
     """
-    closeness, best = above(usual, similarities), above(usual, nearest)
+    closeness, best = relative_closeness(usual, similarities), relative_closeness(usual, nearest)
     same_kind = _same_kind(closeness, settings)
     behind = np.maximum(best - closeness - settings.tolerance, 0)
     weights: Numbers = same_kind * np.exp(-behind / settings.falloff)
     return weights
 
 
-def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | None = None) -> Beliefs:
+def estimate_rates(
+    evidence: EvidenceSums, settings: BeliefSettings = DEFAULT, *, level: float | None = None
+) -> RateEstimates:
     """The rates of all actions in a context: from here, else near here, else the wider group, else from nothing.
 
     Neighbours move all actions together (a harder context) and each of its own. How far they move one is learned from
@@ -224,7 +234,7 @@ def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | 
     half = settings.prior / 2
     rest, rest_good = evidence.rest, evidence.rest_good
     if level is not None:
-        worth = BEYOND / np.maximum(rest, BEYOND)
+        worth = OTHER_SITUATIONS / np.maximum(rest, OTHER_SITUATIONS)
         rest, rest_good = worth * rest, worth * rest_good
     pooled = (rest_good.sum() + half) / (rest.sum() + settings.prior) if level is None else level
     wide = (rest_good + settings.prior * pooled) / (rest + settings.prior)
@@ -251,18 +261,18 @@ def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | 
     known = rest + evidence.near
     again = bool(evidence.here.any())
     drawn = settings.prior + evidence.here + (np.minimum(known, settings.wider - settings.prior) if again else known)
-    return Beliefs(np.clip(best, 1e-6, 1 - 1e-6), after, drawn)
+    return RateEstimates(np.clip(best, 1e-6, 1 - 1e-6), after, drawn)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ActionBelief:
     """What is believed about one action, and the episodes behind it."""
 
     action: str
     belief: Beta
     drawn: float
-    here: tuple[Episode, ...]
-    near: tuple[Episode, ...]
+    here: tuple[DecisionEpisode, ...]
+    near: tuple[DecisionEpisode, ...]
     weight: float
     nearest: float = 1.0
     """How near the nearest of its episodes is, as a share of the nearest of all."""
@@ -270,7 +280,7 @@ class Account:
     """What its episodes in the same situation, in other words, are worth together."""
     spoken_for: float = 0.0
     """How much less the words of the context speak for it than for another action, as a logarithm of odds."""
-    changed: Change | None = None
+    changed: RateChange | None = None
     interval: tuple[float, float] = (0.0, 1.0)
 
     def ids(self) -> list[str]:
@@ -306,10 +316,10 @@ class Account:
         )
 
 
-class _Known(NamedTuple):
+class _WeighedEpisodes(NamedTuple):
     """What is known: each episode once, the nearest first, with what it counts, and all actions ever taken."""
 
-    episodes: list[Episode]
+    episodes: list[DecisionEpisode]
     here: NDArray[np.bool_]
     """Which of the episodes are of the context asked about."""
     same: NDArray[np.bool_]
@@ -319,9 +329,9 @@ class _Known(NamedTuple):
     """How near each is to the context asked about; 1 is the same."""
     counted: Numbers
     """The weights of those in the tallies, before what is from before a change was taken down."""
-    changes: Mapping[str, Change]
+    changes: Mapping[str, RateChange]
     """By action, in normal form: the last change of its rate."""
-    since: Mapping[str, Sequence[Since]]
+    since: Mapping[str, Sequence[PossibleChange]]
     """By action, in normal form: what was since the moments at which its rate may have changed."""
     which: NDArray[np.intp]
     """The place of each episode's action among the actions."""
@@ -336,7 +346,9 @@ class _Known(NamedTuple):
         return np.array([one.quality for one in self.episodes], dtype=np.float64)
 
 
-def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, settings: Settings = DEFAULT) -> Beta:
+def rate_after(
+    outcomes: Iterable[tuple[float, float]], expected: float = GOOD, settings: BeliefSettings = DEFAULT
+) -> Beta:
     """Give what is believed of a rate after outcomes, each a quality and what it counts."""
     good = bad = 0.0
     for quality, weight in outcomes:
@@ -345,7 +357,7 @@ def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, setti
     return Beta(settings.prior * expected + good, settings.prior * (1 - expected) + max(bad, 0.0))
 
 
-class Outcome(NamedTuple):
+class SituationOutcome(NamedTuple):
     """An outcome of an action in a situation: when, how good, in the very context asked about or not, around what."""
 
     at: datetime
@@ -354,26 +366,26 @@ class Outcome(NamedTuple):
     circumstances: str = ""
 
 
-def in_situation(
-    outcomes: Sequence[Outcome], now: datetime, settings: Settings = DEFAULT
-) -> tuple[Beta, Change | None]:
+def rate_in_situation(
+    outcomes: Sequence[SituationOutcome], now: datetime, settings: BeliefSettings = DEFAULT
+) -> tuple[Beta, RateChange | None]:
     """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time.
 
     The last change of the rate, if there is one, comes with it.
     """
     trials = [Trial(one.at, one.quality, 1.0, circumstances=one.circumstances) for one in outcomes]
     change = last_change(trials)
-    counting = still_counting(trials, change)
+    counting = probability_unchanged(trials, change)
     worth = [
-        _left(one.at, now, settings) * (1.0 if one.here else POOLED) * left
+        _age_weight(one.at, now, settings) * (1.0 if one.here else POOLED) * left
         for one, left in zip(outcomes, counting, strict=True)
     ]
-    known = after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
-    return _belief(known.mean, known.a + known.b, since(trials, change)), change
+    known = rate_after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
+    return _widened_belief(known.mean, known.a + known.b, possible_changes(trials, change)), change
 
 
-def expected(
-    episodes: Iterable[Episode], everywhere: Mapping[str, Tally], settings: Settings = DEFAULT
+def expected_rates(
+    episodes: Iterable[DecisionEpisode], everywhere: Mapping[str, GroupTotals], settings: BeliefSettings = DEFAULT
 ) -> dict[str, float]:
     """Give, by action, the rate that is expected in a situation before its own episodes are looked at.
 
@@ -390,43 +402,45 @@ def expected(
     rest = np.maximum(np.array([everywhere[name].attempts for name in names]) - here, 0.0)
     rest_good = np.clip(np.array([everywhere[name].quality for name in names]) - here_good, 0.0, rest)
     none = np.zeros(len(names))
-    beliefs = believe(Evidence(none, none, none, none, none, rest, rest_good), settings, level=GOOD)
+    beliefs = estimate_rates(EvidenceSums(none, none, none, none, none, rest, rest_good), settings, level=GOOD)
     return {name: float(beliefs.mean[place]) for name, place in places.items()}
 
 
-def accounts(
+def action_beliefs(
     context: str,
-    episodes: Iterable[Episode],
+    episodes: Iterable[DecisionEpisode],
     now: datetime,
     groups: Groups,
     features: frozenset[str],
     actions: Sequence[str] | None,
-    settings: Settings,
+    settings: BeliefSettings,
     also: Sequence[str] = (),
     *,
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-) -> list[Account]:
+    nearness: Nearness = DEFAULT_NEARNESS,
+) -> list[ActionBelief]:
     """Account for all actions that are to be listed, in no special order.
 
     All actions take part in the estimate, because they tell about the context; narrowing comes after it.
     """
-    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
-    beliefs = believe(_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
+    known = _weigh_episodes(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
+    beliefs = estimate_rates(_sum_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
     seen, counts = known.summed(known.weight), known.weight > 0
     nearest = np.zeros(len(known.actions))
     np.maximum.at(nearest, known.which, np.where(counts, known.likeness, 0.0))
     nearest /= max(float(nearest.max(initial=0.0)), 1e-9)
     same = known.summed(np.where(known.same, known.weight, 0.0))
-    words = np.zeros(len(known.actions)) if usual is None else _by_words(context, known)
+    words = np.zeros(len(known.actions)) if usual is None else _word_support(context, known)
     if actions is not None:
         wanted = {normal_form(action) for action in actions}
     else:
-        wanted = _near(known, groups, features, also)
+        wanted = _nearby_actions(known, groups, features, also)
     return [
-        Account(
+        ActionBelief(
             action=action,
-            belief=_belief(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
+            belief=_widened_belief(
+                float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())
+            ),
             interval=_interval(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
             drawn=float(beliefs.drawn[place]),
             here=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & known.here)),
@@ -442,14 +456,14 @@ def accounts(
     ]
 
 
-def _belief(mean: float, strength: float, possible: Sequence[Since]) -> Beta:
+def _widened_belief(mean: float, strength: float, possible: Sequence[PossibleChange]) -> Beta:
     """Give the distribution with a mean and a strength, made wider by the doubt whether the rate has changed."""
     chance = mean * (1 - mean)
-    wider = max(chance / (chance / (strength + 1) + doubt(possible)) - 1, WEAKEST)
+    wider = max(chance / (chance / (strength + 1) + change_variance(possible)) - 1, WEAKEST)
     return Beta(mean * wider, (1 - mean) * wider)
 
 
-def _interval(mean: float, strength: float, possible: Sequence[Since]) -> tuple[float, float]:
+def _interval(mean: float, strength: float, possible: Sequence[PossibleChange]) -> tuple[float, float]:
     """Give the 95% interval of a rate with a mean and a strength, or of what it is if it has changed; with the mean."""
     likely = [one for one in possible[1:] if one.share >= CONSIDERED]
     unchanged = 1 - sum(one.share for one in likely)
@@ -458,21 +472,21 @@ def _interval(mean: float, strength: float, possible: Sequence[Since]) -> tuple[
     return min(low, mean), max(high, mean)
 
 
-def _known(
-    episodes: Iterable[Episode],
+def _weigh_episodes(
+    episodes: Iterable[DecisionEpisode],
     now: datetime,
     groups: Groups,
     features: frozenset[str],
     named: Sequence[str],
-    settings: Settings,
+    settings: BeliefSettings,
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-) -> _Known:
+    nearness: Nearness = DEFAULT_NEARNESS,
+) -> _WeighedEpisodes:
     """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
     known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
-    aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
+    aged = np.array([_age_weight(one.at, now, settings) for one in known], dtype=np.float64)
     same = np.array([one.same_situation is True for one in known], dtype=bool)
     apart = np.array([one.same_situation is False for one in known], dtype=bool)
     likeness = np.ones(len(known))
@@ -482,13 +496,13 @@ def _known(
     elif known:
         likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
         other = ~here & ~same & ~apart
-        likeness[other] = np.maximum(likeness[other], nearness.related(above(usual, similarities[other])))
+        likeness[other] = np.maximum(likeness[other], nearness.related(relative_closeness(usual, similarities[other])))
         likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
         likeness[apart & ~here] = 0.0
-    likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
+    likeness *= np.array([_feature_weight(features, one.features) for one in known], dtype=np.float64)
     trust = np.array([one.trust for one in known], dtype=np.float64)
     weight = aged * likeness * trust
-    weight[~here & (weight < LEAST)] = 0.0
+    weight[~here & (weight < LEAST_WEIGHT)] = 0.0
 
     actions: dict[str, str] = {normal_form(action): action for action in named}
     taken = [normal_form(one.action) for one in known]
@@ -500,24 +514,24 @@ def _known(
     which = np.array([places[name] for name in taken], dtype=np.intp)
     other = np.array([_contradict(features, one.features) for one in known], dtype=bool)
     own = (here | same) & ~other
-    worth = trust * np.where(same, np.maximum(likeness, SHOWS), likeness)
-    changes, possible, left = _after_changes(known, taken, weight, worth, own)
-    return _Known(known, here, same, left, likeness, weight, changes, possible, which, actions)
+    worth = trust * np.where(same, np.maximum(likeness, POOLED_FOR_CHANGES), likeness)
+    changes, possible, left = _discount_before_changes(known, taken, weight, worth, own)
+    return _WeighedEpisodes(known, here, same, left, likeness, weight, changes, possible, which, actions)
 
 
-def _after_changes(
-    episodes: Sequence[Episode],
+def _discount_before_changes(
+    episodes: Sequence[DecisionEpisode],
     taken: Sequence[str],
     weight: Numbers,
     worth: Numbers,
     own: NDArray[np.bool_],
-) -> tuple[dict[str, Change], dict[str, list[Since]], Numbers]:
+) -> tuple[dict[str, RateChange], dict[str, list[PossibleChange]], Numbers]:
     """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
 
     Where the action was taken in this situation, and in circumstances that may be those asked about, only what happened
     there tells of a change.
     """
-    left, changes, possible = weight.copy(), dict[str, Change](), dict[str, list[Since]]()
+    left, changes, possible = weight.copy(), dict[str, RateChange](), dict[str, list[PossibleChange]]()
     places = defaultdict[str, list[int]](list)
     for place, name in enumerate(taken):
         if weight[place] > 0:
@@ -525,24 +539,24 @@ def _after_changes(
     for name, taken_at in places.items():
         series = [place for place in taken_at if own[place]] or taken_at
         series.sort(key=lambda place: (episodes[place].at, episodes[place].id))
-        trials = [_trial(episodes[place], float(worth[place])) for place in series]
+        trials = [_to_trial(episodes[place], float(worth[place])) for place in series]
         if (change := last_change(trials)) is not None:
             changes[name] = change
-        left[series] *= still_counting(trials, change)
-        possible[name] = since(trials, change)
+        left[series] *= probability_unchanged(trials, change)
+        possible[name] = possible_changes(trials, change)
     return changes, possible, left
 
 
-def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
+def without_outdated(episodes: Iterable[DecisionEpisode], own: str | None) -> list[DecisionEpisode]:
     """Let episodes of one situation count as far as the rate of their action is not likely to have changed since.
 
     What is from before a change that is certain is left out. `own` is the agent that asks; what only one other agent
     reports is no change.
     """
-    series = defaultdict[str, list[Episode]](list)
+    series = defaultdict[str, list[DecisionEpisode]](list)
     for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
         series[normal_form(episode.action)].append(episode)
-    found = list[Episode]()
+    found = list[DecisionEpisode]()
     for several in series.values():
         agents = {one.agent for one in several}
         believed = agents if len(agents) == 1 else {own}
@@ -554,22 +568,22 @@ def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
         change = last_change(trials)
         found += [
             replace(one, trust=one.trust * left)
-            for place, (one, left) in enumerate(zip(known, still_counting(trials, change), strict=True))
+            for place, (one, left) in enumerate(zip(known, probability_unchanged(trials, change), strict=True))
             if change is None or place >= change.place
         ]
     return found
 
 
-def _trial(episode: Episode, weight: float) -> Trial:
+def _to_trial(episode: DecisionEpisode, weight: float) -> Trial:
     source = "" if episode.trust >= 1 else episode.agent
     return Trial(episode.at, episode.quality, weight, source, episode.circumstances())
 
 
-def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Evidence:
+def _sum_evidence(known: _WeighedEpisodes, groups: Groups, features: frozenset[str]) -> EvidenceSums:
     good = known.qualities()
     close, same = np.where(known.here, 0.0, known.weight), np.where(known.here, known.weight, 0.0)
-    rest, rest_good = _rest(known, groups, features)
-    return Evidence(
+    rest, rest_good = _wider_totals(known, groups, features)
+    return EvidenceSums(
         here=known.summed(same),
         here_good=known.summed(same * good),
         near=known.summed(close),
@@ -580,7 +594,7 @@ def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Eviden
     )
 
 
-def _by_words(context: str, known: _Known) -> Numbers:
+def _word_support(context: str, known: _WeighedEpisodes) -> Numbers:
     """Say for each action how much less the words of a context speak for it than for the best, from nearby contexts.
 
     A name that goes with many actions says little; the words that go with some of them only tell situations apart.
@@ -603,7 +617,7 @@ def _terms(context: str) -> frozenset[str]:
     return frozenset(query_terms(context))
 
 
-def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
+def _nearby_actions(known: _WeighedEpisodes, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
     """The normal forms of the actions taken here or near here, and of those named."""
     names = list(known.actions)
     found = {names[place] for place in known.which[known.weight > 0]} | {normal_form(action) for action in also}
@@ -613,12 +627,12 @@ def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequenc
     return {normal_form(name) for group in features & groups.keys() for name in groups[group]}
 
 
-def _left(at: datetime, now: datetime, settings: Settings) -> float:
+def _age_weight(at: datetime, now: datetime, settings: BeliefSettings) -> float:
     """What age has left of an episode; one from the future is new."""
     return float(0.5 ** (max((now - at).total_seconds(), 0.0) / _DAY / settings.half_life_days))
 
 
-def _is_here(episode: Episode, features: frozenset[str]) -> bool:
+def _is_here(episode: DecisionEpisode, features: frozenset[str]) -> bool:
     """Whether it is the context asked about, and nothing known about the circumstances says otherwise."""
     is_same = episode.similarity >= SAME and episode.same_situation is not False
     return is_same and not _contradict(features, episode.features)
@@ -631,7 +645,7 @@ def _contradict(asked: frozenset[str], found: frozenset[str]) -> bool:
     return any(name in mine and mine[name] != value for name, value in theirs)
 
 
-def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
+def _feature_weight(asked: frozenset[str], found: frozenset[str]) -> float:
     """1 if two contexts' features are the same or not known, half if they differ, less if they contradict."""
     if not asked or not found:
         return 1.0
@@ -639,26 +653,26 @@ def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
     return ELSEWHERE * shared if _contradict(asked, found) else shared
 
 
-def _rest(known: _Known, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
+def _wider_totals(known: _WeighedEpisodes, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
     """What the wider groups hold without what is counted already; feature groups count beside everything else.
 
     Everything is split into what shares features with the context, which counts whole, and the other decisions. An
     episode in several of the feature groups counts in each for its part.
     """
-    whole = _without(known, groups.get(EVERYTHING, {}), EVERYTHING)
+    whole = _totals_besides(known, groups.get(EVERYTHING, {}), EVERYTHING)
     shared = sorted(groups.keys() & features)
     if not shared:
         return whole
-    parts = [_without(known, groups[name], name) for name in shared]
+    parts = [_totals_besides(known, groups[name], name) for name in shared]
     attempts = sum((part[0] for part in parts), np.zeros(len(known.actions))) / len(parts)
     good = sum((part[1] for part in parts), np.zeros(len(known.actions))) / len(parts)
     others = np.maximum(whole[0] - attempts, 0)
     others_good = np.clip(whole[1] - good, 0, others)
-    worth = np.minimum(1.0, FAR / np.maximum(others, 1e-9))
+    worth = np.minimum(1.0, OTHER_FEATURES / np.maximum(others, 1e-9))
     return attempts + worth * others, good + worth * others_good
 
 
-def _without(known: _Known, tallies: Mapping[str, Tally], name: str) -> tuple[Numbers, Numbers]:
+def _totals_besides(known: _WeighedEpisodes, tallies: Mapping[str, GroupTotals], name: str) -> tuple[Numbers, Numbers]:
     """What a group holds of each action, without the episodes of one's own that are known and in it."""
     places = {action: place for place, action in enumerate(known.actions)}
     attempts, good = np.zeros(len(places)), np.zeros(len(places))

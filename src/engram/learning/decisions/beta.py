@@ -33,8 +33,8 @@ class Beta:
             return 0.0 if x <= 0 else 1.0
         log_front = self.a * math.log(x) + self.b * math.log1p(-x) - _log_beta(self.a, self.b)
         if x < (self.a + 1) / (self.a + self.b + 2):
-            return math.exp(log_front) * _fraction(self.a, self.b, x) / self.a
-        return 1 - math.exp(log_front) * _fraction(self.b, self.a, 1 - x) / self.b
+            return math.exp(log_front) * _continued_fraction(self.a, self.b, x) / self.a
+        return 1 - math.exp(log_front) * _continued_fraction(self.b, self.a, 1 - x) / self.b
 
     def quantile(self, share: float) -> float:
         """The rate below which `share` of the belief lies: Newton's steps, kept in bounds by halving every third."""
@@ -91,7 +91,7 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def _fraction(a: float, b: float, x: float) -> float:
+def _continued_fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method."""
     tiny = 1e-300
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1), tiny)

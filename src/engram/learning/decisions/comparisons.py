@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 CHANCE = 0.05
 """The share of steady records in which a scan may report a change."""
-LEAST = 5
+LEAST_ON_EACH_SIDE = 5
 """Outcomes there must be on either side of a change."""
 
-MOST = 400
+LONGEST_RECORD = 400
 """In longer records only changes that last are looked for."""
 
 Interval = tuple[float, float]
@@ -58,7 +58,7 @@ def fisher(some: int, all: int, others: int, of: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordShift:
     """The stretch of a record that differs most from the rest: from `start` up to, not including, `end`.
 
     A change that lasts ends with the record; one that passed ends earlier. `p` holds for the whole scan: it is
@@ -78,7 +78,9 @@ class Change:
         return self.p < CHANCE
 
 
-def scan(good: Sequence[float], all: Sequence[float], *, least: int = LEAST, passing: bool = True) -> Change | None:
+def scan(
+    good: Sequence[float], all: Sequence[float], *, least: int = LEAST_ON_EACH_SIDE, passing: bool = True
+) -> RecordShift | None:
     """Find the change in a record of successes and attempts; `None` if no place leaves `least` attempts on each side.
 
     With `passing`, half of the doubt is spent on changes that last, and half on stretches in the middle after which
@@ -88,20 +90,20 @@ def scan(good: Sequence[float], all: Sequence[float], *, least: int = LEAST, pas
     size = len(good)
     lasting = [(start, size) for start in range(1, size)]
     looked_at = [lasting]
-    if passing and 2 < size <= MOST:
+    if passing and 2 < size <= LONGEST_RECORD:
         looked_at.append([(start, end) for start in range(1, size - 1) for end in range(start + 1, size)])
-    found = [_best(worked, tried, places, least, len(looked_at)) for places in looked_at]
+    found = [_best_shift(worked, tried, places, least, len(looked_at)) for places in looked_at]
     changes = [change for change in found if change is not None]
     return min(changes, key=lambda change: (change.p, not change.lasts), default=None)
 
 
-def _best(
+def _best_shift(
     worked: NDArray[np.float64],
     tried: NDArray[np.float64],
     places: Sequence[tuple[int, int]],
     least: int,
     families: int,
-) -> Change | None:
+) -> RecordShift | None:
     """The stretch whose rate is furthest from that of the rest, by the score test; its p-value is exact."""
     if not places:
         return None
@@ -115,14 +117,14 @@ def _best(
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(enough, (well / inside - rest / outside) ** 2 / (1 / inside + 1 / outside), -1.0)
     best = int(apart.argmax())
-    p = fisher(*_whole(rest[best], outside[best]), *_whole(well[best], inside[best]))
+    p = fisher(*_rounded(rest[best], outside[best]), *_rounded(well[best], inside[best]))
     lasts = bool(end[best] == len(tried) - 1)
-    return Change(
+    return RecordShift(
         int(start[best]), int(end[best]), lasts, min(1.0, families * number * p), CHANCE / (families * number)
     )
 
 
-def _whole(good: float, all: float) -> tuple[int, int]:
+def _rounded(good: float, all: float) -> tuple[int, int]:
     return round(float(good)), round(float(all))
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
-from engram.learning.decisions.belief import EVERYTHING, Tally
+from engram.learning.decisions.belief import EVERYTHING, GroupTotals
 from engram.text.terms import normal_form
 
 _MILLION = 1_000_000
@@ -42,7 +42,7 @@ class Rates:
         features: Iterable[str],
         now: datetime,
         half_life: timedelta,
-    ) -> dict[str, dict[str, Tally]]:
+    ) -> dict[str, dict[str, GroupTotals]]:
         """Sum up each action in the groups of some features, older days counting less."""
         today, life = day_of(now), half_life / timedelta(days=1)
         found = {}
@@ -104,10 +104,10 @@ def day_of(at: datetime) -> int:
     return (at - _EPOCH).days
 
 
-def _tally(days: Days, today: int, half_life: float) -> Tally:
+def _tally(days: Days, today: int, half_life: float) -> GroupTotals:
     attempts = quality = 0.0
     for day, (n, total) in sorted(days.items()):
         weight = 0.5 ** (max(0, today - day) / half_life)
         attempts += weight * n
         quality += weight * total / _MILLION
-    return Tally(attempts, quality)
+    return GroupTotals(attempts, quality)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-from engram.learning.actions import actions
+from engram.learning.actions import parsing
 from engram.learning.failures.variable_parts import REDACTED, error_text
 from engram.model.failure import FailurePattern, PreventionCheck, Solution
 from engram.text.terms import STOP_WORDS, digest
@@ -308,7 +308,7 @@ _PHRASES = {name: _phrase(*words) for name, words in _STAGES.items()}
 
 def _before(texts: Sequence[str]) -> str:
     """Quote the actions that failed; of several spellings of one, the first."""
-    spelled = {actions.action(text).does: text for text in reversed(texts)}
+    spelled = {parsing.parse_action(text).does: text for text in reversed(texts)}
     quoted = [f"“{_in_short(text)}”" for text in texts if text in spelled.values()]
     return _some(quoted, whole=len(texts) < LISTED)
 

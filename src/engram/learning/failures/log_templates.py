@@ -18,7 +18,7 @@ from engram.model.content import Frozen
 MAX_TOKENS = 200
 MASKED = "<*>"
 """A value that the masks saw."""
-LEARNT = "<**>"
+LEARNED = "<**>"
 """A value that only the lines together give away: the same place held too many words."""
 
 _PLAIN, _NAMED, _CAPITALS, _SEEN = 6, 8, 3, 16
@@ -26,7 +26,7 @@ _PLAIN, _NAMED, _CAPITALS, _SEEN = 6, 8, 3, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GroupingLimits:
     """How much it takes to call a place one of values."""
 
     enough: int = 24
@@ -35,7 +35,7 @@ class Limits:
     """A line with fewer words says too little to call one of them a value."""
 
 
-DEFAULT = Limits()
+DEFAULT = GroupingLimits()
 _PAIR_LIMIT = 40
 _LONGEST_REPEAT = 6
 _STEPS = 2000
@@ -72,7 +72,7 @@ def tokens(line: str) -> Tokens:
     for raw in _TOKEN.findall(_DASH.sub(f" {_APART} ", mask(line))):
         token = raw.rstrip(".") or raw
         last = found[-1] if found else ""
-        if token in PLACEHOLDERS or token == LEARNT:
+        if token in PLACEHOLDERS or token == LEARNED:
             if len(last) > 1 and last[-1] == ":":
                 found[-1] = last + MASKED
                 continue
@@ -110,7 +110,7 @@ def _drop_repeat(found: list[str]) -> None:
             return
 
 
-def group_lines(lines: Sequence[str], limits: Limits = DEFAULT) -> list[int]:
+def group_lines(lines: Sequence[str], limits: GroupingLimits = DEFAULT) -> list[int]:
     """The group of each line, in order, numbered by first occurrence; every line has been seen before any is judged."""
     tree = TemplateTree(limits)
     shapes = [tokens(line) for line in lines]
@@ -138,7 +138,7 @@ def _is_verb(token: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _evidence(token: str) -> int:
+def _variability(token: str) -> int:
     if token == MASKED:
         return _SEEN
     if len(token) == 1 or token.endswith(MASKED):
@@ -168,7 +168,7 @@ def _without_details(shape: Tokens, fewest: int) -> dict[Tokens, None]:
         if token not in _BRACKETS:
             continue
         end = next((place for place in range(start + 1, len(shape)) if shape[place] in _EDGES), start)
-        if shape[end] == _BRACKETS[token] and {MASKED, LEARNT} & set(shape[start:end]):
+        if shape[end] == _BRACKETS[token] and {MASKED, LEARNED} & set(shape[start:end]):
             bare = (*shape[:start], *shape[end + 1 :])
             if _constants(bare) >= fewest:
                 found[bare] = None
@@ -213,7 +213,7 @@ class _State(Frozen):
 class TemplateTree:
     """Templates that grow with the lines; the same lines in the same order give the same groups."""
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: GroupingLimits = DEFAULT) -> None:
         self._limits = limits
         self._root = _Node()
         self._templates: dict[Tokens, int] = {}
@@ -239,7 +239,7 @@ class TemplateTree:
         if not 0 <= group < len(self._parents):
             raise KeyError(group)
         own = self._shapes[self._group(group)]
-        return _written(max(own, key=lambda shape: (shape.count(LEARNT), shape.count(MASKED), -len(shape))))
+        return _to_text(max(own, key=lambda shape: (shape.count(LEARNED), shape.count(MASKED), -len(shape))))
 
     def current(self, group: int) -> int:
         """The number that a group has now, after it was found to be one with others."""
@@ -289,12 +289,12 @@ class TemplateTree:
     def settle(self) -> None:
         """Look at all templates together: join those whose differences turn out to be values."""
         self._learn(list(self._templates))
-        for shapes, places in _in_pairs(self._templates, self._limits):
+        for shapes, places in _differing_in_two(self._templates, self._limits):
             live = [shape for shape in shapes if shape in self._templates]
             if len(live) > 1:
                 self._generalise(live, places)
         self._learn(list(self._templates))
-        for shape in sorted(self._templates, key=lambda shape: (shape.count(LEARNT), shape)):
+        for shape in sorted(self._templates, key=lambda shape: (shape.count(LEARNED), shape)):
             group = self._templates[shape]
             self._remove(shape)
             wider = self._walk(shape)
@@ -380,7 +380,7 @@ class TemplateTree:
         known = [word in self._values or (MASKED in found and self._stands_for_values(word)) for word in words]
         if len(found) > 1 and all(known):
             return True
-        return sum(map(_evidence, found)) >= self._limits.enough
+        return sum(map(_variability, found)) >= self._limits.enough
 
     def _beside(self, words: Iterable[str]) -> list[Tokens]:
         """List the templates in which one of these words stands where others have another word."""
@@ -399,7 +399,7 @@ class TemplateTree:
         for shape in shapes:
             self._values.update(shape[place] for place in places if shape[place] != MASKED)
             self._remove(shape)
-        wide = tuple(LEARNT if place in places else token for place, token in enumerate(shapes[0]))
+        wide = tuple(LEARNED if place in places else token for place, token in enumerate(shapes[0]))
         if wide in self._templates:
             group = self._join([group, self._templates[wide]])
             self._remove(wide)
@@ -418,7 +418,7 @@ class TemplateTree:
                     return node.group
                 continue
             token = shape[place]
-            wild = node.next.get(LEARNT)
+            wild = node.next.get(LEARNED)
             if wild is not None:
                 stack.extend((wild, stop) for stop in self._stops(wild, shape, place))
             exact = node.next.get(token)
@@ -433,7 +433,7 @@ class TemplateTree:
         """
         end = len(shape)
         if self._is_free(shape, place):
-            longest = shape.index(LEARNT, place) if LEARNT in shape[place:] else end
+            longest = shape.index(LEARNED, place) if LEARNED in shape[place:] else end
             if wild.group is not None and longest == end > place + 1:
                 yield end
             for stop in range(min(longest, end - 1), place + 1, -1):
@@ -450,10 +450,12 @@ class TemplateTree:
         return first is not None and (first in self._values or not self._words[first])
 
 
-def _in_pairs(shapes: Iterable[Tokens], limits: Limits) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
+def _differing_in_two(
+    shapes: Iterable[Tokens], limits: GroupingLimits
+) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
     """Templates that differ in the same two places only, if both hold several words."""
     around: dict[tuple[Tokens, int, int], list[Tokens]] = {}
-    for shape in _alike_in_a_third(shapes, limits.fewest + 2):
+    for shape in _sharing_a_third(shapes, limits.fewest + 2):
         places = [place for place in range(len(shape)) if shape[place] != MASKED and _may_vary(shape, place)]
         for number, first in enumerate(places):
             for second in places[number + 1 :]:
@@ -461,11 +463,11 @@ def _in_pairs(shapes: Iterable[Tokens], limits: Limits) -> Iterator[tuple[list[T
                 around.setdefault((rest, first, second), []).append(shape)
     for (_, first, second), alike in around.items():
         ones, others = {shape[first] for shape in alike}, {shape[second] for shape in alike}
-        if min(sum(map(_evidence, ones)), sum(map(_evidence, others))) >= limits.enough:
+        if min(sum(map(_variability, ones)), sum(map(_variability, others))) >= limits.enough:
             yield alike, (first, second)
 
 
-def _alike_in_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
+def _sharing_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
     """Templates that share a third with others: two differences leave at least one third untouched."""
     thirds: dict[tuple[int, int, Tokens], list[Tokens]] = {}
     for shape in shapes:
@@ -477,11 +479,11 @@ def _alike_in_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
     return list(dict.fromkeys(shape for alike in thirds.values() if len(alike) > 2 for shape in alike))
 
 
-def _written(shape: Tokens) -> str:
+def _to_text(shape: Tokens) -> str:
     """A template as a person would write it, spaces around words only."""
     text = ""
     for token in shape:
-        shown = MASKED if token == LEARNT else token
+        shown = MASKED if token == LEARNED else token
         glued = not text or (len(shown) == 1 and shown in ".,:;)]}'\"=/%") or text[-1] in "([{=/'\""
         text += shown if glued else f" {shown}"
     return text

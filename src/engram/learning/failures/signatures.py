@@ -74,7 +74,7 @@ def _of_exception(error: BaseException) -> ErrorSignature:
     for number, line in enumerate(lines[:_MAX_LINES]):
         if found := _RAISED.match(line):
             rest = lines[number + 1 :]
-            return _raised("python", found[1].rpartition(".")[2], _whole(found[2] or "", rest), rest, frames)
+            return _raised("python", found[1].rpartition(".")[2], _full_message(found[2] or "", rest), rest, frames)
     return _signature("python", type(error).__name__, "", frames)
 
 
@@ -104,7 +104,7 @@ def _signature(
     former = None if shown == before else (kind, before)
     told = readable(said) if masked else _SPACES.sub(" ", said).strip()
     example = cut(": ".join(part for part in (kind, told) if part), MAX_MESSAGE)
-    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames), example, former)
+    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _frame_texts(frames), example, former)
 
 
 _MARK, _TRUTH = (
@@ -135,7 +135,7 @@ def _is_library(frame: _Frame) -> bool:
     return any(part in file for part in _LIBRARIES) or frame.function.startswith(_LIBRARY_NAMES)
 
 
-def _told(frames: Iterable[_Frame]) -> tuple[str, ...]:
+def _frame_texts(frames: Iterable[_Frame]) -> tuple[str, ...]:
     every = list(frames)
     own = [frame for frame in every if not _is_library(frame)]
     shown = dict.fromkeys(_frame_text(frame) for frame in own or every)
@@ -223,7 +223,7 @@ def _java(lines: Sequence[str]) -> ErrorSignature | None:
             frames.append(_Frame("", f"{name}.{found[2]}"))
         elif head := _JAVA_HEAD.match(line.strip() if line.lstrip().startswith("Caused by") else line):
             kind, message, frames = head[1].rpartition(".")[2], head[2] or "", []
-        elif not frames and (named := _named(line)):
+        elif not frames and (named := _named_error(line)):
             kind, message = named
     return _signature("java", kind, message, frames) if kind else None
 
@@ -237,7 +237,7 @@ def _javascript(lines: Sequence[str]) -> ErrorSignature | None:
     if not frames:
         return None
     for line in reversed(lines[:first]):
-        if named := _named(line):
+        if named := _named_error(line):
             return _raised("javascript", *named, (), frames)
     telling = next((line for line in reversed(lines[:first]) if line.strip()), "")
     return _signature("javascript", "", telling, frames)
@@ -320,7 +320,7 @@ def _test(lines: Sequence[str]) -> ErrorSignature | None:
 def _failed_test(number: int, found: re.Match[str], lines: Sequence[str], places: Sequence[_Frame]) -> ErrorSignature:
     """A test of which only a summary is known."""
     if found[3]:
-        kind, said = _named(found[3]) or ("", found[3])
+        kind, said = _named_error(found[3]) or ("", found[3])
         return _signature("test", kind, said, reversed(places))
     name = next((part for part in found.groups()[3:] if part), "")
     telling = next((line.strip() for line in lines[number + 1 :] if _EXPECTATION.match(line)), "")
@@ -454,7 +454,7 @@ def _exit(lines: Sequence[str]) -> ErrorSignature | None:
         return None
     kind, about = found
     said = [line for line in lines if not _EXIT.search(line)]
-    return _signature("shell", kind, _bare(_most_telling(said)) or about)
+    return _signature("shell", kind, _strip_prefix(_most_informative(said)) or about)
 
 
 def _exited(line: str) -> tuple[str, str] | None:
@@ -464,15 +464,15 @@ def _exited(line: str) -> tuple[str, str] | None:
         return None
     if own := _OWN_TEXT.match(line):
         return own[1], own[2]
-    if _without_status(line) != line or _is_telling(line[found.end() :]):
+    if _without_status(line) != line or _is_informative(line[found.end() :]):
         return None
-    command = _command_of(_bare(line[: found.start()]).strip(_AROUND))
+    command = _command_of(_strip_prefix(line[: found.start()]).strip(_AROUND))
     return f"exit {found[1]}", f"{command} exited" if command else ""
 
 
 def _command_of(about: str) -> str:
     """Open the quotation marks around a command, so that it is not masked; empty if no command is named."""
-    if not _is_telling(about) and not any(map(_LETTERS.search, _QUOTATION.findall(about.lower()))):
+    if not _is_informative(about) and not any(map(_LETTERS.search, _QUOTATION.findall(about.lower()))):
         return ""
     opened = _MARKS.sub(" ", _PROGRAM.sub(r"\1", _VERB.sub("", about), count=1))
     return _SPACES.sub(" ", opened).strip(f"{_AROUND} ")
@@ -481,7 +481,9 @@ def _command_of(about: str) -> str:
 def _without_statuses(lines: list[str]) -> list[str]:
     """Take the exit statuses out of what was printed, if the rest says what happened."""
     bare = [line if line.isspace() or not _EXIT.search(line) else _without_status(line) for line in lines]
-    spoken = any(_TELLING.search(line) and _is_telling(_bare(line)) for line in bare if not _EXIT.search(line))
+    spoken = any(
+        _TROUBLE.search(line) and _is_informative(_strip_prefix(line)) for line in bare if not _EXIT.search(line)
+    )
     return [line for line in bare if _exited(line) is None] if spoken else bare
 
 
@@ -493,11 +495,11 @@ def _without_status(message: str) -> str:
     before, behind = message[: found.start()], message[found.end() :].lstrip()
     after = behind.lstrip(" \t:;,.-–—…)]}")
     said = _before_status(before, found[0])
-    if not _is_telling(after):
+    if not _is_informative(after):
         return said or message
     if said:
         return f"{said} {after}"
-    return after if after != behind or not _bare(before).strip(_AROUND) else message
+    return after if after != behind or not _strip_prefix(before).strip(_AROUND) else message
 
 
 def _before_status(before: str, status: str) -> str:
@@ -508,9 +510,9 @@ def _before_status(before: str, status: str) -> str:
     sentence = sentence or (verb is not None and not verb[0].lower().startswith("with"))
     if verb and not sentence:
         before = before[: verb.start()]
-    end = _end_of_sentences(before) if sentence else _end_of_telling(before)
+    end = _end_of_sentences(before) if sentence else _end_of_information(before)
     rest = before[:end].rstrip(f"{_AROUND}.")
-    return rest if _is_telling(_bare(rest)) else ""
+    return rest if _is_informative(_strip_prefix(rest)) else ""
 
 
 def _end_of_sentences(text: str) -> int:
@@ -518,16 +520,16 @@ def _end_of_sentences(text: str) -> int:
     plain = _unquoted(text)
     sentence = max((found.start() for found in _SENTENCE.finditer(plain)), default=0)
     clause = max(_CLAUSE.finditer(plain), key=re.Match.start, default=None)
-    return sentence if clause is None or _is_telling(plain[clause.end() :]) else max(sentence, clause.start())
+    return sentence if clause is None or _is_informative(plain[clause.end() :]) else max(sentence, clause.start())
 
 
-def _end_of_telling(text: str) -> int:
+def _end_of_information(text: str) -> int:
     """Give the place from which on the clauses of a text say nothing."""
     plain = _unquoted(text)
     end = behind = len(plain)
     bounds = sorted(found.span() for boundary in (_SENTENCE, _CLAUSE) for found in boundary.finditer(plain))
     for start, stop in reversed(bounds):
-        if _is_telling(plain[stop:behind]):
+        if _is_informative(plain[stop:behind]):
             break
         end = behind = start
     return end
@@ -538,7 +540,7 @@ def _unquoted(text: str) -> str:
     return _QUOTATION.sub(lambda quoted: "_" * len(quoted[0]), text)
 
 
-def _is_telling(text: str) -> bool:
+def _is_informative(text: str) -> bool:
     """Tell whether a text says more than that a command failed."""
     words = set(_LETTERS.findall(_UNSAID.sub(" ", text).lower()))
     return bool(words - _SAYS_NOTHING)
@@ -570,9 +572,9 @@ def _one_line(lines: Sequence[str]) -> ErrorSignature | None:
         if found := _NAMED.search(line):
             if answered := _status(line, _SURELY_HTTP):
                 return _signature("http", *answered)
-            name, message = _named(line) or ("", "")
+            name, message = _named_error(line) or ("", "")
             rest = lines[number + 1 :]
-            whole = _whole(message, rest) if found.start() == 0 and not any(lines[:number]) else message
+            whole = _full_message(message, rest) if found.start() == 0 and not any(lines[:number]) else message
             return _raised(_language(found[1], message), name, whole, rest)
         if found := _BARE_NAME.match(line.strip()):
             return _signature(_language(found[1], ""), found[1].rpartition(".")[2], "")
@@ -581,7 +583,7 @@ def _one_line(lines: Sequence[str]) -> ErrorSignature | None:
     return None
 
 
-def _named(line: str) -> tuple[str, str] | None:
+def _named_error(line: str) -> tuple[str, str] | None:
     """The name of an error and what it says; a warning that an error was not handled stands for that error."""
     found = _NAMED.search(line)
     if found is None:
@@ -591,7 +593,7 @@ def _named(line: str) -> tuple[str, str] | None:
     return name.rpartition(".")[2], message
 
 
-def _whole(message: str, rest: Sequence[str]) -> str:
+def _full_message(message: str, rest: Sequence[str]) -> str:
     """A message that goes on over several lines: its sentence may end in the last."""
     last = next((line.strip() for line in reversed(rest) if line.strip()), "")
     unfinished = message and message[-1] not in ".!?:;)" and last and not _VALIDATION.match(message)
@@ -641,7 +643,7 @@ _PREFIX = re.compile(
     r"(?:[\[(]?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|SEVERE|ALERT|EMERG|PANIC)"
     r"[\])]?(?![\w])[ |:-]*|(?:[Ee]rror|[Ww]arning|[Ff]atal): )?",
 )
-_TELLING = re.compile(
+_TROUBLE = re.compile(
     r"error|fatal|fail|exception|panic|critical|denied|refused|timed? ?out|not found|cannot|can't|could not|unable"
     r"|invalid|abort|crash"
     r"|no such|missing|unexpected|unknown|severe|reject",
@@ -650,16 +652,16 @@ _TELLING = re.compile(
 
 
 def _log(lines: Sequence[str]) -> ErrorSignature:
-    return _signature("log", "", _bare(_most_telling(lines)))
+    return _signature("log", "", _strip_prefix(_most_informative(lines)))
 
 
-def _most_telling(lines: Iterable[str]) -> str:
+def _most_informative(lines: Iterable[str]) -> str:
     """The first line that speaks of trouble, or the last one at all; empty if there is none."""
     said = [line.strip() for line in lines if line.strip()]
-    return next((line for line in said if _TELLING.search(line)), said[-1] if said else "")
+    return next((line for line in said if _TROUBLE.search(line)), said[-1] if said else "")
 
 
-def _bare(line: str) -> str:
+def _strip_prefix(line: str) -> str:
     """A log line without its time and level, if anything is left then."""
     return _PREFIX.sub("", line.strip(), count=1) or line
 

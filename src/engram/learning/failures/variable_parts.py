@@ -247,11 +247,11 @@ def without_values(message: str) -> str:
 def _masked(found: re.Match[str]) -> str:
     word = found[0]
     bare = word.rstrip(":") if word[-1] == ":" else word
-    return kind_of(bare) + word[len(bare) :]
+    return placeholder_of(bare) + word[len(bare) :]
 
 
 @lru_cache(maxsize=50_000)
-def kind_of(word: str) -> str:
+def placeholder_of(word: str) -> str:
     """The placeholder of a word that looks variable, else the word itself."""
     if word in PLACEHOLDERS or word.isalpha():
         return _of_letters(word)

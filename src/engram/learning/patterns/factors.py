@@ -38,7 +38,7 @@ class Case(NamedTuple):
     weight: float = 1.0
 
 
-class Table(NamedTuple):
+class ContingencyTable(NamedTuple):
     """How often it went well with a feature and without; partial successes and half-trusted cases count partly."""
 
     good_with: float
@@ -50,7 +50,7 @@ class Table(NamedTuple):
 class _Candidate(NamedTuple):
     feature: str
     having: _Indexes
-    table: Table
+    table: ContingencyTable
     p: float
 
 
@@ -76,7 +76,7 @@ def key_factors(
     return tuple(_factor(candidate, len(cases), corrected[candidate.p]) for candidate in kept)
 
 
-def effect(table: Table) -> tuple[float, tuple[float, float]]:
+def effect(table: ContingencyTable) -> tuple[float, tuple[float, float]]:
     """The difference of the two success rates with its 95% interval, after Agresti and Caffo.
 
     Each rate starts with one success and one failure, as all rates here do, so small tables give small effects.
@@ -88,14 +88,14 @@ def effect(table: Table) -> tuple[float, tuple[float, float]]:
     return difference, (max(-1.0, difference - error), min(1.0, difference + error))
 
 
-def log_odds(table: Table) -> float:
+def log_odds(table: ContingencyTable) -> float:
     """The logarithm of the odds ratio, half a case added to each cell so that it is always finite."""
     good, bad = table.good_with + 0.5, table.all_with - table.good_with + 0.5
     well, ill = table.good_without + 0.5, table.all_without - table.good_without + 0.5
     return math.log(good * ill / (bad * well))
 
 
-def mid_p(table: Table) -> float:
+def mid_p(table: ContingencyTable) -> float:
     """How often chance alone would show at least as much, to either side: Fisher's exact test with mid-p.
 
     Parts of a case are rounded to the side that says less.
@@ -106,12 +106,14 @@ def mid_p(table: Table) -> float:
     return max(_two_sided(table.good_with, n_with, total, n) for total in several)
 
 
-def least_p(table: Table) -> float:
+def least_p(table: ContingencyTable) -> float:
     """The smallest p-value any table with these totals could give."""
     good = table.good_with + table.good_without
     most = min(table.all_with, good)
     least = max(0.0, good - table.all_without)
-    extremes = (Table(with_it, table.all_with, good - with_it, table.all_without) for with_it in (most, least))
+    extremes = (
+        ContingencyTable(with_it, table.all_with, good - with_it, table.all_without) for with_it in (most, least)
+    )
     return min(mid_p(extreme) for extreme in extremes)
 
 
@@ -146,7 +148,7 @@ def _candidates(cases: Sequence[Case], quality: _Numbers, weight: _Numbers, supp
         if min(len(numbers), len(cases) - len(numbers)) < support:
             continue
         with_it, well = float(weight[numbers].sum()), float(weight[numbers] @ quality[numbers])
-        table = Table(well, with_it, max(0.0, good - well), max(0.0, everything - with_it))
+        table = ContingencyTable(well, with_it, max(0.0, good - well), max(0.0, everything - with_it))
         candidate = _Candidate(feature, numbers, table, mid_p(table))
         key = _smaller_side(numbers, len(cases)).tobytes()
         other = distinct.setdefault(key, candidate)

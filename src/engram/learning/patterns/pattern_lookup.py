@@ -16,7 +16,7 @@ _WORD = re.compile(r"[^\W_]+")
 _SAYS_NOTHING = frozenset({"pattern", "patterns"})
 
 
-class Named(NamedTuple):
+class PatternName(NamedTuple):
     """A pattern: its id, its name, and everything it can be known by."""
 
     id: str
@@ -24,7 +24,7 @@ class Named(NamedTuple):
     known_by: Sequence[str] = ()
 
 
-def meant(word: str, patterns: Iterable[Named]) -> list[Named]:
+def find_patterns(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
     """The patterns that a word can mean: the one of this id or name, else all that are about each part of it.
 
     `auth-pattern` is any that is about something that begins with auth.
@@ -32,38 +32,38 @@ def meant(word: str, patterns: Iterable[Named]) -> list[Named]:
     every = list(patterns)
     if exact := [each for each in every if word in {each.id, each.name}]:
         return exact[:1]
-    asked = set(words(word)) - _SAYS_NOTHING
+    asked = set(name_words(word)) - _SAYS_NOTHING
     return [each for each in every if asked and _is_about(each, asked)]
 
 
-def named(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[Named]:
+def pattern_names(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[PatternName]:
     """Give failures and successes by their names, with the texts that they can be known by; templates have no name."""
     found = []
     for each in patterns:
         if isinstance(each, FailurePattern):
-            found.append(Named(each.pattern_id, each.name, (each.error_signature, *each.actions, *each.contexts)))
+            found.append(PatternName(each.pattern_id, each.name, (each.error_signature, *each.actions, *each.contexts)))
         elif isinstance(each, SuccessPattern):
-            found.append(Named(each.pattern_id, each.name, (each.context_signature, each.successful_approach)))
+            found.append(PatternName(each.pattern_id, each.name, (each.context_signature, each.successful_approach)))
     return found
 
 
-def only(word: str, patterns: Iterable[Named]) -> list[Named]:
+def find_one_name(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
     """Give the patterns of the one name that a word can mean; none if there is none.
 
     Raises `InvalidInput` with the names if there are several.
     """
-    found = meant(word, patterns)
+    found = find_patterns(word, patterns)
     names = list(dict.fromkeys(each.name for each in found))
     if len(names) > 1:
         raise InvalidInput(f"{word!a} can mean several patterns; say which: {', '.join(names[:MOST_NAMES])}")
     return found
 
 
-def _is_about(pattern: Named, asked: Iterable[str]) -> bool:
-    known = {own for text in (pattern.name, *pattern.known_by) for own in words(text)}
+def _is_about(pattern: PatternName, asked: Iterable[str]) -> bool:
+    known = {own for text in (pattern.name, *pattern.known_by) for own in name_words(text)}
     return all(any(own.startswith(part) for own in known) for part in asked)
 
 
-def words(text: str) -> list[str]:
+def name_words(text: str) -> list[str]:
     """Split a text or a name into its words, in their normal form."""
     return _WORD.findall(normal_form(text))

@@ -6,11 +6,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from engram.learning.decisions.belief import GOOD, Episode, after
+from engram.learning.decisions.belief import GOOD, DecisionEpisode, rate_after
 from engram.learning.decisions.beta import Beta
 from engram.learning.patterns.decision_tree import rate_interval
 from engram.learning.patterns.factors import FALSE_DISCOVERIES, Case, key_factors
-from engram.learning.situations.similar_contexts import Group, described, distinct, grouped
+from engram.learning.situations.similar_contexts import (
+    ContextGroup,
+    descriptive_features,
+    distinct_episodes,
+    group_episodes,
+)
 from engram.model.success import Contrast, ReplicationStep, SuccessPattern
 from engram.text.terms import digest, normal_form
 
@@ -27,40 +32,42 @@ _NAME = 60
 _UNNAMED = re.compile(r"[\W_]+")
 
 _Step = tuple[str, int]  # an action, and which of its occurrences in the run
-_Runs = Sequence[Sequence[Episode]]
+_Runs = Sequence[Sequence[DecisionEpisode]]
 
 
 def success_patterns(
-    episodes: Iterable[Episode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
+    episodes: Iterable[DecisionEpisode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
 ) -> tuple[SuccessPattern, ...]:
     """The patterns in a set of episodes, in whatever order they come, the surest first.
 
     `runs` are the tasks the episodes belong to, each in the order things were done; their episodes count as well.
     """
-    groups = grouped([*episodes, *(episode for run in runs for episode in run)])
-    return patterns_of(groups, runs, false_discoveries=false_discoveries)
+    groups = group_episodes([*episodes, *(episode for run in runs for episode in run)])
+    return patterns_in_groups(groups, runs, false_discoveries=false_discoveries)
 
 
-def patterns_of(
-    groups: Iterable[Group],
+def patterns_in_groups(
+    groups: Iterable[ContextGroup],
     runs: _Runs = (),
     *,
     false_discoveries: float = FALSE_DISCOVERIES,
     taken: Collection[str] = (),
 ) -> tuple[SuccessPattern, ...]:
     """The same for episodes that are in groups already; no pattern gets a name that is taken."""
-    containing: dict[str, list[Sequence[Episode]]] = defaultdict(list)
+    containing: dict[str, list[Sequence[DecisionEpisode]]] = defaultdict(list)
     for run in runs:
         for id in {episode.id for episode in run}:
             containing[id].append(run)
     found = [
         pattern
         for group in groups
-        for everything in (after((one.quality, one.trust) for one in group.episodes),)
+        for everything in (rate_after((one.quality, one.trust) for one in group.episodes),)
         for mine in _approaches(group)
         if (pattern := _pattern(group, everything, mine, containing, false_discoveries)) is not None
     ]
-    return tuple(sorted(_named(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id)))
+    return tuple(
+        sorted(_with_unique_names(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id))
+    )
 
 
 def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[ReplicationStep, ...]:
@@ -79,7 +86,7 @@ def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[Replicatio
         (step for step, count in support.items() if count >= max(AGREEING, share * len(good) - 1e-9)),
         key=lambda step: (-support[step], step),
     )[:MOST_STEPS]
-    written = _written(runs)
+    written = _first_spellings(runs)
     steps = []
     for step in _in_order(common, good):
         tried = sum(step in run for run in failed) / len(failed) if failed else None
@@ -102,27 +109,32 @@ def slug(text: str) -> str:
     return name[: _NAME + 1].rpartition("-")[0] or name[:_NAME]
 
 
-def _approaches(group: Group) -> list[list[Episode]]:
+def _approaches(group: ContextGroup) -> list[list[DecisionEpisode]]:
     """The episodes of every action that was taken often enough in a group, oldest first."""
-    by_action: dict[str, list[Episode]] = defaultdict(list)
+    by_action: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in group.episodes:
         by_action[normal_form(episode.action)].append(episode)
     return [mine for mine in by_action.values() if len(mine) >= REPEATED]
 
 
 def _pattern(
-    group: Group,
+    group: ContextGroup,
     everything: Beta,
-    mine: Sequence[Episode],
-    containing: Mapping[str, Sequence[Sequence[Episode]]],
+    mine: Sequence[DecisionEpisode],
+    containing: Mapping[str, Sequence[Sequence[DecisionEpisode]]],
     false_discoveries: float,
 ) -> SuccessPattern | None:
-    belief = after(((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD))
+    belief = rate_after(
+        ((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD)
+    )
     if 1 - belief.below(GOOD) < SURE:
         return None
     good = [episode for episode in mine if episode.quality >= GOOD]
     factors = key_factors(
-        [Case(described(episode.context, episode.features), episode.quality, episode.trust) for episode in mine],
+        [
+            Case(descriptive_features(episode.context, episode.features), episode.quality, episode.trust)
+            for episode in mine
+        ],
         rate=false_discoveries,
     )
     runs = _runs_with(mine, containing)
@@ -134,7 +146,7 @@ def _pattern(
         pattern_id=digest("success", group.signature, normal_form(approach)),
         name=slug(approach),
         context_signature=group.signature,
-        title=group.called,
+        title=group.display_name,
         successful_approach=approach,
         key_factors=tuple(factor for factor in factors if factor.effect > 0),
         replication_steps=tuple(step.action for step in steps) or (approach,),
@@ -156,13 +168,15 @@ def _pattern(
     )
 
 
-def _runs_with(episodes: Sequence[Episode], containing: Mapping[str, Sequence[Sequence[Episode]]]) -> _Runs:
+def _runs_with(
+    episodes: Sequence[DecisionEpisode], containing: Mapping[str, Sequence[Sequence[DecisionEpisode]]]
+) -> _Runs:
     """The runs these episodes belong to, each once, those that began first before the others."""
     runs = {tuple(one.id for one in run): run for episode in episodes for run in containing.get(episode.id, ())}
     return [run for _, run in sorted(runs.items(), key=lambda item: (item[1][0].at, item[0]))]
 
 
-def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
+def _with_unique_names(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
     """Give each a name of its own: the first keeps the plain one, the next ones say where they hold."""
     taken = set(reserved)
     named = []
@@ -176,7 +190,7 @@ def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> lis
     return named
 
 
-def _steps(run: Sequence[Episode], *, only_good: bool) -> dict[_Step, int]:
+def _steps(run: Sequence[DecisionEpisode], *, only_good: bool) -> dict[_Step, int]:
     """Where in a run each step is."""
     seen: Counter[str] = Counter()
     steps: dict[_Step, int] = {}
@@ -189,10 +203,10 @@ def _steps(run: Sequence[Episode], *, only_good: bool) -> dict[_Step, int]:
     return steps
 
 
-def _written(runs: _Runs) -> dict[str, str]:
+def _first_spellings(runs: _Runs) -> dict[str, str]:
     """How each action was written first."""
     names: dict[str, str] = {}
-    for episode in distinct(episode for run in runs for episode in run):
+    for episode in distinct_episodes(episode for run in runs for episode in run):
         names.setdefault(normal_form(episode.action), episode.action)
     return names
 

@@ -31,7 +31,7 @@ UNKNOWN = 0.3
 """The share of nearest contexts that are taken to be of one kind, before anything is known."""
 FADES = 0.1
 """Behind the nearest context, one that is farther by so much counts 1/e, before anything is known."""
-TOLD_APART = 0.08
+LEAST_DIFFERENCE = 0.08
 """By how much likelier the same is done in the same words than by chance, at least, if actions tell anything."""
 TRUSTED, STEEPNESS = 0.75, 0.04
 """The worth at which nearest contexts count half: they are all of this kind, or all of another one."""
@@ -42,7 +42,7 @@ RARELY = 20
 Measured = TypeVar("Measured", float, Numbers)
 
 
-def above(usual: float, similarity: Measured) -> Measured:
+def relative_closeness(usual: float, similarity: Measured) -> Measured:
     """Give the closeness of texts: 0 is as similar as everyday texts usually are to this one, 1 the same text."""
     return (similarity - usual) / max(1 - usual, 1e-9)
 
@@ -112,26 +112,28 @@ class Nearness:
         return cls(state["typical"], nearest, behind)
 
 
-USUAL = Nearness()
+DEFAULT_NEARNESS = Nearness()
 
 
-def learned(samples: Sequence[Sample], habits: Habits, unrelated: float) -> Nearness:
+def learn_nearness(samples: Sequence[Sample], habits: Habits, unrelated: float) -> Nearness:
     """Learn what closeness means from some contexts of a memory.
 
     `unrelated` is the closeness that texts can have which have nothing in common: up to there, nothing is learned.
     """
     if not samples:
-        return USUAL
+        return DEFAULT_NEARNESS
     typical = sorted(sample.nearest for sample in samples)[len(samples) // RARELY]
     telling = [sample.others for sample in samples if sample.others and sample.others[0][0] >= unrelated]
-    if habits.same - habits.chance < TOLD_APART or not telling:
+    if habits.same - habits.chance < LEAST_DIFFERENCE or not telling:
         return Nearness(typical)
     nearest = [(others[0][0], habits.worth(_behind(others, 0.0, BESIDE))) for others in telling]
     edges = [unrelated + (1 - unrelated) * part for part in PARTS]
-    return Nearness(typical, _worths(nearest, edges), _fading(telling, habits))
+    return Nearness(typical, _worth_by_closeness(nearest, edges), _worth_by_distance(telling, habits))
 
 
-def _worths(nearest: Sequence[tuple[float, float]], edges: Sequence[float]) -> tuple[tuple[float, float], ...]:
+def _worth_by_closeness(
+    nearest: Sequence[tuple[float, float]], edges: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
     """Give how far nearest contexts are of one kind, by how close they are; with doubt, less."""
     every = [worth for _, worth in nearest]
     size = len(every) + DOUBT
@@ -146,7 +148,9 @@ def _worths(nearest: Sequence[tuple[float, float]], edges: Sequence[float]) -> t
     return ((edges[0], rising[0]), *zip(middles, rising, strict=True))
 
 
-def _fading(telling: Sequence[Sequence[tuple[float, float]]], habits: Habits) -> tuple[tuple[float, float], ...]:
+def _worth_by_distance(
+    telling: Sequence[Sequence[tuple[float, float]]], habits: Habits
+) -> tuple[tuple[float, float], ...]:
     """Give what contexts are worth beside the nearest one, by how far they are behind it."""
     found = [1.0]
     for low, high in pairwise(BEHIND[1:]):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import re2
 
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.text.terms import MAX_QUERY_TERMS, STOP_WORDS, normal_form, query_terms
 
 SIMILAR = 0.5
@@ -22,24 +22,24 @@ WORD = "word="
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ContextGroup:
     """One kind of situation: the context it was first met in, and everything that happened in it, oldest first."""
 
     signature: str
-    episodes: tuple[Episode, ...]
+    episodes: tuple[DecisionEpisode, ...]
     title: str = ""
     expected: Mapping[str, float] = field(default_factory=dict)
     """By action, in normal form: the rate that is expected of it from everywhere else."""
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """The name that people read: its title, or the signature if it has none."""
         return self.title or self.signature
 
 
-def distinct(episodes: Iterable[Episode]) -> list[Episode]:
+def distinct_episodes(episodes: Iterable[DecisionEpisode]) -> list[DecisionEpisode]:
     """Every episode once, oldest first, whatever order they came in; of two copies the better trusted one."""
-    known: dict[str, Episode] = {}
+    known: dict[str, DecisionEpisode] = {}
     for episode in episodes:
         other = known.get(episode.id)
         if other is None or _rank(episode) > _rank(other):
@@ -47,21 +47,23 @@ def distinct(episodes: Iterable[Episode]) -> list[Episode]:
     return sorted(known.values(), key=lambda episode: (episode.at, episode.id))
 
 
-def described(context: str, features: frozenset[str]) -> frozenset[str]:
+def descriptive_features(context: str, features: frozenset[str]) -> frozenset[str]:
     """What can be said about a situation: its features, and `word=…` for each telling word of its context."""
     words = dict.fromkeys(word for word in _WORD.findall(normal_form(context)) if word not in STOP_WORDS)
     return features | {WORD + word for word in list(words)[:MAX_QUERY_TERMS]}
 
 
-def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProxyType({})) -> list[Group]:
+def group_episodes(
+    episodes: Iterable[DecisionEpisode], titles: Mapping[str, str] = MappingProxyType({})
+) -> list[ContextGroup]:
     """Put the episodes of each situation together, the situations in the order they were first met.
 
     Situations of several agents are one if they have a context in common. A context that has no situation yet joins
     the most similar of those met before it. `titles` are the names of situations, by id. A group is known by the first
     of its contexts, so it keeps its signature.
     """
-    members: dict[str, list[Episode]] = defaultdict(list)
-    for episode in distinct(episodes):
+    members: dict[str, list[DecisionEpisode]] = defaultdict(list)
+    for episode in distinct_episodes(episodes):
         members[normal_form(episode.context)].append(episode)
     unplaced = [context for context, own in members.items() if not any(one.situation for one in own)]
     first = {context: context for context in members} | _signatures(unplaced)
@@ -71,11 +73,12 @@ def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProx
         for one in own:
             if one.situation:
                 _join(first, order, context, met.setdefault((one.agent, one.situation), context))
-    groups: dict[str, list[Episode]] = defaultdict(list)
+    groups: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for context, own in members.items():
         groups[_root(first, context)] += own
     return [
-        Group(signature, tuple(distinct(gathered)), _title(gathered, titles)) for signature, gathered in groups.items()
+        ContextGroup(signature, tuple(distinct_episodes(gathered)), _title(gathered, titles))
+        for signature, gathered in groups.items()
     ]
 
 
@@ -91,11 +94,11 @@ def _join(first: dict[str, str], order: Mapping[str, int], one: str, other: str)
     first[later] = earlier
 
 
-def _title(episodes: Iterable[Episode], titles: Mapping[str, str]) -> str:
+def _title(episodes: Iterable[DecisionEpisode], titles: Mapping[str, str]) -> str:
     return next((titles[one.situation] for one in episodes if one.situation in titles), "")
 
 
-def _rank(episode: Episode) -> tuple[float, str, str, str, float, float]:
+def _rank(episode: DecisionEpisode) -> tuple[float, str, str, str, float, float]:
     return episode.trust, episode.agent, episode.action, episode.context, episode.quality, episode.at.timestamp()
 
 

@@ -21,9 +21,9 @@ from pydantic import JsonValue
 
 from engram.learning import events
 from engram.learning.situations import behaviour
-from engram.learning.situations.behaviour import Customs
+from engram.learning.situations.behaviour import ActionCounts
 from engram.learning.situations.nearness import Habits, Nearness
-from engram.learning.situations.wordings import Wordings, wording
+from engram.learning.situations.wordings import WordGroups, wording_key
 from engram.model.situation import Situation
 from engram.ports import Event
 from engram.text.terms import normal_form
@@ -36,9 +36,9 @@ RECENT = 128
 """Decisions of a situation that are found by it, the newest."""
 SURELY, LIKELY = 0.72, 0.85
 """The closeness from which on a context is of the situation of its nearest neighbour, or how likely that must be."""
-TOLD = 40
+LEAST_PAIRS = 40
 """Pairs of decisions in contexts with the same words that it takes to tell how alike they are."""
-NAMED = 50
+MOST_NAMING = 50
 """Wordings by which an event names a situation, so that it is found when others are forgotten."""
 ENOUGH = 4
 """Decisions in a situation before what is done in it is compared with others."""
@@ -62,17 +62,17 @@ class Neighbour(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Kind:
+class _SituationState:
     id: str
     name: str = ""
     pinned: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     """By wording, as it was first written."""
-    wordings: dict[str, Customs] = field(default_factory=dict)
+    wordings: dict[str, ActionCounts] = field(default_factory=dict)
     """By wording, what was done."""
-    customs: Customs = field(default_factory=Customs)
+    counts: ActionCounts = field(default_factory=ActionCounts)
     """All of these together."""
-    groups: dict[int, Customs] = field(default_factory=dict)
+    groups: dict[int, ActionCounts] = field(default_factory=dict)
     """By group of contexts with the same words, what was done."""
     recent: list[tuple[str, str]] = field(default_factory=list)
     """The newest decisions, each with its wording; now and then some more than are found."""
@@ -85,17 +85,17 @@ class Situations:
     """The situations of one agent, folded from its events."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, _Kind] = {}
-        self._of: dict[str, str] = {}
+        self._kinds: dict[str, _SituationState] = {}
+        self._by_wording: dict[str, str] = {}
         """By wording, the id of its situation."""
         self._merged: dict[str, str] = {}
-        self._done: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
         """How often each action was taken, anywhere."""
         self.decisions = 0
         """Decisions in all situations."""
-        self._doing: dict[str, list[str]] = {}
+        self._by_action: dict[str, list[str]] = {}
         """By action, the situations in which it was taken, by id: the oldest first."""
-        self._words = Wordings()
+        self._words = WordGroups()
         self._of_group: dict[int, str] = {}
         """By group of contexts with the same words, the id of its situation."""
         self._group: dict[str, int] = {}
@@ -106,81 +106,81 @@ class Situations:
     def fold(self, event: Event) -> None:
         """Learn from one event: a decision, its outcome, or what a person arranged."""
         if event.kind == events.SITUATION:
-            self._arrange(event)
+            self._apply_edit(event)
             return
         context, action = events.text(event, "context").strip(), normal_form(events.text(event, "action"))
         quality = events.number(event, "quality")
-        if event.kind == events.OUTCOME and quality is not None and (key := wording(context)) in self._of:
+        if event.kind == events.OUTCOME and quality is not None and (key := wording_key(context)) in self._by_wording:
             before = events.number(event, "before")
             for each in self._counts(key):
-                each.tell(action, quality, before)
+                each.count_outcome(action, quality, before)
         if event.kind != events.DECISION or not context:
             return
-        key = wording(context)
-        if key not in self._of:
+        key = wording_key(context)
+        if key not in self._by_wording:
             self._begin(key, context, event)
-        kind = self._kinds[self._of[key]]
+        kind = self._kinds[self._by_wording[key]]
         if len(kind.texts) < TEXTS:
             kind.texts.setdefault(key, context[:LONGEST])
         for each in self._counts(key):
-            each.take(action)
+            each.count_decision(action)
             if quality is not None:
-                each.tell(action, quality, None)
+                each.count_outcome(action, quality, None)
         kind.recent.append((key, event.subject))
         if len(kind.recent) > 2 * RECENT:
             del kind.recent[:-RECENT]
-        self._done[action] += 1
+        self._taken[action] += 1
         self.decisions += 1
-        self._do(action, kind.id)
-        self._leave(kind, key)
-        self._vary(self._kinds[self._of[key]], key)
-        self._unite(self._kinds[self._of[key]])
+        self._index_action(action, kind.id)
+        self._maybe_split(kind, key)
+        self._join_variants(self._kinds[self._by_wording[key]], key)
+        self._merge_alike(self._kinds[self._by_wording[key]])
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or begin one."""
-        id, rivals = self.current(events.text(event, "situation")), self.rivals(context)
+        id, rivals = self.current(events.text(event, "situation")), self.ambiguous(context)
         group = self._shared_group(context) if rivals else self._words.add(context)
         if id is None and group is not None:
             id = self.current(self._of_group.get(group, ""))
-        id = id or self._free(key)
-        kind = self._kinds.setdefault(id, _Kind(id))
-        self._of[key], kind.wordings[key] = id, Customs()
+        id = id or self._new_id(key)
+        kind = self._kinds.setdefault(id, _SituationState(id))
+        self._by_wording[key], kind.wordings[key] = id, ActionCounts()
         if group is not None and self._of_group.setdefault(group, id) == id:
             self._group[key] = group
-            kind.groups.setdefault(group, Customs())
+            kind.groups.setdefault(group, ActionCounts())
 
     def _shared_group(self, context: str) -> int | None:
         """Give the group of the wordings that may be of any situation with these words, a new one if there is none."""
-        group = self._sharing(context)
+        group = self._find_shared_group(context)
         if group is None and (group := self._words.split(context)) is not None:
             self._shared.add(group)
         return group
 
-    def _sharing(self, context: str) -> int | None:
+    def _find_shared_group(self, context: str) -> int | None:
         """Give the group that wordings with these words share, `None` if there is no such group yet."""
-        known = (each for each in self._words.twins(context) if each in self._shared)
+        known = (each for each in self._words.best_matches(context) if each in self._shared)
         return next((each for each in known if self.current(self._of_group.get(each, "")) is not None), None)
 
-    def _free(self, key: str) -> str:
+    def _new_id(self, key: str) -> str:
         """Give an id for a situation that a wording begins."""
         ids = (f"{key}{number or ''}" for number in count())
         return next(id for id in ids if id not in self._kinds and id not in self._merged)
 
-    def _counts(self, key: str) -> Iterable[Customs]:
+    def _counts(self, key: str) -> Iterable[ActionCounts]:
         """Give what counts the decisions of a wording: its own, that of its group, and that of its situation."""
-        kind = self._kinds[self._of[key]]
+        kind = self._kinds[self._by_wording[key]]
         group = kind.groups.get(self._group.get(key, -1))
-        return (kind.wordings[key], kind.customs, *(() if group is None else (group,)))
+        return (kind.wordings[key], kind.counts, *(() if group is None else (group,)))
 
     def of(self, context: str) -> str | None:
         """Give the id of the situation of a context, `None` for a wording that was never met."""
-        return self._of.get(wording(context))
+        return self._by_wording.get(wording_key(context))
 
-    def having(self, wording: str) -> str | None:
+    def id_of_wording(self, wording: str) -> str | None:
         """Give the id of the situation that has a wording."""
-        return self._of.get(wording)
+        return self._by_wording.get(wording)
 
-    def like(self, context: str) -> str | None:
+    def find_like(self, context: str) -> str | None:
         """Give the id of the situation of a context, or of the contexts that use the same words.
 
         Where only numbers tell several apart, that is the one which new numbers share.
@@ -188,11 +188,11 @@ class Situations:
         if (id := self.of(context)) is not None:
             return id
         found = self._by_words(context)
-        if len(found) > 1 and (group := self._sharing(context)) is not None:
+        if len(found) > 1 and (group := self._find_shared_group(context)) is not None:
             return self.current(self._of_group[group])
         return found[0] if len(found) == 1 else None
 
-    def rivals(self, context: str) -> set[str]:
+    def ambiguous(self, context: str) -> set[str]:
         """Give the situations that only numbers tell apart, if a context with these words may be of any."""
         found = self._by_words(context)
         return set(found) if len(found) > 1 else set()
@@ -200,7 +200,7 @@ class Situations:
     def _by_words(self, context: str) -> list[str]:
         """List the situations whose words a context has; one alone if most contexts with these words are of it."""
         sizes = Counter[str]()
-        for group in self._words.twins(context):
+        for group in self._words.best_matches(context):
             if (id := self.current(self._of_group.get(group, ""))) is not None:
                 sizes[id] += self._words.size(group)
         ranked = sizes.most_common()
@@ -230,27 +230,27 @@ class Situations:
 
     def key(self, id: str, context: str) -> str | None:
         """Give the key of a context of a situation, which may be cut as it is shown; `None` if it is not among them."""
-        kind, key = self._kinds[id], wording(context)
+        kind, key = self._kinds[id], wording_key(context)
         if key in kind.wordings:
             return key
         return next((own for own, text in sorted(kind.texts.items()) if text == context), None)
 
-    def named_by(self, id: str) -> list[str]:
+    def naming_wordings(self, id: str) -> list[str]:
         """List the wordings by which an event names a situation."""
-        return sorted(self._kinds[id].wordings)[:NAMED]
+        return sorted(self._kinds[id].wordings)[:MOST_NAMING]
 
-    def apart(self, id: str, others: Iterable[str]) -> set[str]:
+    def different_from(self, id: str, others: Iterable[str]) -> set[str]:
         """Tell which of these situations are surely others: a person says so, or what is done in them."""
         kind = self._kinds[id]
         return {other for other in others if other != id and (kind.pinned or self._are_apart(kind, self._kinds[other]))}
 
-    def _are_apart(self, kind: _Kind, other: _Kind) -> bool:
+    def _are_apart(self, kind: _SituationState, other: _SituationState) -> bool:
         if other.pinned:
             return True
-        if min(kind.customs.decisions, other.customs.decisions) < FEWEST:
+        if min(kind.counts.decisions, other.counts.decisions) < FEWEST:
             return False
-        usual = self._usual(kind.customs, other.customs)
-        return behaviour.odds_of_one(kind.customs, other.customs, usual) <= APART
+        usual = self._usual_shares(kind.counts, other.counts)
+        return behaviour.log_odds_same(kind.counts, other.counts, usual) <= APART
 
     def name(self, id: str) -> str:
         """Give the name that a person gave it, else its commonest wording."""
@@ -266,7 +266,7 @@ class Situations:
 
     def have_same_words(self, one: str, other: str) -> bool:
         """Tell whether two recorded contexts use the same words."""
-        first, second = wording(one), wording(other)
+        first, second = wording_key(one), wording_key(other)
         return first == second or self._group.get(first, first) == self._group.get(second, second)
 
     def agreement(self, one: str, other: str) -> float:
@@ -275,10 +275,10 @@ class Situations:
         both = sum(record.taken * second.taken(action) for action, record in first.records.items())
         return both / max(first.decisions * second.decisions, 1)
 
-    def _in_words(self, context: str) -> Customs:
+    def _in_words(self, context: str) -> ActionCounts:
         """Give what was done in contexts with the words of a recorded one."""
-        key = wording(context)
-        kind = self._kinds[self._of[key]]
+        key = wording_key(context)
+        kind = self._kinds[self._by_wording[key]]
         return kind.groups.get(self._group.get(key, -1), kind.wordings[key])
 
     def habits(self) -> Habits:
@@ -288,39 +288,39 @@ class Situations:
             for done in kind.groups.values():
                 same += sum(record.taken * (record.taken - 1) for record in done.records.values())
                 pairs += done.decisions * (done.decisions - 1)
-        chance = sum(taken * taken for taken in self._done.values()) / max(self.decisions, 1) ** 2
-        return Habits(same / pairs if pairs >= TOLD else chance, chance)
+        chance = sum(taken * taken for taken in self._taken.values()) / max(self.decisions, 1) ** 2
+        return Habits(same / pairs if pairs >= LEAST_PAIRS else chance, chance)
 
     def find(self, name: str) -> str | None:
         """Give the id of the situation with this id, name or context; or, for looking, with the words of a context."""
-        return self.exactly(name) or self.like(name)
+        return self.find_exact(name) or self.find_like(name)
 
-    def exactly(self, name: str) -> str | None:
+    def find_exact(self, name: str) -> str | None:
         """Give the id of the situation with this id, name or recorded context."""
-        return self.current(name) or self.called(name) or self.of(name)
+        return self.current(name) or self.id_by_name(name) or self.of(name)
 
-    def called(self, name: str) -> str | None:
+    def id_by_name(self, name: str) -> str | None:
         """Give the id of the only situation with this name."""
         wanted = normal_form(name)
         named = [kind.id for kind in self._kinds.values() if normal_form(self.name(kind.id)) == wanted]
         return named[0] if len(named) == 1 else None
 
-    def listed(self) -> list[Situation]:
+    def list_all(self) -> list[Situation]:
         """List the situations, the ones with most decisions first."""
-        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions, kind.id))
-        return [self.shown(kind.id) for kind in kinds]
+        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.counts.decisions, kind.id))
+        return [self.to_model(kind.id) for kind in kinds]
 
-    def shown(self, id: str) -> Situation:
+    def to_model(self, id: str) -> Situation:
         """Give one situation as it is shown to people."""
         kind = self._kinds[id]
         return Situation(
             id=id,
             name=self.name(id),
             pinned=kind.pinned,
-            decisions=kind.customs.decisions,
+            decisions=kind.counts.decisions,
             wordings=len(kind.wordings),
             contexts=tuple(text for _, text in _texts(kind)[:SHOWN]),
-            actions={action: taken for taken, action in _commonest_first(kind.customs)},
+            actions={action: taken for taken, action in _commonest_first(kind.counts)},
         )
 
     def dump(self) -> JsonValue:
@@ -349,22 +349,22 @@ class Situations:
         """Give what `dump` gave."""
         found = cls()
         for id, name, pinned, texts, wordings, groups, recent in state["kinds"]:
-            parts = {key: Customs.load(one) for key, one in wordings.items()}
-            kind = _Kind(id, name, pinned, dict(texts), parts, behaviour.all_of(parts.values()))
+            parts = {key: ActionCounts.load(one) for key, one in wordings.items()}
+            kind = _SituationState(id, name, pinned, dict(texts), parts, behaviour.sum_counts(parts.values()))
             for key, group in groups.items():
-                kind.groups.setdefault(group, Customs()).merge(parts[key])
+                kind.groups.setdefault(group, ActionCounts()).merge(parts[key])
             found._group |= groups
             kind.recent.extend((key, subject) for key, subject in recent)
             found._kinds[id] = kind
-            found._of |= dict.fromkeys(wordings, id)
-            for action, record in kind.customs.records.items():
-                found._done[action] += record.taken
+            found._by_wording |= dict.fromkeys(wordings, id)
+            for action, record in kind.counts.records.items():
+                found._taken[action] += record.taken
                 found.decisions += record.taken
-                found._do(action, id)
+                found._index_action(action, id)
         found._merged = dict(state["merged"])
         found._of_group = {int(group): id for group, id in state["groups"].items()}
         found._shared = set(state["shared"])
-        found._words = Wordings.load(state["words"])
+        found._words = WordGroups.load(state["words"])
         return found
 
     def current(self, id: str) -> str | None:
@@ -373,58 +373,58 @@ class Situations:
             id = self._merged[id]
         return id if id in self._kinds else None
 
-    def _do(self, action: str, id: str) -> None:
-        known = self._doing.setdefault(action, [])
+    def _index_action(self, action: str, id: str) -> None:
+        known = self._by_action.setdefault(action, [])
         place = bisect_left(known, id)
         if known[place : place + 1] != [id]:
             known.insert(place, id)
 
-    def _no_longer(self, action: str, id: str) -> None:
-        known = self._doing[action]
+    def _unindex_action(self, action: str, id: str) -> None:
+        known = self._by_action[action]
         place = bisect_left(known, id)
         if known[place : place + 1] == [id]:
             del known[place]
 
-    def _usual(self, *several: Customs) -> dict[str, float]:
+    def _usual_shares(self, *several: ActionCounts) -> dict[str, float]:
         """Give the share of each of their actions among all decisions."""
         actions = {action for each in several for action in each.records}
-        everything = self.decisions + len(self._done)
-        return {action: (self._done[action] + 1) / everything for action in actions}
+        everything = self.decisions + len(self._taken)
+        return {action: (self._taken[action] + 1) / everything for action in actions}
 
-    def _leave(self, kind: _Kind, key: str) -> None:
+    def _maybe_split(self, kind: _SituationState, key: str) -> None:
         """Let a wording, or all with its words, leave for a situation of their own, if other things are done there."""
         if kind.pinned:
             return
         group = self._group.get(key, -1)
-        if len(kind.groups) > 1 and group in kind.groups and self._is_foreign(kind, kind.groups[group]):
-            id = self._free(key)
+        if len(kind.groups) > 1 and group in kind.groups and self._differs_from_rest(kind, kind.groups[group]):
+            id = self._new_id(key)
             for each in sorted(each for each in kind.wordings if self._group.get(each) == group):
                 self._move(each, id)
-        elif len(kind.wordings) > 1 and self._is_foreign(kind, kind.wordings[key]):
-            self._move(key, self._free(key))
-            self._own_words(key)
+        elif len(kind.wordings) > 1 and self._differs_from_rest(kind, kind.wordings[key]):
+            self._move(key, self._new_id(key))
+            self._own_group(key)
 
-    def _is_foreign(self, kind: _Kind, own: Customs) -> bool:
+    def _differs_from_rest(self, kind: _SituationState, own: ActionCounts) -> bool:
         """Return whether a part of a situation has other customs than the rest."""
         decisions = own.decisions
         if decisions < FEWEST or (decisions > ENOUGH and not _is_due(decisions)):
             return False
-        rest = kind.customs.without(own)
-        return rest.decisions >= FEWEST and behaviour.odds_of_one(own, rest, self._usual(own, rest)) <= APART
+        rest = kind.counts.without(own)
+        return rest.decisions >= FEWEST and behaviour.log_odds_same(own, rest, self._usual_shares(own, rest)) <= APART
 
-    def _vary(self, kind: _Kind, key: str) -> None:
+    def _join_variants(self, kind: _SituationState, key: str) -> None:
         """Make one of the contexts that differ in one place only, if the same is done whatever stands there."""
         group = self._group.get(key, -1)
-        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._is_free(group):
+        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._may_be_joined(group):
             return
         for others in self._words.variants(group):
-            groups = [group, *(other for other in others if self._is_free(other))]
+            groups = [group, *(other for other in others if self._may_be_joined(other))]
             parts = [self._kinds[self._of_group[each]].groups[each] for each in groups]
-            if len(groups) >= FILLERS and behaviour.odds_of_all(parts, self._usual(*parts)) >= VARIED:
+            if len(groups) >= FILLERS and behaviour.log_odds_all_same(parts, self._usual_shares(*parts)) >= VARIED:
                 self._join(groups)
                 return
 
-    def _is_free(self, group: int) -> bool:
+    def _may_be_joined(self, group: int) -> bool:
         """Return whether a group of contexts with the same words may become one with another."""
         kind = self._kinds.get(self._of_group.get(group, ""))
         return kind is not None and group in kind.groups and not kind.pinned
@@ -441,81 +441,81 @@ class Situations:
             del self._of_group[group]
         self._group |= {key: into for key in kind.wordings if self._group.get(key) in gone}
 
-    def _unite(self, kind: _Kind) -> None:
+    def _merge_alike(self, kind: _SituationState) -> None:
         """Make a situation one with another, if the same is done in both, with the same success."""
-        decisions = kind.customs.decisions
+        decisions = kind.counts.decisions
         if kind.pinned or decisions < ENOUGH or not _is_due(decisions):
             return
         best: tuple[float, str] | None = None
         for id in self._alike(kind):
             other = self._kinds[id]
-            usual = self._usual(kind.customs, other.customs)
-            odds = behaviour.odds_of_one(kind.customs, other.customs, usual)
+            usual = self._usual_shares(kind.counts, other.counts)
+            odds = behaviour.log_odds_same(kind.counts, other.counts, usual)
             if odds >= ONE and (best is None or (odds, id) > best):
-                both = behaviour.all_of((kind.customs, other.customs))
-                if behaviour.odds_of_own(both, usual) >= OWN:
+                both = behaviour.sum_counts((kind.counts, other.counts))
+                if behaviour.log_odds_unusual(both, usual) >= OWN:
                     best = odds, id
         if best is not None:
             first, second = sorted((kind.id, best[1]))
             self._merge(second, first)
 
-    def _alike(self, kind: _Kind) -> list[str]:
+    def _alike(self, kind: _SituationState) -> list[str]:
         """List situations in which some of the same is done, those that share the rarest actions first."""
         found = dict[str, None]()
-        for action in sorted(kind.customs.records, key=lambda action: (len(self._doing[action]), action)):
+        for action in sorted(kind.counts.records, key=lambda action: (len(self._by_action[action]), action)):
             found |= dict.fromkeys(
                 id
-                for id in reversed(self._doing[action][-VISITED:])
-                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].customs.decisions >= ENOUGH
+                for id in reversed(self._by_action[action][-VISITED:])
+                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].counts.decisions >= ENOUGH
             )
             if len(found) >= COMPARED:
                 break
         return list(found)[:COMPARED]
 
-    def _arrange(self, event: Event) -> None:
+    def _apply_edit(self, event: Event) -> None:
         """Do what a person said: split, merge, name or pin; what is gone meanwhile is left alone."""
-        id = self._meant(event, "situation", "wordings")
+        id = self._situation_of_event(event, "situation", "wordings")
         split = events.text(event, "split")
         for key in _keys(event, "contexts") if split else ():
-            if key in self._of and (id is None or self._of[key] == id):
+            if key in self._by_wording and (id is None or self._by_wording[key] == id):
                 self._move(key, split)
-                self._own_words(key)
+                self._own_group(key)
         if split in self._kinds:
             self._kinds[split].pinned = True
         if id is None or (id := self.current(id)) is None:
             return
-        twin = self._meant(event, "twin", "twin_wordings")
+        twin = self._situation_of_event(event, "twin", "twin_wordings")
         if twin is not None:
             self._merge(twin, id)
         kind = self._kinds[id]
         kind.name = events.text(event, "name") or kind.name
         kind.pinned = bool(event.body.get("pinned", kind.pinned))
 
-    def _meant(self, event: Event, field: str, wordings: str) -> str | None:
+    def _situation_of_event(self, event: Event, field: str, wordings: str) -> str | None:
         """Give the situation that an event names by its id, or else by its wordings."""
-        known = (self._of[key] for key in _keys(event, wordings) if key in self._of)
+        known = (self._by_wording[key] for key in _keys(event, wordings) if key in self._by_wording)
         return self.current(events.text(event, field)) or next(known, None)
 
     def _move(self, key: str, id: str) -> None:
         """Take a wording out of its situation into another one, which may be new."""
-        old, new = self._kinds[self._of[key]], self._kinds.setdefault(id, _Kind(id))
+        old, new = self._kinds[self._by_wording[key]], self._kinds.setdefault(id, _SituationState(id))
         if old is new:
             return
         if len(old.wordings) == 1:
             self._merge(old.id, id)
             return
         own, group = old.wordings.pop(key), self._group.get(key, -1)
-        old.customs = old.customs.without(own)
-        new.customs.merge(own)
+        old.counts = old.counts.without(own)
+        new.counts.merge(own)
         new.wordings[key] = own
-        self._of[key] = id
+        self._by_wording[key] = id
         for action in own.records:
-            self._do(action, id)
-            if not old.customs.taken(action):
-                self._no_longer(action, old.id)
+            self._index_action(action, id)
+            if not old.counts.taken(action):
+                self._unindex_action(action, old.id)
         if group in old.groups:
             old.groups[group] = old.groups[group].without(own)
-            new.groups.setdefault(group, Customs()).merge(own)
+            new.groups.setdefault(group, ActionCounts()).merge(own)
             if not any(self._group.get(each) == group for each in old.wordings):
                 del old.groups[group]
                 self._of_group[group] = id
@@ -525,9 +525,9 @@ class Situations:
         old.recent = [one for one in old.recent if one[0] != key]
         new.recent = _newest([*new.recent, *moved])
 
-    def _own_words(self, key: str) -> None:
+    def _own_group(self, key: str) -> None:
         """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
-        kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
+        kind, group = self._kinds[self._by_wording[key]], self._group.get(key, -1)
         if group not in kind.groups or self._of_group.get(group) == kind.id:
             return
         kind.groups[group] = kind.groups[group].without(kind.wordings[key])
@@ -545,22 +545,22 @@ class Situations:
             return
         old, kind = self._kinds.pop(gone), self._kinds[into]
         kind.wordings |= old.wordings
-        kind.customs.merge(old.customs)
+        kind.counts.merge(old.counts)
         for group, counts in old.groups.items():
-            kind.groups.setdefault(group, Customs()).merge(counts)
+            kind.groups.setdefault(group, ActionCounts()).merge(counts)
             self._of_group[group] = into
         for key in sorted(old.texts):
             if len(kind.texts) < TEXTS:
                 kind.texts[key] = old.texts[key]
         kind.recent = _newest([*kind.recent, *old.recent])
-        self._of |= dict.fromkeys(old.wordings, into)
-        for action in old.customs.records:
-            self._no_longer(action, gone)
-            self._do(action, into)
+        self._by_wording |= dict.fromkeys(old.wordings, into)
+        for action in old.counts.records:
+            self._unindex_action(action, gone)
+            self._index_action(action, into)
         self._merged[gone] = into
 
 
-def _commonest_first(done: Customs) -> list[tuple[int, str]]:
+def _commonest_first(done: ActionCounts) -> list[tuple[int, str]]:
     counts = [(record.taken, action) for action, record in done.records.items()]
     return sorted(counts, key=lambda one: (-one[0], one[1]))
 
@@ -575,7 +575,7 @@ def _newest(recent: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(recent, key=lambda one: one[1])[-RECENT:]
 
 
-def _texts(kind: _Kind) -> list[tuple[int, str]]:
+def _texts(kind: _SituationState) -> list[tuple[int, str]]:
     """Give the texts of a situation with how often each was met, the commonest and then the shortest first."""
     known = [(kind.times(key), text) for key, text in kind.texts.items()]
     return sorted(known, key=lambda one: (-one[0], len(one[1]), one[1]))

@@ -76,13 +76,13 @@ Words = frozenset[str]
 
 
 @lru_cache(maxsize=8192)
-def wording(context: str) -> str:
+def wording_key(context: str) -> str:
     """Give the key of a context's wording: its text without ids and long numbers."""
     return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 @lru_cache(maxsize=4096)
-def words(context: str) -> Words:
+def word_stems(context: str) -> Words:
     """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence.
 
     A capital letter within a sentence marks a name, but not where all nouns have one.
@@ -108,8 +108,8 @@ def _stem(word: str) -> str:
 
 def is_contrast(one: str, other: str) -> bool:
     """Tell whether two contexts say the same but for a telling word: "start the server" and "stop the server"."""
-    first, second = words(one), words(other)
-    if _are_near(first, second) and _are_others(first, second, second):
+    first, second = word_stems(one), word_stems(other)
+    if _are_near(first, second) and _differ_in_meaning(first, second, second):
         return True
     return _is_negated(first) != _is_negated(second) and _are_near(_parts(one), _parts(other))
 
@@ -123,10 +123,10 @@ def _are_near(one: Words, other: Words) -> bool:
     """Tell whether two contexts have most words in common, or one beside an opposite."""
     if 2 * len(one & other) >= ALIKE * (len(one) + len(other)):
         return True
-    return bool(_telling(one & other)) and _are_opposed(one, other)
+    return bool(_informative(one & other)) and _are_opposed(one, other)
 
 
-class Wordings:
+class WordGroups:
     """The groups of the contexts of one agent, numbered in the order they came."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class Wordings:
 
     def add(self, context: str) -> int | None:
         """Count a context; its group, which may be new. A context without words has none."""
-        said = words(context)
+        said = word_stems(context)
         if not said:
             return None
         self._contexts += 1
@@ -154,17 +154,17 @@ class Wordings:
 
     def split(self, context: str) -> int | None:
         """Give a context a group of its own, which is found by its words from now on."""
-        said = words(context)
+        said = word_stems(context)
         return self._begin(said) if said else None
 
     def find(self, context: str) -> int | None:
         """Give the group of a context, `None` if there is no such group yet."""
-        said = words(context)
+        said = word_stems(context)
         return self._find(said) if said else None
 
-    def twins(self, context: str) -> list[int]:
+    def best_matches(self, context: str) -> list[int]:
         """List the groups that have the words of a context equally, the group of the context first."""
-        said = words(context)
+        said = word_stems(context)
         if not said:
             return []
         scored = self._scored(said)
@@ -177,9 +177,9 @@ class Wordings:
 
     def variants(self, number: int) -> list[list[int]]:
         """List the groups that say the same as one but for the words in one place, together for each such place."""
-        own, found = _telling(self._usual(number)), dict[frozenset[str], list[int]]()
+        own, found = _informative(self._usual_words(number)), dict[frozenset[str], list[int]]()
         for each in self._nearest(own):
-            other = _telling(self._usual(each))
+            other = _informative(self._usual_words(each))
             mine, theirs = own - other, other - own
             alike = 2 * len(own & other) >= ALIKE * (len(own) + len(other))
             if each != number and alike and 0 < len(mine) <= PLACE and 0 < len(theirs) <= PLACE:
@@ -188,7 +188,7 @@ class Wordings:
 
     def join(self, numbers: Sequence[int]) -> int:
         """Make groups one that say the same but for the words in one place, which may hold any others from now on."""
-        known = [_telling(self._usual(number)) for number in numbers]
+        known = [_informative(self._usual_words(number)) for number in numbers]
         frame = frozenset.intersection(*known)
         into, *gone = sorted(numbers)
         most = max(len(words - frame) for words in known)
@@ -197,11 +197,11 @@ class Wordings:
             before, words = self._places.pop(number, (0, frozenset()))
             most, met = max(most, before), met | words
         for number in gone:
-            self._pour(number, into)
+            self._merge_into(number, into)
         self._places[into] = (most, met)
         return into
 
-    def _pour(self, gone: int, into: int) -> None:
+    def _merge_into(self, gone: int, into: int) -> None:
         counts, more = (self._counted(number) for number in (into, gone))
         for word, times in sorted(more.items()):
             self._by_word[word].remove(gone)
@@ -252,7 +252,7 @@ class Wordings:
                 break
         return nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
 
-    def _usual(self, number: int) -> Collection[str]:
+    def _usual_words(self, number: int) -> Collection[str]:
         """Give the words that most contexts of a group have, without those in a place that varies."""
         counts, size = self._counts[number], self._sizes[number]
         if isinstance(counts, tuple):
@@ -262,8 +262,8 @@ class Wordings:
 
     def _likeness(self, weights: Mapping[str, float], number: int) -> float:
         """Score how far a context has the words of a group, and few others (F1 of their weights)."""
-        counts, usual = self._counts[number], self._usual(number)
-        if _are_others(weights, usual, counts):
+        counts, usual = self._counts[number], self._usual_words(number)
+        if _differ_in_meaning(weights, usual, counts):
             return 0.0
         common = math.fsum(weights[word] for word in usual if word in weights)
         whole = math.fsum(weights.values()) - self._in_place(weights, number)
@@ -298,7 +298,7 @@ class Wordings:
         }
 
     @classmethod
-    def load(cls, state: Mapping[str, Any]) -> Wordings:
+    def load(cls, state: Mapping[str, Any]) -> WordGroups:
         """Give what `dump` gave."""
         found = cls()
         found._contexts, found._times = state["contexts"], Counter(state["times"])
@@ -311,11 +311,11 @@ class Wordings:
         return found
 
 
-def _telling(said: Iterable[str]) -> Words:
+def _informative(said: Iterable[str]) -> Words:
     return frozenset(said) - _FRAME
 
 
-def _are_others(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
+def _differ_in_meaning(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
     """Tell whether a telling word stands in the place of another one: "start the server" is not "stop the server".
 
     Where a group has shown that a place varies, its words are not usual there. A negation is a telling word.

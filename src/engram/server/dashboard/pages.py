@@ -293,7 +293,7 @@ def quarantine(asking: Asking) -> Response:
         total=len(waiting),
         start=start,
         rows=ROWS,
-        may={"release": asking.session.key.may("admin"), "discard": asking.session.key.may("write")},
+        may={"release": asking.session.key.has_right("admin"), "discard": asking.session.key.has_right("write")},
     )
 
 

@@ -22,7 +22,7 @@ from engram import __version__
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.learning.decisions.comparisons import certainty
-from engram.model.access import EVERYONE, Right
+from engram.model.api_key import EVERYONE, Right
 from engram.ports import Scope, arguments, reserved
 from engram.server.dashboard import charts
 from engram.server.dashboard.sessions import Session, Sessions
@@ -184,7 +184,7 @@ class Asking:
 
     def needs(self, right: Right) -> None:
         """Raise `NotAllowed` if the key does not have a right."""
-        if not self.session.key.may(right):
+        if not self.session.key.has_right(right):
             raise NotAllowed(f"your key has no right to {right}; sign in with one that has")
 
     def exact(self, name: str) -> str:

@@ -15,12 +15,12 @@ from engram.api import paging
 from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
 from engram.learning.events import ANYWHERE
 from engram.memories.facts.graph import Graph
 from engram.memories.facts.names import concept_key
-from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
+from engram.model import AuditEntry, AuditVerification, LearningStats, Memory, MemoryType, Suggestion
 from engram.model.content import KnowledgeContent
 from engram.model.fact import Fact
 from engram.model.grant import Grant, GrantUse
@@ -31,7 +31,6 @@ from engram.ports import (
     FindsDerived,
     KeepsAudit,
     Maintains,
-    MirrorsVectors,
     Query,
     Scope,
     Surveys,
@@ -144,7 +143,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
         return None
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
-    if isinstance(store, MirrorsVectors) and (embedder := store.embedder()) is not None:
+    if (embedder := store.embedder()) is not None:
         facts["without a vector"] = unplaced(store, embedder)
     return facts
 
@@ -216,8 +215,8 @@ def memory(asking: Asking, id: str) -> Told | None:
         around=_around(brain, scope, id),
         similar=_similar(brain, scope, own),
         line=_line(agent, own),
-        deeds=_deeds(brain, scope, own) if asking.session.key.may("admin") else [],
-        uses=_uses(agent, id) if asking.session.key.may("share") else [],
+        deeds=_deeds(brain, scope, own) if asking.session.key.has_right("admin") else [],
+        uses=_uses(agent, id) if asking.session.key.has_right("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
     )
@@ -369,12 +368,12 @@ def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
     return sorted(found, key=lambda rate: (-rate.attempts, rate.action))[:limit]
 
 
-def contexts(history: Sequence[Episode], limit: int = 40) -> list[tuple[str, int]]:
+def contexts(history: Sequence[DecisionEpisode], limit: int = 40) -> list[tuple[str, int]]:
     """The situations that decisions were taken in, the most frequent first."""
     return Counter(episode.context for episode in history).most_common(limit)
 
 
-def history(asking: Asking) -> list[Episode]:
+def history(asking: Asking) -> list[DecisionEpisode]:
     """All decisions whose outcome is known, oldest first."""
     agent = asking.agent
     return asking.board.kept.get(("history", agent.name), agent.learning.history)
@@ -398,7 +397,7 @@ def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
 def occurrences(asking: Asking) -> dict[str, list[datetime]]:
     """When each failure happened, by the id of its pattern."""
     with asking.brain.experience.of(asking.scope) as learned:
-        shelf = learned.recognizer.shelf.patterns
+        shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
 
@@ -474,6 +473,6 @@ def _older(look: Callable[[int, int], list[AuditEntry]], before: int, limit: int
         width *= 8
 
 
-def verified(asking: Asking) -> Verification:
+def verified(asking: Asking) -> AuditVerification:
     """What a look at the whole audit trail finds."""
     return asking.brain.audit.verify()

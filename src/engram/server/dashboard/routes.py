@@ -138,7 +138,7 @@ class _Door:
             late = self._too_often(request)
             said = "Too many tries; wait a little." if late else "This key is not known, has expired or was revoked."
             return self._sign_in_form(request, said, 429 if late else 401, goal)
-        if not opened[1].key.may("read"):
+        if not opened[1].key.has_right("read"):
             self._board.sessions.end(opened[0])
             return self._sign_in_form(request, "This key has no right to read.", 403, goal)
         return _signed_in(request, opened[0], _next(goal))

@@ -20,6 +20,7 @@ from engram.errors import EngramError, InvalidInput, NotFound, StoreAway, TooMan
 from engram.model import (
     AgentCycle,
     AgentState,
+    AuditVerification,
     DecisionTemplate,
     EvaluationReport,
     ExecutionResult,
@@ -38,13 +39,12 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
-    explain,
+    describe_error,
 )
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import (
@@ -90,6 +90,8 @@ NOT_TWICE = {
 """Methods that do something else the second time: they are not sent again if nobody knows what became of them."""
 WITH_KEY = {"Remember", "RecordDecision", "LearnFromFailure"}
 """Methods that are carried out once for a key, which they are given if they have none."""
+
+_REQUESTS = {each.rpc: each.request for each in OPERATIONS.values()}
 
 _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
     grpc.StatusCode.UNAVAILABLE: StoreAway,
@@ -488,9 +490,9 @@ def audit(**wanted: Any) -> Call[AuditEntries]:
     return _asked("ListAudit", AuditEntries, **wanted)
 
 
-def verify_audit() -> Call[Verification]:
+def verify_audit() -> Call[AuditVerification]:
     """Look at every entry of the trail."""
-    return _asked("VerifyAudit", Verification)
+    return _asked("VerifyAudit", AuditVerification)
 
 
 # Retention, which takes a key that administers all agents ------------------------------------------------
@@ -631,7 +633,7 @@ def made(model: type[M], fields: Mapping[str, Any]) -> M:
     try:
         return model(**given)
     except ValidationError as error:
-        raise InvalidInput(explain(error)) from None
+        raise InvalidInput(describe_error(error)) from None
 
 
 def _said(request: BaseModel, kind: type[Message]) -> Message:
@@ -661,7 +663,7 @@ def _reader(kind: type[M]) -> Callable[[Message], M]:
 
 
 def _asked(method: str, kind: type[M], /, **fields: Any) -> Call[M]:
-    return Call(method, made(OPERATIONS[method].asked, fields), _reader(kind))
+    return Call(method, made(_REQUESTS[method], fields), _reader(kind))
 
 
 def _all(method: str, kind: type[M], /, **fields: Any) -> Call[list[M]]:

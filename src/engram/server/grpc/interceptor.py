@@ -17,11 +17,11 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from pydantic import BaseModel, ValidationError
 
+from engram.api.call import Call
 from engram.api.limits import Buckets, Limits, Streams
-from engram.api.operations import Call
 from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, NotAllowed, StoreBusy, TooMany, Unauthenticated
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.ports import principal
 from engram.server.grpc.convert import read, written
 from engram.server.grpc.problems import REQUEST, Late, Later, Unfit, detail_of, status_of, trailers
@@ -195,7 +195,7 @@ class Door:
         if key is None:
             raise Unauthenticated(NO_KEY)
         visit.key = key.id
-        if not key.may(visit.right):
+        if not key.has_right(visit.right):
             raise NotAllowed(f"this key has no right to {visit.right}; ask whoever runs the server for one that has")
         return Call(self.brain, key, visit.named)
 

@@ -9,8 +9,9 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from engram.api.operations import OPERATIONS, Call, Operation
-from engram.model.access import Right
+from engram.api.call import Call
+from engram.api.operations import OPERATIONS, Operation
+from engram.model.api_key import Right
 from engram.server.grpc.interceptor import Door, parsed, rendered
 from engram.server.grpc.streams import STREAMS, Stream
 from engram.server.grpc.v1 import service_pb2
@@ -21,7 +22,7 @@ NAME: str = DESCRIPTOR.full_name
 
 def methods() -> Iterator[tuple[MethodDescriptor, Operation | Stream]]:
     """Every method, and what carries it out."""
-    known: dict[str, Operation | Stream] = {**OPERATIONS, **STREAMS}
+    known: dict[str, Operation | Stream] = {**{each.rpc: each for each in OPERATIONS.values()}, **STREAMS}
     if known.keys() != {method.name for method in DESCRIPTOR.methods}:
         raise RuntimeError(f"these are not methods, or not carried out: {known.keys() ^ DESCRIPTOR.methods_by_name}")
     return ((method, known[method.name]) for method in DESCRIPTOR.methods)
@@ -46,7 +47,7 @@ def _unary(door: Door, method: MethodDescriptor, how: Operation) -> Any:
 
     async def handle(request: bytes, context: Any) -> bytes:
         def work(call: Call) -> bytes:
-            return rendered(how.carry_out(call, parsed(asked, request, how.asked)), answered)
+            return rendered(how.run(call, parsed(asked, request, how.request)), answered)
 
         visit = door.visit(method.name, how.right, context)
         return await door.safely(visit, door.carry_out(visit, work, door.limits.long_seconds if how.long else None))

@@ -14,13 +14,14 @@ from typing import IO, Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from engram.api.call import Call
 from engram.api.live import Listener, place
-from engram.api.operations import Call, draft_of
+from engram.api.operations import draft_of
 from engram.api.requests import EventQuery, ExportQuery, ImportOptions
 from engram.engine import AgentHandle
 from engram.errors import InvalidInput, StoreClosed, TooMany, Unauthenticated
 from engram.model import Draft, Receipt
-from engram.model.access import EVERYONE, Right
+from engram.model.api_key import EVERYONE, Right
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.ports import Scope, reserved
@@ -143,7 +144,7 @@ async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
 async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
     """Take a knowledge file in: at first all of it comes, and then it is read."""
     with door.stream(), TemporaryDirectory(prefix="engram-") as folder:
-        await door.carry_out(visit, lambda call: call.chosen())  # before anything is kept of what a stranger sends
+        await door.carry_out(visit, lambda call: call.agent_name())  # before anything is kept of what a stranger sends
         came = Path(folder) / FILE
         with await door.aside(lambda: came.open("wb")) as receiving:
             options = await _receive(door, visit, receiving)
@@ -189,7 +190,7 @@ async def listen(door: Door, visit: Visit, request: bytes) -> None:
     query = parsed(service_pb2.EventQuery, request, EventQuery)
     with door.stream():
         call = await door.carry_out(visit, lambda call: call)
-        named = None if call.named is None else call.chosen()
+        named = None if call.named is None else call.agent_name()
         everyone = EVERYONE in call.key.agents
 
         def scopes() -> list[Scope]:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from engram.api.limits import Limits
 from engram.engine import AgentHandle, Engram
 from engram.errors import NotAllowed, Unauthenticated
-from engram.model.access import ApiKey, Right
+from engram.model.api_key import ApiKey, Right
 from engram.server.mcp.server import create
 from engram.server.mcp.tools import Request, Whose
 from engram.server.metrics import Metrics
@@ -40,9 +40,9 @@ def by_key(brain: Engram, only: str | None = None) -> Whose:
         key: ApiKey | None = None if request is None else request.scope.get("engram.key")
         if key is None:
             raise Unauthenticated("this needs a key; `engram key create` makes one")
-        if not key.may(right):
+        if not key.has_right(right):
             raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
-        if only is not None and not key.reaches(only):
+        if only is not None and not key.may_act_for(only):
             raise missing()
         return brain.agent(only if only is not None else chosen(key, request.headers.get("engram-agent")))
 

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
-from engram.model.access import EVERYONE, ApiKey, Right
+from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.ports import reserved
 from engram.server.rest.operations import takes_header
 
@@ -48,7 +48,7 @@ def chosen(key: ApiKey, named: str | None) -> str:
         name = unquote(named, errors="strict")
     except UnicodeDecodeError:
         raise missing() from None
-    if reserved(name) or not key.reaches(name):
+    if reserved(name) or not key.may_act_for(name):
         raise missing()
     return name
 
@@ -61,7 +61,7 @@ def missing() -> NotFound:
 def _allowed(right: Right) -> Callable[[Request], Coroutine[Any, Any, ApiKey]]:
     async def allowed(request: Request) -> ApiKey:
         key = caller(request)
-        if not key.may(right):
+        if not key.has_right(right):
             raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
         return key
 

@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engram.api.invalidation import Losses, Watch
 from engram.errors import Conflict, EngramError
 from engram.model import ForgetReceipt, Receipt
-from engram.model.access import EVERYONE, ApiKey
+from engram.model.api_key import EVERYONE, ApiKey
 from engram.model.grant import Grant, Revocation
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
-from engram.ports import MemoryStore
+from engram.ports import Store
 from engram.server.rest.auth import AGENT, chosen
 from engram.server.rest.operations import IDEMPOTENCY, Operations
 from engram.server.rest.problems import REPLAYED, answer, of_error
@@ -125,7 +125,7 @@ class Once:
     """
 
     def __init__(
-        self, app: ASGIApp, operations: Operations, store: MemoryStore, clock: Callable[[], float] = time.monotonic
+        self, app: ASGIApp, operations: Operations, store: Store, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
         self._operations = operations

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from engram.api.limits import Limits
 from engram.engine import Engram
 from engram.errors import ConfigError
-from engram.model.access import EVERYONE
+from engram.model.api_key import EVERYONE
 from engram.server import dashboard, malloc
 from engram.server.binding import Place
 from engram.server.metrics import Metrics

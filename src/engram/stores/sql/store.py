@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from engram.clock import micros
 from engram.errors import Conflict, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 from engram.ports import Changes, Deed, Entry, Event, Filter, Glimpse, Match, Query, Scope, Spread
 from engram.stores import audit_entries, keys, neighbours, rekey
 from engram.stores.rows import Row, to_row

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 
 from engram.api import paging
 from engram.engine import Engram
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 from engram.model.wire import AgentView, Page
 from engram.ports import MAX_NAME, reserved
 from engram.server.rest.auth import Brain, Reads, missing
@@ -30,11 +30,11 @@ def get_agent(
     brain: Brain, key: Reads, name: Annotated[str, Path(max_length=MAX_NAME, description="The agent's name.")]
 ) -> AgentView:
     """One agent, and who it is."""
-    if not key.reaches(name) or name not in visible(brain, key):
+    if not key.may_act_for(name) or name not in visible(brain, key):
         raise missing()
     return AgentView(name=name, definition=brain.definitions.current(name))
 
 
 def visible(brain: Engram, key: ApiKey) -> list[str]:
     """The names of the agents that are there and that a key is for."""
-    return [name for name in brain.agents() if key.reaches(name) and not reserved(name)]
+    return [name for name in brain.agents() if key.may_act_for(name) and not reserved(name)]

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 
 from engram.api import paging
 from engram.model import AuditEntry
-from engram.model.access import EVERYONE
-from engram.model.wire import AuditVerification, Page
+from engram.model.api_key import EVERYONE
+from engram.model.audit import AuditVerification
+from engram.model.wire import Page
 from engram.recording.draft import MAX_LABEL
 from engram.server.rest.auth import Brain, Keeps, Named, Watches, chosen
 from engram.server.rest.routes.params import Cursor, Limit, Since, slowly
@@ -46,5 +47,4 @@ def list_audit(
 @router.get("/verification")
 async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
     """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    found = await slowly(request, brain.audit.verify)
-    return AuditVerification(**found.model_dump())
+    return await slowly(request, brain.audit.verify)

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from engram.api import live
-from engram.model.access import EVERYONE
+from engram.model.api_key import EVERYONE
 from engram.ports import Scope, reserved
 from engram.server.rest import event_stream
 from engram.server.rest.auth import Brain, Named, Reads, chosen

@@ -8,7 +8,7 @@ from engram.api import paging
 from engram.engine import AgentHandle
 from engram.errors import NotFound
 from engram.model import ForgetReceipt, Memory
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.wire import Page
 from engram.ports import arguments
 from engram.server.rest.auth import Reader, Reviewer, Writer

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 
 from engram.clock import Sources
 from engram.errors import InvalidInput
-from engram.learning.decisions import weighing
-from engram.learning.decisions.belief import EVERYTHING, NO_GROUPS, Episode, Groups, Settings, Tally, closeness
-from engram.learning.decisions.weighing import DecisionEvaluator, episodes_of, predict
+from engram.learning.decisions import suggestions
+from engram.learning.decisions.belief import (
+    EVERYTHING,
+    NO_GROUPS,
+    BeliefSettings,
+    DecisionEpisode,
+    Groups,
+    GroupTotals,
+    closeness,
+)
+from engram.learning.decisions.suggestions import DecisionEvaluator, episodes_of, predict
 from engram.model import ActionRecord, Clean, DecisionContent, Memory, MemoryType, Provenance, Suggestion
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,23 +46,23 @@ def decision(action: str, quality: float | None, hours: int = 0) -> Memory:
     )
 
 
-def episode(action: str, quality: float, similarity: float = 1.0, **fields: object) -> Episode:
+def episode(action: str, quality: float, similarity: float = 1.0, **fields: object) -> DecisionEpisode:
     given = {"id": _sources.new_id(), "at": START, "context": "c" if similarity == 1 else f"like {similarity}"}
-    return Episode(action=action, quality=quality, similarity=similarity, **{**given, **fields})  # type: ignore[arg-type]
+    return DecisionEpisode(action=action, quality=quality, similarity=similarity, **{**given, **fields})  # type: ignore[arg-type]
 
 
 def weigh(
-    past: Iterable[Memory | Episode],
+    past: Iterable[Memory | DecisionEpisode],
     actions: Sequence[str] | None = None,
     explore: random.Random | None = None,
     groups: Groups = NO_GROUPS,
     features: Iterable[str] = (),
     now: datetime = START,
 ) -> Suggestion:
-    known = [one if isinstance(one, Episode) else None for one in past]
+    known = [one if isinstance(one, DecisionEpisode) else None for one in past]
     found = [one for one in known if one is not None]
     found += episodes_of(one for one in past if isinstance(one, Memory))
-    return weighing.weigh(
+    return suggestions.suggest(
         "c", found, now=now, groups=groups, features=frozenset(features), actions=actions, explore=explore
     )
 
@@ -63,12 +71,12 @@ def records(suggestion: Suggestion) -> dict[str, ActionRecord]:
     return {record.action: record for record in suggestion.actions}
 
 
-def everything(past: Iterable[Episode], more: Groups = NO_GROUPS) -> Groups:
+def everything(past: Iterable[DecisionEpisode], more: Groups = NO_GROUPS) -> Groups:
     """The tallies that a store would report: all episodes, the listed ones included."""
-    tallies: dict[str, Tally] = dict(more.get(EVERYTHING, {}))
+    tallies: dict[str, GroupTotals] = dict(more.get(EVERYTHING, {}))
     for one in past:
-        known = tallies.get(one.action, Tally(0, 0))
-        tallies[one.action] = Tally(known.attempts + 1, known.quality + one.quality)
+        known = tallies.get(one.action, GroupTotals(0, 0))
+        tallies[one.action] = GroupTotals(known.attempts + 1, known.quality + one.quality)
     return {EVERYTHING: tallies}
 
 
@@ -175,7 +183,7 @@ def test_similar_contexts_lend_evidence_as_far_as_they_are_alike() -> None:
 def test_the_far_echo_of_a_success_does_not_stand_before_what_was_tried_here() -> None:
     here = [episode("retry", float(number % 5 > 0)) for number in range(20)]
     far = [episode("look", 1.0, 0.75), episode("look", 1.0, 0.7)]
-    groups = everything([*here, *far], {"*": {"look": Tally(2, 2)}})
+    groups = everything([*here, *far], {"*": {"look": GroupTotals(2, 2)}})
     suggestion = weigh([*here, *far], groups=groups)
     assert suggestion.recommended == "retry"
     assert [record.action for record in suggestion.actions] == ["retry", "look"]
@@ -190,7 +198,7 @@ def test_a_handful_of_attempts_here_outweigh_many_elsewhere() -> None:
 
 
 def test_the_wider_group_is_what_an_unknown_context_starts_from() -> None:
-    groups = {EVERYTHING: {"retry": Tally(100, 90), "wait": Tally(100, 20)}}
+    groups = {EVERYTHING: {"retry": GroupTotals(100, 90), "wait": GroupTotals(100, 20)}}
     found = records(weigh([], actions=["retry", "wait", "new"], groups=groups))
     assert found["retry"].success_rate == pytest.approx(0.9, abs=0.02)
     assert found["wait"].success_rate == pytest.approx(0.2, abs=0.02)
@@ -200,16 +208,16 @@ def test_the_wider_group_is_what_an_unknown_context_starts_from() -> None:
 
 
 def test_a_group_that_shares_a_feature_says_more_than_everything_else() -> None:
-    groups = {EVERYTHING: {"retry": Tally(100, 80)}, "tool=npm": {"retry": Tally(30, 3)}}
+    groups = {EVERYTHING: {"retry": GroupTotals(100, 80)}, "tool=npm": {"retry": GroupTotals(30, 3)}}
     plain = predict("c", "retry", [], now=START, groups=groups).probability
     with_npm = predict("c", "retry", [], now=START, groups=groups, features=frozenset({"tool=npm"})).probability
     assert with_npm < 0.4 < plain
 
 
 def test_what_was_never_tried_does_not_stand_in_the_way_of_what_worked() -> None:
-    groups = {EVERYTHING: {"other": Tally(8, 7), "retry": Tally(2, 2)}}
+    groups = {EVERYTHING: {"other": GroupTotals(8, 7), "retry": GroupTotals(2, 2)}}
     past = [episode("retry", 1.0) for _ in range(2)]
-    suggestion = weighing.weigh("c", past, now=START, groups=groups, actions=["retry", "other", "third"])
+    suggestion = suggestions.suggest("c", past, now=START, groups=groups, actions=["retry", "other", "third"])
     assert suggestion.recommended in {"retry", None}
     assert "is more likely to work than to fail" not in suggestion.reason
 
@@ -225,7 +233,7 @@ def test_other_features_make_an_episode_count_less() -> None:
 
 
 def test_evidence_fades_by_its_half_life() -> None:
-    old = [episode("retry", 1.0, at=START - timedelta(days=Settings().half_life_days)) for _ in range(4)]
+    old = [episode("retry", 1.0, at=START - timedelta(days=BeliefSettings().half_life_days)) for _ in range(4)]
     record = records(weigh(old))["retry"]
     assert record.weight == pytest.approx(2)
     assert record.success_rate == pytest.approx(0.75)
@@ -253,7 +261,7 @@ def test_neighbours_that_agree_with_everything_else_leave_rates_there() -> None:
         for name, rate in rates.items()
         for _ in range(120)
     ]
-    more = {EVERYTHING: {name: Tally(1000, 1000 * rate) for name, rate in rates.items()}}
+    more = {EVERYTHING: {name: GroupTotals(1000, 1000 * rate) for name, rate in rates.items()}}
     for name, record in records(weigh(past, groups=everything(past, more))).items():
         assert record.success_rate == pytest.approx(rates[name], abs=0.06)
 
@@ -278,7 +286,7 @@ def test_closeness_is_measured_from_what_is_usual() -> None:
 
 
 def test_the_evaluator_holds_settings_and_judges_outcomes() -> None:
-    strict = DecisionEvaluator(Settings(enough_attempts=5))
+    strict = DecisionEvaluator(BeliefSettings(enough_attempts=5))
     past = [episode("retry", 1.0) for _ in range(4)]
     assert [strict.evaluate_outcome(one) for one in ("success", "partial", "failure", 0.3)] == [1, 0.5, 0, 0.3]
     with pytest.raises(InvalidInput):
@@ -289,7 +297,7 @@ def test_the_evaluator_holds_settings_and_judges_outcomes() -> None:
 
 
 def test_exploring_tries_everything_and_comes_to_prefer_what_works() -> None:
-    chance, past = random.Random(3), list[Episode]()
+    chance, past = random.Random(3), list[DecisionEpisode]()
     rates = {"good": 0.9, "fair": 0.5, "bad": 0.1}
     for _ in range(200):
         chosen = weigh(past, list(rates), chance, everything(past)).recommended
@@ -301,14 +309,14 @@ def test_exploring_tries_everything_and_comes_to_prefer_what_works() -> None:
 
 
 @given(episodes)
-def test_an_abstention_never_comes_with_a_recommendation(past: list[Episode]) -> None:
+def test_an_abstention_never_comes_with_a_recommendation(past: list[DecisionEpisode]) -> None:
     suggestion = weigh(past, groups=everything(past), features=["tool=npm"])
     assert suggestion.abstained == (suggestion.recommended is None)
     assert suggestion.reason
 
 
 @given(episodes, st.randoms())
-def test_the_order_of_recording_does_not_change_the_rates(past: list[Episode], dice: random.Random) -> None:
+def test_the_order_of_recording_does_not_change_the_rates(past: list[DecisionEpisode], dice: random.Random) -> None:
     shuffled = list(past)
     dice.shuffle(shuffled)
     rates = [{r.action: r.success_rate for r in weigh(p, groups=everything(p)).actions} for p in (past, shuffled)]
@@ -317,9 +325,9 @@ def test_the_order_of_recording_does_not_change_the_rates(past: list[Episode], d
 
 @given(episodes, st.sampled_from(["retry", "wait", "give up"]))
 def test_one_more_success_here_never_lowers_a_rate_and_a_failure_never_raises_it(
-    past: list[Episode], action: str
+    past: list[DecisionEpisode], action: str
 ) -> None:
-    def rate(more: list[Episode]) -> float:
+    def rate(more: list[DecisionEpisode]) -> float:
         return predict("c", action, [*past, *more], now=START, groups=everything([*past, *more])).probability
 
     before, better, worse = rate([]), rate([episode(action, 1.0)]), rate([episode(action, 0.0)])
@@ -336,12 +344,12 @@ def test_no_episode_is_counted_twice(past: list[Memory]) -> None:
 
 
 @given(episodes)
-def test_listing_an_episode_twice_changes_nothing(past: list[Episode]) -> None:
+def test_listing_an_episode_twice_changes_nothing(past: list[DecisionEpisode]) -> None:
     assert weigh([*past, *past], groups=everything(past)) == weigh(past, groups=everything(past))
 
 
 @given(episodes)
-def test_rates_lie_in_their_intervals(past: list[Episode]) -> None:
+def test_rates_lie_in_their_intervals(past: list[DecisionEpisode]) -> None:
     for record in weigh(past, ["retry", "new"], groups=everything(past)).actions:
         assert 0 <= record.interval[0] <= record.success_rate <= record.interval[1] <= 1
 

@@ -10,8 +10,8 @@ from typing import Any
 from engram.clock import from_micros
 from engram.learning.decisions.beta import Beta
 from engram.learning.failures import check_templates
+from engram.learning.failures.check_effect import interval
 from engram.learning.failures.check_templates import LISTED
-from engram.learning.failures.effect import interval
 from engram.learning.failures.log_templates import TemplateTree
 from engram.learning.failures.signatures import ErrorSignature
 from engram.learning.failures.variable_parts import are_opposed, without_values
@@ -29,7 +29,7 @@ LONGEST = 2000
 
 
 @dataclass(slots=True)
-class Remembered:
+class TriedSolution:
     """One solution: how often it was tried, and how often it helped."""
 
     text: str
@@ -41,7 +41,7 @@ class Remembered:
     noted: int = 0
     """How many of the tries were only noted with a failure, without a word whether they helped."""
 
-    def seen(self) -> Solution:
+    def to_model(self) -> Solution:
         """The solution with its posterior rate."""
         belief = Beta(1 + self.helped, 1 + self.tried - self.helped)
         return Solution(
@@ -77,7 +77,7 @@ class Pattern:
     contexts: dict[str, int] = field(default_factory=dict)
     environments: dict[str, int] = field(default_factory=dict)
     agents: dict[str, int] = field(default_factory=dict)
-    solutions: dict[str, Remembered] = field(default_factory=dict)
+    solutions: dict[str, TriedSolution] = field(default_factory=dict)
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     example: str = ""
@@ -101,11 +101,11 @@ class Pattern:
         readings = [(self.kind, said), *((kind, message) for kind, message in self.readings)]
         return check_templates.former_names(readings, self.heads)
 
-    def ranked(self) -> list[Remembered]:
+    def ranked_solutions(self) -> list[TriedSolution]:
         """The solutions, the best first."""
         return sorted(self.solutions.values(), key=lambda one: (-one.rate, -one.tried, one.text))
 
-    def seen(self) -> FailurePattern:
+    def to_model(self) -> FailurePattern:
         """The pattern as others see it, without its checks."""
         newest = sorted(self.times.items(), key=lambda one: (-one[1], one[0]))
         return FailurePattern(
@@ -117,23 +117,23 @@ class Pattern:
             first_seen=from_micros(newest[-1][1]),
             last_seen=from_micros(newest[0][1]),
             recurring=self.recurring,
-            actions=_frequent(self.actions),
-            contexts=_frequent(self.contexts),
-            environments=_frequent(self.environments),
-            known_solutions=tuple(one.seen() for one in self.ranked()),
+            actions=_most_frequent(self.actions),
+            contexts=_most_frequent(self.contexts),
+            environments=_most_frequent(self.environments),
+            known_solutions=tuple(one.to_model() for one in self.ranked_solutions()),
             episodes=tuple(id for id, _ in newest[:EPISODES]),
             agents=tuple(sorted(self.agents)),
             example=self.example,
         )
 
 
-class Shelf:
+class PatternIndex:
     """The patterns in the order they were first seen, and the indexes that recognise them."""
 
     def __init__(self) -> None:
         self.patterns: dict[str, Pattern] = {}
         self.names: dict[str, str] = {}
-        self._namesakes: dict[str, int] = {}
+        self._last_numbers: dict[str, int] = {}
         self._tree = TemplateTree()
         self._by_key: dict[str, str] = {}
         self._by_group: dict[str, dict[int, str]] = {}
@@ -141,10 +141,14 @@ class Shelf:
 
     def find(self, signature: ErrorSignature, head: str) -> Pattern | None:
         """The pattern of the same or a similar signature."""
-        id = self._by_key.get(_key(signature, head)) or self._of_template(signature) or self._of_words(signature)
+        id = (
+            self._by_key.get(_key(signature, head))
+            or self._find_by_template(signature)
+            or self._find_by_words(signature)
+        )
         return self.patterns[id] if id else None
 
-    def take(self, signature: ErrorSignature, head: tuple[str, ...]) -> Pattern:
+    def find_or_add(self, signature: ErrorSignature, head: tuple[str, ...]) -> Pattern:
         """The same, a new one if there is none; the signature is recognised from now on."""
         together = " ".join(head)
         # First, since one more line may show which of its words vary.
@@ -165,7 +169,7 @@ class Shelf:
             self._by_group.setdefault(signature.kind, {}).setdefault(self._tree.current(group), pattern.id)
         return pattern
 
-    def take_action(self, action: str, context: str, key: str, head: tuple[str, ...]) -> Pattern:
+    def find_or_add_unexplained(self, action: str, context: str, key: str, head: tuple[str, ...]) -> Pattern:
         """The pattern of an action that failed without a word of an error, by the key of the action and its context."""
         id = self._by_key.get(key)
         if id is not None:
@@ -173,7 +177,7 @@ class Shelf:
         text = check_templates.unexplained(action, context)[:LONGEST]
         return self._new(key, check_templates.unexplained_name(head), "", text, [])
 
-    def naming(self, words: tuple[str, ...]) -> list[Pattern]:
+    def find_mentioning(self, words: tuple[str, ...]) -> list[Pattern]:
         """Patterns without a known action whose message names all these words, the newest first."""
         lists = [self._mentions(word) for word in words]
         if not lists or not all(lists):
@@ -187,22 +191,22 @@ class Shelf:
         return {
             "patterns": [asdict(pattern) for pattern in self.patterns.values()],
             "tree": self._tree.dump(),
-            "namesakes": dict(self._namesakes),
+            "namesakes": dict(self._last_numbers),
             "keys": dict(self._by_key),
             "groups": [[kind, *one] for kind, own in self._by_group.items() for one in own.items()],
         }
 
     @classmethod
-    def load(cls, state: Mapping[str, Any]) -> Shelf:
+    def load(cls, state: Mapping[str, Any]) -> PatternIndex:
         """The inverse of `dump`."""
         shelf = cls()
         shelf._tree = TemplateTree.load(state["tree"])
-        shelf._namesakes = dict(state["namesakes"])
+        shelf._last_numbers = dict(state["namesakes"])
         shelf._by_key = dict(state["keys"])
         for kind, group, id in state["groups"]:
             shelf._by_group.setdefault(kind, {})[group] = id
         for one in state["patterns"]:
-            solutions = {key: Remembered(**solution) for key, solution in one["solutions"].items()}
+            solutions = {key: TriedSolution(**solution) for key, solution in one["solutions"].items()}
             pattern = Pattern(**{**one, "solutions": solutions})
             shelf._enter(pattern)
             for word in pattern.words:
@@ -213,8 +217,8 @@ class Shelf:
         id = "pattern-" + digest(key)[:16]
         unique = name
         while unique in self.names:
-            self._namesakes[name] = self._namesakes.get(name, 1) + 1
-            unique = check_templates.another_name(name, self._namesakes[name])
+            self._last_numbers[name] = self._last_numbers.get(name, 1) + 1
+            unique = check_templates.another_name(name, self._last_numbers[name])
         pattern = Pattern(id, unique, kind, text, words)
         self._by_key[key] = id
         self._enter(pattern)
@@ -229,7 +233,7 @@ class Shelf:
     def _mentions(self, word: str) -> list[str]:
         return self._by_word.get(word, [])
 
-    def _of_template(self, signature: ErrorSignature) -> str | None:
+    def _find_by_template(self, signature: ErrorSignature) -> str | None:
         """The pattern whose lines have the same constant parts, also if that was found out after it was made."""
         group = self._tree.find(signature.outline) if signature.message else None
         if group is None or not _words(self._tree.template(group).removeprefix(f"{signature.kind}:")):
@@ -239,7 +243,7 @@ class Shelf:
             return known[group]
         return next((id for other, id in known.items() if self._tree.current(other) == group), None)
 
-    def _of_words(self, signature: ErrorSignature) -> str | None:
+    def _find_by_words(self, signature: ErrorSignature) -> str | None:
         words = set(_words(signature.message))
         lists = [self._mentions(f"{signature.kind} {word}") for word in sorted(words)]
         candidates = dict.fromkeys(id for one in sorted(lists, key=len) for id in one[-CANDIDATES:])
@@ -275,6 +279,6 @@ def _words(message: str) -> list[str]:
     return list(dict.fromkeys(term for term in index_terms(said) if term not in STOP_WORDS))
 
 
-def _frequent(counts: Mapping[str, int]) -> tuple[str, ...]:
+def _most_frequent(counts: Mapping[str, int]) -> tuple[str, ...]:
     ranked = sorted((one for one in counts.items() if one[1] > 0), key=lambda one: (-one[1], one[0]))
     return tuple(text for text, _ in ranked[:LISTED])

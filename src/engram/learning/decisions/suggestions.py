@@ -18,16 +18,16 @@ from engram.learning.decisions.belief import (
     EVERYTHING,
     GOOD,
     NO_GROUPS,
-    Account,
-    Beliefs,
-    Episode,
+    ActionBelief,
+    BeliefSettings,
+    DecisionEpisode,
     Groups,
-    Settings,
-    accounts,
+    RateEstimates,
+    action_beliefs,
 )
 from engram.learning.decisions.beta import Beta
 from engram.learning.decisions.comparisons import certainty
-from engram.learning.situations.nearness import USUAL, Nearness, above
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness, relative_closeness
 from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.text.terms import normal_form
 
@@ -42,7 +42,7 @@ FREE = 2.5
 """Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
 
 
-def draw(beliefs: Beliefs, chance: Random) -> int:
+def draw(beliefs: RateEstimates, chance: Random) -> int:
     """The place of the action with the highest of one draw each (Thompson sampling).
 
     A new context is drawn with the certainty that all contexts together give, because only that lesson will be used
@@ -55,10 +55,10 @@ def draw(beliefs: Beliefs, chance: Random) -> int:
     return drawn.index(max(drawn))
 
 
-def episodes_of(memories: Iterable[Memory]) -> list[Episode]:
+def episodes_of(memories: Iterable[Memory]) -> list[DecisionEpisode]:
     """The decisions among some memories whose outcome is known, in order, as episodes of the same context."""
     return [
-        Episode(
+        DecisionEpisode(
             id=memory.id,
             action=memory.content.chosen_action,
             quality=memory.content.outcome_quality,
@@ -72,9 +72,9 @@ def episodes_of(memories: Iterable[Memory]) -> list[Episode]:
     ]
 
 
-def weigh(
+def suggest(
     context: str,
-    episodes: Iterable[Episode],
+    episodes: Iterable[DecisionEpisode],
     *,
     now: datetime,
     groups: Groups = NO_GROUPS,
@@ -82,8 +82,8 @@ def weigh(
     actions: Sequence[str] | None = None,
     explore: Random | None = None,
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-    settings: Settings = DEFAULT,
+    nearness: Nearness = DEFAULT_NEARNESS,
+    settings: BeliefSettings = DEFAULT,
 ) -> Suggestion:
     """Recommend an action for a context, from what was done in it, in similar ones, and at all.
 
@@ -94,17 +94,17 @@ def weigh(
     as near to another one as is typical of them may have any of these.
     """
     episodes = list(episodes)
-    usual = _background(episodes, groups, usual, nearness, settings)
-    found = accounts(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
+    usual = _usual_similarity(episodes, groups, usual, nearness, settings)
+    found = action_beliefs(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
     if explore is not None and (actions is not None or not found):
         # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
-        found = accounts(context, episodes, now, groups, features, actions, settings)
+        found = action_beliefs(context, episodes, now, groups, features, actions, settings)
     ranked = _ranked(found, settings)
     records = tuple(account.record() for account in ranked)
     evidence = tuple(id for account in ranked for id in account.ids())
     if explore is not None and ranked:
         means, sizes = [one.belief.mean for one in ranked], [one.drawn for one in ranked]
-        place = draw(Beliefs(np.array(means), np.array(sizes), np.array(sizes)), explore)
+        place = draw(RateEstimates(np.array(means), np.array(sizes), np.array(sizes)), explore)
         return Suggestion(
             context=context,
             recommended=ranked[place].action,
@@ -113,7 +113,7 @@ def weigh(
             actions=records,
             evidence=evidence,
         )
-    reason, confidence = _judge(ranked, settings, named=actions is not None)
+    reason, confidence = _abstention(ranked, settings, named=actions is not None)
     if reason is not None:
         return Suggestion(
             context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
@@ -123,7 +123,7 @@ def weigh(
         context=context,
         recommended=best.action,
         abstained=False,
-        reason=_praise(ranked, confidence, settings),
+        reason=_recommendation(ranked, confidence, settings),
         actions=records,
         evidence=evidence,
         confidence=confidence,
@@ -133,19 +133,19 @@ def weigh(
 def predict(
     context: str,
     action: str,
-    episodes: Iterable[Episode],
+    episodes: Iterable[DecisionEpisode],
     *,
     now: datetime,
     groups: Groups = NO_GROUPS,
     features: frozenset[str] = frozenset(),
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-    settings: Settings = DEFAULT,
+    nearness: Nearness = DEFAULT_NEARNESS,
+    settings: BeliefSettings = DEFAULT,
 ) -> Prediction:
     """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
     episodes = list(episodes)
-    usual = _background(episodes, groups, usual, nearness, settings)
-    found = accounts(
+    usual = _usual_similarity(episodes, groups, usual, nearness, settings)
+    found = action_beliefs(
         context, episodes, now, groups, features, None, settings, (action,), usual=usual, nearness=nearness
     )
     account = next(one for one in found if normal_form(one.action) == normal_form(action))
@@ -165,7 +165,7 @@ def predict(
 class DecisionEvaluator:
     """Seed 001's name for what judges outcomes and weighs them, with one set of settings."""
 
-    def __init__(self, settings: Settings = DEFAULT) -> None:
+    def __init__(self, settings: BeliefSettings = DEFAULT) -> None:
         self.settings = settings
 
     def evaluate_outcome(self, outcome: str | float) -> float:
@@ -175,7 +175,7 @@ class DecisionEvaluator:
     def weigh(
         self,
         context: str,
-        episodes: Iterable[Episode],
+        episodes: Iterable[DecisionEpisode],
         *,
         now: datetime,
         groups: Groups = NO_GROUPS,
@@ -183,10 +183,10 @@ class DecisionEvaluator:
         actions: Sequence[str] | None = None,
         explore: Random | None = None,
         usual: float | None = None,
-        nearness: Nearness = USUAL,
+        nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Suggestion:
         """Recommend an action for a context; see `weigh`."""
-        return weigh(
+        return suggest(
             context,
             episodes,
             now=now,
@@ -203,13 +203,13 @@ class DecisionEvaluator:
         self,
         context: str,
         action: str,
-        episodes: Iterable[Episode],
+        episodes: Iterable[DecisionEpisode],
         *,
         now: datetime,
         groups: Groups = NO_GROUPS,
         features: frozenset[str] = frozenset(),
         usual: float | None = None,
-        nearness: Nearness = USUAL,
+        nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Prediction:
         """Give the probability that an action will succeed; see `predict`."""
         return predict(
@@ -225,16 +225,22 @@ class DecisionEvaluator:
         )
 
 
-def _background(
-    episodes: Sequence[Episode], groups: Groups, usual: float | None, nearness: Nearness, settings: Settings
+def _usual_similarity(
+    episodes: Sequence[DecisionEpisode],
+    groups: Groups,
+    usual: float | None,
+    nearness: Nearness,
+    settings: BeliefSettings,
 ) -> float | None:
     """Give the similarity of unrelated texts; `None` where it tells nothing, as actions are chosen alike everywhere."""
-    if usual is None or _is_free(episodes, groups, usual, nearness, settings):
+    if usual is None or _are_chosen_alike(episodes, groups, usual, nearness, settings):
         return None
     return usual
 
 
-def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness: Nearness, settings: Settings) -> bool:
+def _are_chosen_alike(
+    episodes: Sequence[DecisionEpisode], groups: Groups, usual: float, nearness: Nearness, settings: BeliefSettings
+) -> bool:
     """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
 
     The actions of the nearest decisions are compared with those of all decisions (G-test). A context that is farther
@@ -259,11 +265,11 @@ def _is_free(episodes: Sequence[Episode], groups: Groups, usual: float, nearness
     )
     if (difference - degrees) / (2 * degrees) ** 0.5 >= FREE:
         return False
-    closest = above(usual, nearest[0].similarity)
+    closest = relative_closeness(usual, nearest[0].similarity)
     return closest >= settings.related or closest >= nearness.typical
 
 
-def _is_tried(account: Account, settings: Settings) -> bool:
+def _is_tried(account: ActionBelief, settings: BeliefSettings) -> bool:
     """Whether it was taken here or often enough near here: the far echo of one success is not an experience."""
     if account.here or account.in_situation >= settings.tried:
         return True
@@ -271,7 +277,7 @@ def _is_tried(account: Account, settings: Settings) -> bool:
     return is_near and account.spoken_for >= -settings.against
 
 
-def _is_candidate(account: Account, known: Sequence[Account], settings: Settings) -> bool:
+def _is_candidate(account: ActionBelief, known: Sequence[ActionBelief], settings: BeliefSettings) -> bool:
     """Whether it may be recommended: what was never done here is no rival of what works here."""
     if not _is_tried(account, settings):
         return False
@@ -279,7 +285,7 @@ def _is_candidate(account: Account, known: Sequence[Account], settings: Settings
     return account.attempts() > 0 or not works
 
 
-def _ranked(found: Sequence[Account], settings: Settings) -> list[Account]:
+def _ranked(found: Sequence[ActionBelief], settings: BeliefSettings) -> list[ActionBelief]:
     """List candidates first, the best before the others.
 
     Of those that are equally good, what was taken in this very context comes first: words or numbers that nobody has
@@ -300,15 +306,15 @@ def _ranked(found: Sequence[Account], settings: Settings) -> list[Account]:
     return ranked if home is None else [home, *(one for one in ranked if one is not home)]
 
 
-def _is_known_here(account: Account, settings: Settings) -> bool:
+def _is_known_here(account: ActionBelief, settings: BeliefSettings) -> bool:
     return len(account.here) >= settings.enough_attempts and account.belief.mean > GOOD
 
 
-def _are_equal(best: Account, other: Account) -> bool:
+def _are_equal(best: ActionBelief, other: ActionBelief) -> bool:
     return best.belief.mean - other.belief.mean < EITHER
 
 
-def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tuple[str | None, float]:
+def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, named: bool) -> tuple[str | None, float]:
     """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those.
 
     With `named`, the caller can take every one of them, so what was never tried may be better, too.
@@ -324,7 +330,7 @@ def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tup
     best = tried[0]
     if best.belief.mean <= GOOD:
         where = "this context or similar ones" if similar else "this context"
-        changed = _told_change(best) or _told_fall(tried) or _told_failures(tried)
+        changed = _describe_change(best) or _describe_decline(tried) or _describe_recent_failures(tried)
         return f"nothing tried in {where} is more likely to work than to fail{changed}", 0.0
     rivals = [account for account in tried if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
@@ -339,41 +345,41 @@ def _judge(ranked: Sequence[Account], settings: Settings, *, named: bool) -> tup
     return None, confidence
 
 
-def _praise(ranked: Sequence[Account], confidence: float, settings: Settings) -> str:
+def _recommendation(ranked: Sequence[ActionBelief], confidence: float, settings: BeliefSettings) -> str:
     """Say why the first of these is recommended, and which other one would do as well."""
     best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
-    lately = _failed_lately(best)
+    lately = _count_recent_failures(best)
     warning = f"; but it failed the last {lately} times" if lately > 1 else ""
-    changed = (f"; it {best.changed.told()}" if best.changed else warning) + _told_fall(others)
+    changed = (f"; it {best.changed.describe()}" if best.changed else warning) + _describe_decline(others)
     equal = next((one for one in others if _are_equal(best, one)), None)
     if equal is not None and confidence < SURE and best.here and not equal.here:
         return f"it worked here; {equal.action} worked about as well {equal.where()}{changed}"
     if equal is not None and confidence < SURE:
         more = "; this one was tried more often" if best.attempts() > equal.attempts() else ""
         return f"either this or {equal.action}: both worked about as well {where}{more}{changed}"
-    return f"it worked best {where}, with {certainty(confidence)} confidence{changed}{_untried(best, others)}"
+    return f"it worked best {where}, with {certainty(confidence)} confidence{changed}{_describe_untried(best, others)}"
 
 
-def _told_change(account: Account) -> str:
-    return f"; {account.action} {account.changed.told()}" if account.changed else ""
+def _describe_change(account: ActionBelief) -> str:
+    return f"; {account.action} {account.changed.describe()}" if account.changed else ""
 
 
-def _told_fall(accounts: Iterable[Account]) -> str:
+def _describe_decline(accounts: Iterable[ActionBelief]) -> str:
     """Say which action works less often than it did, the first of those."""
     fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
-    return next((_told_change(one) for one in fallen), "")
+    return next((_describe_change(one) for one in fallen), "")
 
 
-def _told_failures(accounts: Iterable[Account]) -> str:
+def _describe_recent_failures(accounts: Iterable[ActionBelief]) -> str:
     """Say which action failed lately, time after time, though it had worked; the first of those."""
-    failed = ((account, _failed_lately(account)) for account in accounts)
+    failed = ((account, _count_recent_failures(account)) for account in accounts)
     return next(
         (f"; {each.action} worked before, but failed the last {n} times" for each, n in failed if n >= LATELY), ""
     )
 
 
-def _failed_lately(account: Account) -> int:
+def _count_recent_failures(account: ActionBelief) -> int:
     """Count the failures in a row by which an action that had worked ended in this situation."""
     known = [*account.here, *(one for one in account.near if one.same_situation is True)]
     latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
@@ -381,7 +387,7 @@ def _failed_lately(account: Account) -> int:
     return failed if failed < len(latest) else 0
 
 
-def _untried(best: Account, others: Sequence[Account]) -> str:
+def _describe_untried(best: ActionBelief, others: Sequence[ActionBelief]) -> str:
     """Say what trying another action would be worth, where all evidence is about a mediocre one."""
     if best.attempts() < STUCK or any(one.attempts() > 1 for one in others):
         return ""

@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from engram.cli.invocation import Invocation
 from engram.cli.options import parse_json
-from engram.cli.render import Tell, print_json, progress
-from engram.cli.state import State
+from engram.cli.render import ProgressCallback, print_json, progress
 from engram.errors import EngramError, InvalidInput
 
 if TYPE_CHECKING:
@@ -36,25 +36,25 @@ class Tally:
     rejections: list[dict[str, Any]] = field(default_factory=list)
 
 
-def store_file(state: State, writer: AgentHandle, name: str, defaults: Mapping[str, Any]) -> int:
+def store_file(cli: Invocation, writer: AgentHandle, name: str, defaults: Mapping[str, Any]) -> int:
     """Store every line of a file and print the tally; the exit code."""
     tally = Tally()
-    with _opened(name) as (file, total), progress(state, "storing", "bytes") as tell:
+    with _opened(name) as (file, total), progress(cli, "storing", "bytes") as on_progress:
         try:
-            _store(state, writer, _watched(file, total, tell), defaults, tally)
+            _store(cli, writer, _watched(file, total, on_progress), defaults, tally)
         except (EngramError, OSError, KeyboardInterrupt):
-            state.notice(
+            cli.notice(
                 f"stopped: {tally.stored + tally.known + tally.merged} lines are stored and stay stored; "
                 "a line with a `key` can be stored again without harm"
             )
             raise
-    if state.json:
+    if cli.json:
         print_json(asdict(tally))
     else:
         known = f", already there {tally.known:,}" if tally.known else ""
         click.echo(f"Stored {tally.stored:,}{known}, merged {tally.merged:,}, rejected {tally.rejected:,}.")
     if tally.rejected and tally.stored + tally.known + tally.merged:
-        state.notice("the lines that were not rejected are stored and stay stored")
+        cli.notice("the lines that were not rejected are stored and stay stored")
     return 1 if tally.rejected else 0
 
 
@@ -68,7 +68,7 @@ def read_text() -> str:
 
 
 def _store(
-    state: State, writer: AgentHandle, lines: Iterable[bytes], defaults: Mapping[str, Any], tally: Tally
+    cli: Invocation, writer: AgentHandle, lines: Iterable[bytes], defaults: Mapping[str, Any], tally: Tally
 ) -> None:
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
     while some := list(islice(numbered, BATCH)):
@@ -82,9 +82,9 @@ def _store(
         receipts = dict(zip(drafts, writer.remember(list(drafts.values())), strict=True))
         for number, _ in some:
             if number in refused:
-                _reject(state, tally, number, refused[number].code, str(refused[number]))
+                _reject(cli, tally, number, refused[number].code, str(refused[number]))
             else:
-                _count(state, tally, number, receipts[number])
+                _count(cli, tally, number, receipts[number])
 
 
 def _draft(line: bytes, defaults: Mapping[str, Any]) -> Draft:
@@ -107,7 +107,7 @@ def _draft(line: bytes, defaults: Mapping[str, Any]) -> Draft:
     return Draft(**{**defaults, **value})
 
 
-def _count(state: State, tally: Tally, number: int, receipt: Receipt) -> None:
+def _count(cli: Invocation, tally: Tally, number: int, receipt: Receipt) -> None:
     if receipt.code == "replayed":
         tally.known += 1
     elif receipt.status == "stored":
@@ -115,13 +115,13 @@ def _count(state: State, tally: Tally, number: int, receipt: Receipt) -> None:
     elif receipt.status == "merged":
         tally.merged += 1
     else:
-        _reject(state, tally, number, receipt.code or "failed", receipt.reason or "no reason given")
+        _reject(cli, tally, number, receipt.code or "failed", receipt.reason or "no reason given")
 
 
-def _reject(state: State, tally: Tally, number: int, code: str, reason: str) -> None:
+def _reject(cli: Invocation, tally: Tally, number: int, code: str, reason: str) -> None:
     tally.rejected += 1
     tally.rejections.append({"line": number, "code": code, "reason": reason})
-    state.error(code, f"line {number}: {reason}", line=number)
+    cli.error(code, f"line {number}: {reason}", line=number)
 
 
 def _stdin() -> IO[bytes]:
@@ -140,9 +140,9 @@ def _opened(name: str) -> Iterator[tuple[IO[bytes], int]]:
         yield file, Path(name).stat().st_size
 
 
-def _watched(file: IO[bytes], total: int, tell: Tell) -> Iterator[bytes]:
+def _watched(file: IO[bytes], total: int, on_progress: ProgressCallback) -> Iterator[bytes]:
     done = 0
     for line in file:
         done += len(line)
         yield line
-        tell(done, total)
+        on_progress(done, total)

@@ -22,9 +22,9 @@ RETURNS = 2
 """Failures in a row without a retired check, before it comes back."""
 ALARMS = 3
 """Times the action was taken in spite of a check, before its alarms are judged."""
-WOLF, NO_WOLF = 0.85, 0.5
+LOOSENS, REACTIVATES = 0.85, 0.5
 """Probabilities that the action mostly succeeds in spite of a check: loosened at one, active again at the other."""
-HOPELESS = 0.95
+RETIRES = 0.95
 """Probability that it nearly always succeeds in spite of a check that only warns; then it is retired."""
 RARELY = 0.25
 REMEMBERED = 10
@@ -35,7 +35,7 @@ _GRID = (np.arange(_STEPS) + 0.5) / _STEPS
 
 
 @dataclass(slots=True)
-class Counts:
+class CheckCounts:
     """Opportunities and failures of a check: while it was silent, when it had spoken, and when it was then heeded.
 
     `ahead` has the newest outcomes by which the check is judged, oldest first: those of the action in spite of it, and
@@ -53,7 +53,7 @@ class Counts:
     heeded_failed: float = 0.0
     wrong: int = 0
 
-    def silent(self, quality: float, *, loosened: bool = False, known: bool = False, times: int = 1) -> None:
+    def count_silent(self, quality: float, *, loosened: bool = False, known: bool = False, times: int = 1) -> None:
         """Count an opportunity at which the check was silent; with `times` -1, take it back.
 
         One that is `known` is among the opportunities already, and only told to what judges the check.
@@ -65,7 +65,7 @@ class Counts:
         if loosened:
             self.ahead = _changed(self.ahead, quality, times)
 
-    def spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
+    def count_spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
         """Count an opportunity at which it had spoken up; `ahead` if it was ignored, that is the action taken."""
         self.after += times
         self.after_failed += times * (1 - quality)
@@ -86,7 +86,7 @@ class Counts:
         """How often it then failed."""
         return self.after_failed - self.heeded_failed
 
-    def turn(self) -> None:
+    def restart(self) -> None:
         """Start collecting what the new status will be judged by; what was measured stays."""
         self.ahead, self.since = [], []
 
@@ -99,7 +99,7 @@ def failure_rate(opportunities: int, failures: float) -> FailureRate:
     )
 
 
-def effect(counts: Counts) -> Effect:
+def effect(counts: CheckCounts) -> Effect:
     """Compare the failures when the check was heeded with those without it: while it was silent or ignored."""
     without = _belief(counts.before + counts.ignored, counts.before_failed + counts.ignored_failed)
     heeded = _belief(counts.heeded, counts.heeded_failed)
@@ -119,7 +119,7 @@ def effect(counts: Counts) -> Effect:
     )
 
 
-def next_status(status: CheckStatus, counts: Counts) -> CheckStatus:
+def next_status(status: CheckStatus, counts: CheckCounts) -> CheckStatus:
     """Return the status of a check after these counts.
 
     One that is ignored and wrong is loosened, then retired; one that is ignored and right becomes active again. A
@@ -133,10 +133,10 @@ def next_status(status: CheckStatus, counts: Counts) -> CheckStatus:
         return status
     belief = _belief(len(counts.ahead), _failed(counts.ahead))
     if status == "loosened":
-        if len(counts.ahead) >= ENOUGH and belief.below(RARELY) >= HOPELESS:
+        if len(counts.ahead) >= ENOUGH and belief.below(RARELY) >= RETIRES:
             return "retired"
-        return "active" if belief.below(0.5) <= NO_WOLF else status
-    return "loosened" if belief.below(0.5) >= WOLF else status
+        return "active" if belief.below(0.5) <= REACTIVATES else status
+    return "loosened" if belief.below(0.5) >= LOOSENS else status
 
 
 @lru_cache(maxsize=16384)

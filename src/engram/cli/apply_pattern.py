@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engram.cli.formatting import one_line, plural
+from engram.cli.invocation import Invocation
 from engram.cli.options import Command, agent_option
 from engram.cli.patterns import factors, rated
 from engram.cli.render import print_json
-from engram.cli.state import State
-from engram.cli.text import inline, many
 from engram.errors import NotAllowed, NotFound
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
     success one to read it; the use is logged. Without --agent, the agent is `default`; if it has no such pattern, the
     agent that learned it does it again.
     """
-    state = ctx.ensure_object(State)
-    with state.brain() as brain:
-        if agent is not None or bool(state.settings.agent) or giver is not None:
-            writer = state.writer(brain, agent)
+    cli = ctx.ensure_object(Invocation)
+    with cli.brain() as brain:
+        if agent is not None or bool(cli.settings.agent) or giver is not None:
+            writer = cli.writer(brain, agent)
             plan = _allowed(writer, name, giver)
         else:
-            writer, plan = _by_default(state, brain, name)
+            writer, plan = _by_default(cli, brain, name)
         writer.learning.show_patterns([plan.pattern_id], lent=plan.owner != writer.name)
         receipt = writer.record_decision(
             context=plan.context,
@@ -74,32 +74,32 @@ def apply_pattern(ctx: click.Context, name: str, task: str, giver: str | None, a
             from_others=plan.owner != writer.name,
         )
     if not receipt.ok:
-        state.error(receipt.code or "failed", f"not recorded: {receipt.reason}")
+        cli.error(receipt.code or "failed", f"not recorded: {receipt.reason}")
         ctx.exit(CONFLICT if receipt.code == "conflict" else 1)
-    if state.json:
+    if cli.json:
         told = {field: value for field, value in asdict(plan).items() if field not in {"owner", "sure"}}
         print_json({"decision": receipt.id, "task": task, "agent": writer.name, "from": plan.owner, **told})
         return
-    click.echo(f'Applying pattern "{inline(plan.name)}" of {inline(plan.owner)} ({plan.evidence}):')
-    click.echo(f"  Context: {inline(plan.context)}")
+    click.echo(f'Applying pattern "{one_line(plan.name)}" of {one_line(plan.owner)} ({plan.evidence}):')
+    click.echo(f"  Context: {one_line(plan.context)}")
     if plan.key_factors:
-        click.echo(f"  Key factors: {inline(plan.key_factors)}")
+        click.echo(f"  Key factors: {one_line(plan.key_factors)}")
     for number, step in enumerate(plan.steps, 1):
-        click.echo(f"  {number}. {inline(step)}")
-    click.echo(f"  Recorded decision {receipt.id} in task {inline(task)}")
+        click.echo(f"  {number}. {one_line(step)}")
+    click.echo(f"  Recorded decision {receipt.id} in task {one_line(task)}")
     click.echo(f"  How it goes: engram learning outcome {receipt.id} success|failure|partial")
 
 
-def _by_default(state: State, brain: Engram, name: str) -> tuple[AgentHandle, Plan]:
+def _by_default(cli: Invocation, brain: Engram, name: str) -> tuple[AgentHandle, Plan]:
     """Give the default agent with its plan, or if it has none, the agent that learned one, for which it is applied.
 
     Whoever names no agent acts as the owner of the database, and nothing goes from one agent to another.
     """
-    writer = state.writer(brain, None)
+    writer = cli.writer(brain, None)
     try:
         return writer, _allowed(writer, name, None)
     except NotFound:
-        agents = state.readers(brain, None)
+        agents = cli.readers(brain, None)
         meant = next((found for agent in agents if (found := _meant(agent, name)) != name), name)
         plan = _found(agents, meant)
     return brain.agent(plan.owner), plan
@@ -149,10 +149,12 @@ def _called(writer: AgentHandle, name: str, giver: str | None) -> Plan:
 
 def _meant(writer: AgentHandle, words: str) -> str:
     """The name of the one own pattern that is about these words, or the words if there is none."""
-    from engram.learning.patterns.pattern_lookup import named, only
+    from engram.learning.patterns.pattern_lookup import find_one_name, pattern_names
 
     learning = writer.learning
-    found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
+    found = find_one_name(
+        words, pattern_names([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns])
+    )
     return found[0].name if found else words
 
 
@@ -173,7 +175,7 @@ def _of_shared(shared: SharedPattern) -> Iterator[Plan]:
     else:
         return
     if own is not None and own.attempts:
-        tried = f"own: {own.success_rate:.0%} after {many(own.attempts, 'attempt')}"
+        tried = f"own: {own.success_rate:.0%} after {plural(own.attempts, 'attempt')}"
         plan = replace(plan, evidence=f"{plan.evidence}; {tried}", success_rate=own.success_rate)
     yield plan if own is None else replace(plan, sure=own.interval[0])
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learning.actions.actions import action, context, same_action, same_context
+from engram.learning.actions.parsing import action_similarity, context_similarity, parse_action, parse_context
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from engram.learning.actions.actions import action, context, same_action, same_c
     ],
 )
 def test_the_head_says_what_is_done(text: str, head: tuple[str, ...]) -> None:
-    assert action(text).head == head
+    assert parse_action(text).head == head
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_the_head_says_what_is_done(text: str, head: tuple[str, ...]) -> None:
     ],
 )
 def test_other_values_are_the_same_action_but_not_the_very_same(one: str, other: str) -> None:
-    assert same_action(action(one), action(other)) == 1
-    assert action(one).exact != action(other).exact
+    assert action_similarity(parse_action(one), parse_action(other)) == 1
+    assert parse_action(one).exact != parse_action(other).exact
 
 
 @pytest.mark.parametrize(
@@ -51,35 +51,37 @@ def test_other_values_are_the_same_action_but_not_the_very_same(one: str, other:
     ],
 )
 def test_what_does_something_else_is_another_action(one: str, other: str) -> None:
-    assert same_action(action(one), action(other)) == 0
+    assert action_similarity(parse_action(one), parse_action(other)) == 0
 
 
 def test_a_context_is_the_same_in_another_order_and_for_another_ticket() -> None:
-    known = context("deploy the api in staging, ticket 4711")
-    assert same_context(known, context("in staging: deploy the api (ticket 98765)")) == 1
-    assert same_context(known, context("deploy the api in production, ticket 4711")) < 0.7
+    known = parse_context("deploy the api in staging, ticket 4711")
+    assert context_similarity(known, parse_context("in staging: deploy the api (ticket 98765)")) == 1
+    assert context_similarity(known, parse_context("deploy the api in production, ticket 4711")) < 0.7
 
 
 def test_a_feature_that_differs_sets_contexts_apart() -> None:
-    known = context("deploy the api", frozenset({"os=linux"}))
-    same = same_context(known, context("deploy the api"))
-    assert same == 1 or same > same_context(known, context("deploy the api", frozenset({"os=windows"})))
-    assert context("deploy", environment="CI").features == {"env=ci"}
+    known = parse_context("deploy the api", frozenset({"os=linux"}))
+    same = context_similarity(known, parse_context("deploy the api"))
+    assert same == 1 or same > context_similarity(known, parse_context("deploy the api", frozenset({"os=windows"})))
+    assert parse_context("deploy", environment="CI").features == {"env=ci"}
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_every_text_has_an_action_and_a_context_and_both_are_like_themselves(one: str, other: str) -> None:
-    assert same_action(action(one), action(one)) == 1
-    assert 0 <= same_action(action(one), action(other)) <= 1
-    assert same_action(action(one), action(other)) == same_action(action(other), action(one))
-    assert 0 <= same_context(context(one), context(other)) <= 1
-    assert same_context(context(one), context(one)) == 1
-    assert bool(action(one).key) == bool(one.strip())
+    assert action_similarity(parse_action(one), parse_action(one)) == 1
+    assert 0 <= action_similarity(parse_action(one), parse_action(other)) <= 1
+    assert action_similarity(parse_action(one), parse_action(other)) == action_similarity(
+        parse_action(other), parse_action(one)
+    )
+    assert 0 <= context_similarity(parse_context(one), parse_context(other)) <= 1
+    assert context_similarity(parse_context(one), parse_context(one)) == 1
+    assert bool(parse_action(one).key) == bool(one.strip())
 
 
 @pytest.mark.parametrize(
     "text", ["a " * 500_000, "-" * 1_000_000, "x(" * 500_000, '{"a":' * 300_000, "cd " + "a" * 900_000]
 )
 def test_long_texts_are_cut(text: str) -> None:
-    assert len(action(text).rest) <= 48
-    assert len(context(text).words) <= 48
+    assert len(parse_action(text).rest) <= 48
+    assert len(parse_context(text).words) <= 48

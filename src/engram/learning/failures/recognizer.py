@@ -12,32 +12,32 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from engram.clock import from_micros, micros
-from engram.learning.actions import actions
-from engram.learning.actions.actions import Action, Context, same_action
-from engram.learning.actions.history import CLOSE, Account, Episode, Ledger
+from engram.learning.actions import parsing
+from engram.learning.actions.history import SIMILAR_ENOUGH, ActionAccount, ActionAttempt, ActionHistory
+from engram.learning.actions.parsing import ParsedAction, ParsedContext, action_similarity
 from engram.learning.failures import check_templates
-from engram.learning.failures.effect import Counts, effect, next_status
-from engram.learning.failures.patterns import EPISODES, Pattern, Remembered, Shelf
+from engram.learning.failures.check_effect import CheckCounts, effect, next_status
+from engram.learning.failures.pattern_index import EPISODES, Pattern, PatternIndex, TriedSolution
 from engram.learning.failures.signatures import extract_error_signature
 from engram.learning.failures.variable_parts import error_text
-from engram.learning.situations.wordings import wording
+from engram.learning.situations.wordings import wording_key
 from engram.model.failure import CheckStatus, FailurePattern, PreventionCheck
 from engram.text.terms import digest, normal_form
 
 GOOD = 0.5
 """An outcome below this quality is a failure."""
-ANSWER = timedelta(hours=1)
+ANSWERED_WITHIN = timedelta(hours=1)
 """Taking the action in the same context answers the verdicts of this time, if it does not name one."""
 REMEMBERED = 10_000
 """Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
-WAITING = 8
+MOST_WAITING = 8
 _NUMBERED = re.compile(r"(.+)-([2-9]|[1-9]\d{1,5})")
-NEWEST = 20
+NEWEST_ACCOUNTS = 20
 """Accounts of a pattern whose tags say at which stage it belongs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class FailureEvent:
     """One canonical event, as far as failures are concerned; fields that its kind does not need stay empty.
 
     failure   an error, with the action, context and environment if known, and a solution that was applied, if any;
@@ -83,7 +83,7 @@ class Happening:
 
 
 @dataclass(slots=True)
-class Watch:
+class CheckState:
     """A prevention check: what it says, what it counted, and whether its status was set by hand."""
 
     id: str
@@ -107,11 +107,11 @@ class Watch:
     passed: int = 0
     verified: int | None = None
     """The time its command last found the condition met; none if it failed since."""
-    counts: Counts = field(default_factory=Counts)
+    counts: CheckCounts = field(default_factory=CheckCounts)
 
 
 @dataclass(slots=True)
-class _Taken:
+class _RecordedDecision:
     """A decision: the account it is booked in, the verdicts it answers, and what was counted for it."""
 
     id: str
@@ -128,7 +128,7 @@ class _Taken:
 
 
 @dataclass(slots=True)
-class _Said:
+class _RecordedVerdict:
     """A verdict that may still be answered."""
 
     id: str
@@ -147,60 +147,60 @@ class PatternRecognizer:
     """Finds the failures that come back; a pure fold over happenings, and what is asked of it changes nothing."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
-        self.shelf = Shelf()
-        self.checks: dict[str, Watch] = {}
+        self.history = ActionHistory()
+        self.index = PatternIndex()
+        self.checks: dict[str, CheckState] = {}
         self._aliases: dict[str, str] = {}
         self._titles: dict[str, str] = {}
         """The ids of the checks by the names that they have."""
         self._of_account: dict[int, list[str]] = {}
         self._of_event: dict[str, str] = {}
         self._rules: dict[tuple[str, ...], list[str]] = {}
-        self._taken: dict[str, _Taken] = {}
-        self._said: dict[str, _Said] = {}
+        self._decisions: dict[str, _RecordedDecision] = {}
+        self._verdicts: dict[str, _RecordedVerdict] = {}
         self._waiting: dict[str, list[str]] = {}
 
-    def fold(self, event: Happening) -> None:
+    def fold(self, event: FailureEvent) -> None:
         """Learn from one happening; one about a subject that is not known teaches nothing."""
         {
-            "failure": self._failure,
-            "solution": self._solution,
-            "decision": self._decision,
-            "outcome": self._outcome,
-            "check": self._check,
-            "checked": self._checked,
-            "ran": self._ran,
+            "failure": self._fold_failure,
+            "solution": self._fold_solution,
+            "decision": self._fold_decision,
+            "outcome": self._fold_outcome,
+            "check": self._fold_check,
+            "checked": self._fold_verdict,
+            "ran": self._fold_check_run,
         }[event.kind](event)
 
     def patterns(self) -> list[FailurePattern]:
         """All patterns, the most recently seen first."""
-        seen = [self.view(pattern) for pattern in self.shelf.patterns.values() if pattern.times]
+        seen = [self.view(pattern) for pattern in self.index.patterns.values() if pattern.times]
         return sorted(seen, key=lambda one: (-micros(one.last_seen), one.pattern_id))
 
     def pattern(self, name: str) -> FailurePattern | None:
         """The pattern with this id or name, or the one that a failure with this id belongs to."""
-        found = self._resolve(name)
+        found = self._find_pattern(name)
         return self.view(found) if found is not None and found.times else None
 
-    def formerly(self, name: str) -> list[FailurePattern]:
+    def by_former_name(self, name: str) -> list[FailurePattern]:
         """List the patterns that earlier versions can have known by a name, which is not the name of any now.
 
         They numbered patterns of one name as these came: `timeout-2` is the second of those called `timeout`.
         """
-        found = [pattern for pattern in self.shelf.patterns.values() if pattern.times and name in pattern.former_names]
+        found = [pattern for pattern in self.index.patterns.values() if pattern.times and name in pattern.former_names]
         if not found and (numbered := _NUMBERED.fullmatch(name)):
-            every = [one for one in self.shelf.patterns.values() if numbered[1] in one.former_names]
+            every = [one for one in self.index.patterns.values() if numbered[1] in one.former_names]
             found = [one for one in every[int(numbered[2]) - 1 :][:1] if one.times]
         return [self.view(pattern) for pattern in found]
 
     def find(self, error: str, action: str = "") -> FailurePattern | None:
         """The pattern of the same or a similar signature; learns nothing."""
-        found = self.shelf.find(extract_error_signature(error), " ".join(actions.action(action).head))
+        found = self.index.find(extract_error_signature(error), " ".join(parsing.parse_action(action).head))
         return self.view(found) if found is not None and found.times else None
 
     def view(self, pattern: Pattern) -> FailurePattern:
         """A pattern with its prevention checks, as others see it."""
-        seen = pattern.seen()
+        seen = pattern.to_model()
         checks = tuple(self._view_check(self.checks[id], seen) for id in pattern.checks)
         return seen.model_copy(update={"prevention_checks": checks})
 
@@ -208,34 +208,34 @@ class PatternRecognizer:
         """All prevention checks, in the order they were made."""
         views: dict[str, FailurePattern | None] = {"": None}
         for id in dict.fromkeys(watch.pattern for watch in self.checks.values() if watch.pattern):
-            views[id] = self.shelf.patterns[id].seen() if self.shelf.patterns[id].times else None
+            views[id] = self.index.patterns[id].to_model() if self.index.patterns[id].times else None
         return [self._view_check(watch, views[watch.pattern]) for watch in self.checks.values()]
 
     def prevention_check(self, name: str) -> PreventionCheck | None:
         """The check with this id or name."""
-        watch = self._watch(name) or self._watch_formerly(name)
+        watch = self._find_check(name) or self._find_check_by_former_name(name)
         if watch is None:
             return None
-        pattern = self.shelf.patterns.get(watch.pattern)
-        return self._view_check(watch, pattern.seen() if pattern and pattern.times else None)
+        pattern = self.index.patterns.get(watch.pattern)
+        return self._view_check(watch, pattern.to_model() if pattern and pattern.times else None)
 
-    def rules(self, action: Action) -> list[Watch]:
+    def rules(self, action: ParsedAction) -> list[CheckState]:
         """The checks that were given an action of their own which does the same, or a sibling of it."""
-        both = (*self._rules.get(action.does, ()), *self._rules.get(actions.sibling(action) or (), ()))
+        both = (*self._rules.get(action.does, ()), *self._rules.get(parsing.sibling_stems(action) or (), ()))
         return [self.checks[id] for id in both]
 
     def dump(self) -> dict[str, Any]:
         """The whole state as JSON."""
         return {
             "version": 1,
-            "ledger": self.ledger.dump(),
-            "shelf": self.shelf.dump(),
-            "checks": [_plain(watch) for watch in self.checks.values()],
+            "ledger": self.history.dump(),
+            "shelf": self.index.dump(),
+            "checks": [_to_json(watch) for watch in self.checks.values()],
             "aliases": dict(self._aliases),
             "titles": dict(self._titles),
             "events": dict(self._of_event),
-            "taken": [_plain(taken) for taken in self._taken.values()],
-            "said": [_plain(said) for said in self._said.values()],
+            "taken": [_to_json(taken) for taken in self._decisions.values()],
+            "said": [_to_json(said) for said in self._verdicts.values()],
             "waiting": {place: list(ids) for place, ids in self._waiting.items()},
         }
 
@@ -243,107 +243,121 @@ class PatternRecognizer:
     def load(cls, state: Mapping[str, Any]) -> PatternRecognizer:
         """The inverse of `dump`: goes on identically."""
         own = cls()
-        own.ledger, own.shelf = Ledger.load(state["ledger"]), Shelf.load(state["shelf"])
-        for pattern in own.shelf.patterns.values():
+        own.history, own.index = ActionHistory.load(state["ledger"]), PatternIndex.load(state["shelf"])
+        for pattern in own.index.patterns.values():
             for account in pattern.accounts:
                 own._of_account.setdefault(account, []).append(pattern.id)
         for one in state["checks"]:
             command = None if one["command"] is None else tuple(one["command"])
-            counts = Counts(**one["counts"])
-            own._enter(Watch(**{**one, "command": command, "counts": counts, "features": frozenset(one["features"])}))
+            counts = CheckCounts(**one["counts"])
+            own._index_check(
+                CheckState(**{**one, "command": command, "counts": counts, "features": frozenset(one["features"])})
+            )
         own._aliases, own._of_event = dict(state["aliases"]), dict(state["events"])
         own._titles = dict(state["titles"])
-        own._taken = {one["id"]: _Taken(**one) for one in state["taken"]}
+        own._decisions = {one["id"]: _RecordedDecision(**one) for one in state["taken"]}
         for one in state["said"]:
-            own._said[one["id"]] = _Said(
+            own._verdicts[one["id"]] = _RecordedVerdict(
                 **{**one, "features": frozenset(one["features"]), "checks": tuple(one["checks"])}
             )
         own._waiting = {place: list(ids) for place, ids in state["waiting"].items()}
         return own
 
-    def _failure(self, event: Happening) -> None:
-        taken = self._taken.get(event.subject or "")
+    def _fold_failure(self, event: FailureEvent) -> None:
+        taken = self._decisions.get(event.subject or "")
         if taken is not None:
             quality = taken.quality if taken.quality is not None and taken.quality < GOOD else 0.0
-            self._settle(taken, quality, event)
-            pattern = self.shelf.patterns[taken.pattern or ""]
+            self._apply_outcome(taken, quality, event)
+            pattern = self.index.patterns[taken.pattern or ""]
             self._of_event[event.id] = pattern.id
         else:
-            action, context = _forms(event)
-            account = self._open(event, action, context) if action.key else None
+            action, context = _parse(event)
+            account = self._account(event, action, context) if action.key else None
             pattern = self._recognise(event, event.action, event.context, action, context)
-            self._see(pattern, event.id, event, account)
+            self._add_occurrence(pattern, event.id, event, account)
             if account is not None:
-                where = wording(event.context)
-                self.ledger.book(account, Episode(event.id, micros(event.at), 0.0, action.exact, pattern.id, where))
-                self._count(account, 0.0, self._answer(event, action), self._join(pattern, account))
+                where = wording_key(event.context)
+                self.history.add(
+                    account, ActionAttempt(event.id, micros(event.at), 0.0, action.exact, pattern.id, where)
+                )
+                self._count_attempt(
+                    account, 0.0, self._answer_verdicts(event, action), self._watch_account(pattern, account)
+                )
         if event.solution.strip():
-            self._solve(pattern, event)
-        self._suggest(pattern, event)
+            self._record_solution(pattern, event)
+        self._suggest_check(pattern, event)
         if event.verify.strip():
-            watch = self._suggested(pattern, event)
+            watch = self._suggested_check(pattern, event)
             watch.verify = event.verify
-            self._entitle(watch)
+            self._update_title(watch)
 
-    def _solution(self, event: Happening) -> None:
-        pattern = self._about(event)
+    def _fold_solution(self, event: FailureEvent) -> None:
+        pattern = self._pattern_of(event)
         if pattern is None and event.error.strip():
-            pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
+            pattern = self.index.find(
+                extract_error_signature(event.error), " ".join(parsing.parse_action(event.action).head)
+            )
             if pattern is None:
-                self._failure(event)
+                self._fold_failure(event)
                 return
         if pattern is not None and event.solution.strip():
-            self._solve(pattern, event)
-            self._suggest(pattern, event)
+            self._record_solution(pattern, event)
+            self._suggest_check(pattern, event)
 
-    def _decision(self, event: Happening) -> None:
-        action, context = _forms(event)
+    def _fold_decision(self, event: FailureEvent) -> None:
+        action, context = _parse(event)
         if not action.key:
             if event.error.strip():
-                self._failure(event)
+                self._fold_failure(event)
             return
-        account = self._open(event, action, context)
-        taken = _Taken(event.id, micros(event.at), event.agent, account.number, action.exact, event.environment)
-        taken.wording, taken.answers = wording(event.context), self._answer(event, action)
-        self._taken[event.id] = taken
-        _forget_oldest(self._taken)
+        account = self._account(event, action, context)
+        taken = _RecordedDecision(
+            event.id, micros(event.at), event.agent, account.number, action.exact, event.environment
+        )
+        taken.wording, taken.answers = wording_key(event.context), self._answer_verdicts(event, action)
+        self._decisions[event.id] = taken
+        _forget_oldest(self._decisions)
         if event.quality is not None or event.error.strip():
-            self._settle(taken, 0.0 if event.quality is None else event.quality, event)
+            self._apply_outcome(taken, 0.0 if event.quality is None else event.quality, event)
 
-    def _outcome(self, event: Happening) -> None:
-        taken, said = self._taken.get(event.subject or ""), self._said.get(event.subject or "")
+    def _fold_outcome(self, event: FailureEvent) -> None:
+        taken, said = self._decisions.get(event.subject or ""), self._verdicts.get(event.subject or "")
         if taken is None and said is not None:
-            action, context = _forms(said)
-            account = self._open(said, action, context)
-            taken = _Taken(said.id, micros(event.at), said.agent, account.number, action.exact, said.environment)
-            taken.wording = wording(said.context)
-            taken.answers = self._answered([said], taken.at)
-            self._taken[said.id] = taken
-            _forget_oldest(self._taken)
+            action, context = _parse(said)
+            account = self._account(said, action, context)
+            taken = _RecordedDecision(
+                said.id, micros(event.at), said.agent, account.number, action.exact, said.environment
+            )
+            taken.wording = wording_key(said.context)
+            taken.answers = self._close_answered([said], taken.at)
+            self._decisions[said.id] = taken
+            _forget_oldest(self._decisions)
         if taken is not None:
-            self._settle(taken, 0.0 if event.quality is None else event.quality, event)
+            self._apply_outcome(taken, 0.0 if event.quality is None else event.quality, event)
 
-    def _check(self, event: Happening) -> None:
-        pattern = self._about(event)
+    def _fold_check(self, event: FailureEvent) -> None:
+        pattern = self._pattern_of(event)
         if pattern is None and event.error.strip():
-            pattern = self.shelf.find(extract_error_signature(event.error), " ".join(actions.action(event.action).head))
-        watch, named = self._watch(event.id), self._watch(event.name)
+            pattern = self.index.find(
+                extract_error_signature(event.error), " ".join(parsing.parse_action(event.action).head)
+            )
+        watch, named = self._find_check(event.id), self._find_check(event.name)
         if named is None and not event.action.strip():
-            named = self._watch_formerly(event.name)
+            named = self._find_check_by_former_name(event.name)
         if watch is None and named is not None and (pattern is None or named.pattern == pattern.id):
             watch = named
         if watch is None and pattern is not None and not event.action.strip():
-            watch = self._suggested(pattern, event)
+            watch = self._suggested_check(pattern, event)
             self._aliases[event.id] = watch.id
         if watch is None:
             if not event.action.strip():
                 return
-            watch = Watch(event.id, pattern.id if pattern else "", micros(event.at))
+            watch = CheckState(event.id, pattern.id if pattern else "", micros(event.at))
             watch.action, watch.context, watch.features = event.action, event.context, _features(event)
-            self._enter(watch)
+            self._index_check(watch)
             if pattern is not None:
                 self._attach(pattern, watch)
-        watch.name = self._free(event.name, watch.id) if event.name else watch.name
+        watch.name = self._free_name(event.name, watch.id) if event.name else watch.name
         watch.verify = event.verify or watch.verify
         watch.stage = event.stage or watch.stage
         watch.command = event.command if event.command is not None else watch.command
@@ -351,19 +365,19 @@ class PatternRecognizer:
             # Generating a check again says "active", and leaves it the status that it earned.
             watch.held = event.status != "active"
             watch.status = event.status
-            watch.counts.turn()
-        self._entitle(watch)
+            watch.counts.restart()
+        self._update_title(watch)
 
-    def _checked(self, event: Happening) -> None:
-        fired = self._spoke_up(event)
+    def _fold_verdict(self, event: FailureEvent) -> None:
+        fired = self._checks_of_verdict(event)
         for watch in fired:
             watch.fired += 1
             watch.last_fired = micros(event.at)
         if event.verdict in ("warn", "block"):
-            self.ledger.refuse(*_forms(event))
+            self.history.count_refusal(*_parse(event))
         elif event.verdict == "allow":
-            self.ledger.let_through(*_forms(event))
-        said = _Said(
+            self.history.start_trial(*_parse(event))
+        said = _RecordedVerdict(
             event.id,
             micros(event.at),
             event.agent,
@@ -373,33 +387,33 @@ class PatternRecognizer:
             event.environment,
             tuple(watch.id for watch in fired),
         )
-        self._said[event.id] = said
-        _forget_oldest(self._said)
+        self._verdicts[event.id] = said
+        _forget_oldest(self._verdicts)
         if fired:
-            waiting = self._waiting.pop(_place(event), [])
-            self._waiting[_place(event)] = [*waiting, event.id][-WAITING:]
+            waiting = self._waiting.pop(_context_key(event), [])
+            self._waiting[_context_key(event)] = [*waiting, event.id][-MOST_WAITING:]
             _forget_oldest(self._waiting)
 
-    def _spoke_up(self, event: Happening) -> list[Watch]:
+    def _checks_of_verdict(self, event: FailureEvent) -> list[CheckState]:
         """The checks of a verdict; where it names none that is known, those of what failed at this action here.
 
         An earlier version knew a failure, and so its check, by another id.
         """
-        named = [watch for id in event.checks if (watch := self._watch(id)) is not None]
+        named = [watch for id in event.checks if (watch := self._find_check(id)) is not None]
         if named or not event.checks:
             return named
         failed = [
             one.pattern
-            for match in self.ledger.matches(*_forms(event))
+            for match in self.history.matches(*_parse(event))
             for one in match.episodes
             if one.pattern is not None
         ]
-        checks = [id for pattern in dict.fromkeys(failed) for id in self.shelf.patterns[pattern].checks]
+        checks = [id for pattern in dict.fromkeys(failed) for id in self.index.patterns[pattern].checks]
         return [self.checks[id] for id in checks[: len(event.checks)]]
 
-    def _ran(self, event: Happening) -> None:
-        watch = self._watch(event.subject or "")
-        if watch is None and (pattern := self._resolve(event.memory)) is not None:
+    def _fold_check_run(self, event: FailureEvent) -> None:
+        watch = self._find_check(event.subject or "")
+        if watch is None and (pattern := self._find_pattern(event.memory)) is not None:
             watch = next((self.checks[id] for id in pattern.checks), None)
         if watch is not None:
             met = event.quality is not None and event.quality >= GOOD
@@ -407,106 +421,114 @@ class PatternRecognizer:
             watch.passed += met
             watch.verified = micros(event.at) if met else None
 
-    def _open(self, event: Happening | _Said, action: Action, context: Context) -> Account:
-        return self.ledger.open(event.action, event.context, action, context)
+    def _account(
+        self, event: FailureEvent | _RecordedVerdict, action: ParsedAction, context: ParsedContext
+    ) -> ActionAccount:
+        return self.history.get_or_create(event.action, event.context, action, context)
 
-    def _recognise(self, event: Happening, text: str, place: str, action: Action, context: Context) -> Pattern:
+    def _recognise(
+        self, event: FailureEvent, text: str, place: str, action: ParsedAction, context: ParsedContext
+    ) -> Pattern:
         """The pattern of an error; without one, of an action in a situation and its circumstances."""
         if event.error.strip() or not action.key:
-            return self.shelf.take(extract_error_signature(event.error), action.head)
+            return self.index.find_or_add(extract_error_signature(event.error), action.head)
         where = (event.situation, *sorted(context.features)) if event.situation else (context.key,)
-        return self.shelf.take_action(text, place, digest("action", action.key, *where), action.head)
+        return self.index.find_or_add_unexplained(text, place, digest("action", action.key, *where), action.head)
 
-    def _settle(self, taken: _Taken, quality: float, event: Happening) -> None:
+    def _apply_outcome(self, taken: _RecordedDecision, quality: float, event: FailureEvent) -> None:
         """Book what became of a decision; a later outcome replaces an earlier one, and what was learnt from it."""
         error = event.error
-        account = self.ledger.accounts[taken.account]
+        account = self.history.accounts[taken.account]
         action = account.action
         before, earlier = taken.quality, taken.pattern
-        self._unsee(taken)
+        self._undo_outcome(taken)
         pattern = None
         if quality < GOOD or (error.strip() and quality < 1):
-            known = [id for id in self._of_account.get(account.number, ()) if self.shelf.patterns[id].times]
+            known = [id for id in self._of_account.get(account.number, ()) if self.index.patterns[id].times]
             if not error.strip() and earlier is not None:
-                pattern = self.shelf.patterns[earlier]
+                pattern = self.index.patterns[earlier]
             elif not error.strip() and len(known) == 1:
-                pattern = self.shelf.patterns[known[0]]
+                pattern = self.index.patterns[known[0]]
             else:
                 pattern = self._recognise(event, account.action_text, account.context_text, action, account.context)
         taken.quality, taken.pattern = quality, pattern.id if pattern else None
         if before is None:
-            self.ledger.book(account, Episode(taken.id, taken.at, quality, taken.exact, taken.pattern, taken.wording))
+            self.history.add(
+                account, ActionAttempt(taken.id, taken.at, quality, taken.exact, taken.pattern, taken.wording)
+            )
         else:
-            self.ledger.correct(account, taken.id, quality, taken.pattern, before)
+            self.history.correct_outcome(account, taken.id, quality, taken.pattern, before)
         joined: list[str] = []
         if pattern is not None:
-            self._see(pattern, taken.id, taken, account)
-            joined = self._join(pattern, account)
-        taken.counted = self._count(account, quality, taken.answers, joined)
+            self._add_occurrence(pattern, taken.id, taken, account)
+            joined = self._watch_account(pattern, account)
+        taken.counted = self._count_attempt(account, quality, taken.answers, joined)
         if pattern is not None:
-            self._suggest(pattern, taken)
+            self._suggest_check(pattern, taken)
 
-    def _unsee(self, taken: _Taken) -> None:
+    def _undo_outcome(self, taken: _RecordedDecision) -> None:
         """Take back what a decision's earlier outcome was counted as."""
         if taken.quality is None:
             return
         for id, how in taken.counted.items():
             counts = self.checks[id].counts
             if how in ("ahead", "changed"):
-                counts.spoken(taken.quality, ahead=how == "ahead", times=-1)
+                counts.count_spoken(taken.quality, ahead=how == "ahead", times=-1)
             else:
-                counts.silent(taken.quality, loosened=how == "loosened", times=-1)
+                counts.count_silent(taken.quality, loosened=how == "loosened", times=-1)
         if taken.pattern is not None:
-            pattern, account = self.shelf.patterns[taken.pattern], self.ledger.accounts[taken.account]
+            pattern, account = self.index.patterns[taken.pattern], self.history.accounts[taken.account]
             pattern.times.pop(taken.id, None)
             self._of_event.pop(taken.id, None)
-            _tally(pattern, account, taken.agent, taken.environment, -1)
+            _count_texts(pattern, account, taken.agent, taken.environment, -1)
 
-    def _see(self, pattern: Pattern, id: str, event: Happening | _Taken, account: Account | None) -> None:
+    def _add_occurrence(
+        self, pattern: Pattern, id: str, event: FailureEvent | _RecordedDecision, account: ActionAccount | None
+    ) -> None:
         pattern.times[id] = event.at if isinstance(event.at, int) else micros(event.at)
         self._of_event[id] = pattern.id
-        _tally(pattern, account, event.agent, event.environment, 1)
-        if account is None and isinstance(event, Happening) and event.context.strip():
+        _count_texts(pattern, account, event.agent, event.environment, 1)
+        if account is None and isinstance(event, FailureEvent) and event.context.strip():
             pattern.contexts[event.context] = pattern.contexts.get(event.context, 0) + 1
 
-    def _join(self, pattern: Pattern, account: Account) -> list[str]:
+    def _watch_account(self, pattern: Pattern, account: ActionAccount) -> list[str]:
         """Let a pattern's checks watch an account; those that begin to, with what the account already has."""
         if account.number in pattern.accounts:
             return []
         pattern.accounts.append(account.number)
         self._of_account.setdefault(account.number, []).append(pattern.id)
         for id in pattern.checks:
-            _catch_up(self.checks[id].counts, account)
+            _count_past(self.checks[id].counts, account)
         return list(pattern.checks)
 
-    def _count(
-        self, account: Account, quality: float, answers: Mapping[str, bool], joined: list[str]
+    def _count_attempt(
+        self, account: ActionAccount, quality: float, answers: Mapping[str, bool], joined: list[str]
     ) -> dict[str, str]:
         """Count an episode for the checks that watch its account or had spoken up; how each counted it."""
         counted = {id: "ahead" if ahead else "changed" for id, ahead in answers.items()}
         watching = [
-            id for pattern in self._of_account.get(account.number, ()) for id in self.shelf.patterns[pattern].checks
+            id for pattern in self._of_account.get(account.number, ()) for id in self.index.patterns[pattern].checks
         ]
         counted |= {id: "silent" for id in watching if id not in counted}
         for id, how in counted.items():
             watch = self.checks[id]
             if how != "silent":
-                watch.counts.spoken(quality, ahead=how == "ahead")
+                watch.counts.count_spoken(quality, ahead=how == "ahead")
             else:
                 counted[id] = "loosened" if watch.status == "loosened" else how
-                watch.counts.silent(quality, loosened=watch.status == "loosened", known=id in joined)
-            self._judge(watch)
+                watch.counts.count_silent(quality, loosened=watch.status == "loosened", known=id in joined)
+            self._update_status(watch)
         return counted
 
-    def _judge(self, watch: Watch) -> None:
+    def _update_status(self, watch: CheckState) -> None:
         status = watch.status if watch.held else next_status(watch.status, watch.counts)
         if status != watch.status:
             watch.status = status
-            watch.counts.turn()
+            watch.counts.restart()
 
-    def _solve(self, pattern: Pattern, event: Happening) -> None:
+    def _record_solution(self, pattern: Pattern, event: FailureEvent) -> None:
         text = event.solution.strip()
-        solution = pattern.solutions.setdefault(normal_form(text), Remembered(text))
+        solution = pattern.solutions.setdefault(normal_form(text), TriedSolution(text))
         solution.tried += 1
         solution.helped += 1.0 if event.helped is None else event.helped
         solution.noted += event.kind == "failure" and event.helped is None
@@ -515,40 +537,40 @@ class PatternRecognizer:
             solution.agents.append(event.agent)
         solution.episodes = [*solution.episodes, event.id][-EPISODES:]
 
-    def _suggest(self, pattern: Pattern, event: Happening | _Taken) -> None:
+    def _suggest_check(self, pattern: Pattern, event: FailureEvent | _RecordedDecision) -> None:
         """Make the check of a pattern once it came back, or once something is known to solve it."""
         for id in pattern.checks:
-            self._entitle(self.checks[id])
+            self._update_title(self.checks[id])
         solved = any(solution.rate > GOOD for solution in pattern.solutions.values())
         if not pattern.checks and (solved or (pattern.recurring and pattern.accounts)):
-            self._suggested(pattern, event)
+            self._suggested_check(pattern, event)
 
-    def _suggested(self, pattern: Pattern, event: Happening | _Taken) -> Watch:
+    def _suggested_check(self, pattern: Pattern, event: FailureEvent | _RecordedDecision) -> CheckState:
         id = check_templates.check_id(pattern.id)
         if id not in self.checks:
-            watch = Watch(id, pattern.id, event.at if isinstance(event.at, int) else micros(event.at))
-            self._enter(watch)
+            watch = CheckState(id, pattern.id, event.at if isinstance(event.at, int) else micros(event.at))
+            self._index_check(watch)
             self._attach(pattern, watch)
-        self._entitle(self.checks[id])
+        self._update_title(self.checks[id])
         return self.checks[id]
 
-    def _entitle(self, watch: Watch) -> None:
+    def _update_title(self, watch: CheckState) -> None:
         """Let a check be found by its name: the one that it was given, or one after what it is about."""
-        watch.title = watch.name or self._named_after(watch)
+        watch.title = watch.name or self._derive_name(watch)
         self._titles[watch.title] = watch.id
 
-    def _named_after(self, watch: Watch) -> str:
+    def _derive_name(self, watch: CheckState) -> str:
         """A name that tells what a check is about, and that no other check has."""
-        pattern = self.shelf.patterns.get(watch.pattern)
+        pattern = self.index.patterns.get(watch.pattern)
         if pattern is None:
-            return self._free(check_templates.action_check_name(watch.action), watch.id)
-        solution = next((one.text for one in pattern.ranked()[:1] if one.rate >= GOOD), "")
+            return self._free_name(check_templates.action_check_name(watch.action), watch.id)
+        solution = next((one.text for one in pattern.ranked_solutions()[:1] if one.rate >= GOOD), "")
         name = check_templates.check_name(pattern.name, solution or watch.verify)
         if self._titles.get(name, watch.id) == watch.id:
             return name
-        return self._free(check_templates.pattern_check_name(pattern.name), watch.id)
+        return self._free_name(check_templates.pattern_check_name(pattern.name), watch.id)
 
-    def _free(self, name: str, id: str) -> str:
+    def _free_name(self, name: str, id: str) -> str:
         """The name, with a number if another check has it."""
         number, free = 1, name
         while self._titles.get(free, id) != id:
@@ -556,26 +578,26 @@ class PatternRecognizer:
             free = check_templates.another_name(name, number)
         return free
 
-    def _attach(self, pattern: Pattern, watch: Watch) -> None:
+    def _attach(self, pattern: Pattern, watch: CheckState) -> None:
         pattern.checks.append(watch.id)
         for number in pattern.accounts:
-            _catch_up(watch.counts, self.ledger.accounts[number])
+            _count_past(watch.counts, self.history.accounts[number])
 
-    def _enter(self, watch: Watch) -> None:
+    def _index_check(self, watch: CheckState) -> None:
         self.checks[watch.id] = watch
         if watch.action:
-            self._rules.setdefault(actions.action(watch.action).does, []).append(watch.id)
+            self._rules.setdefault(parsing.parse_action(watch.action).does, []).append(watch.id)
 
-    def _answer(self, event: Happening, action: Action) -> dict[str, bool]:
+    def _answer_verdicts(self, event: FailureEvent, action: ParsedAction) -> dict[str, bool]:
         """List the checks whose verdicts an action answers, and whether it is the action in spite of each.
 
         Another action answers only the verdicts that it names; a remedy applied before the action answers none yet.
         """
-        named = [id for id in (event.subject or "", *event.based_on) if id in self._said]
-        waiting = [id for id in self._waiting.get(_place(event), ()) if self._waits(id, micros(event.at))]
-        taken, changed = list[_Said](), list[_Said]()
-        for said in (self._said[id] for id in dict.fromkeys([*waiting, *named])):
-            asked = actions.action(said.action)
+        named = [id for id in (event.subject or "", *event.based_on) if id in self._verdicts]
+        waiting = [id for id in self._waiting.get(_context_key(event), ()) if self._is_waiting(id, micros(event.at))]
+        taken, changed = list[_RecordedVerdict](), list[_RecordedVerdict]()
+        for said in (self._verdicts[id] for id in dict.fromkeys([*waiting, *named])):
+            asked = parsing.parse_action(said.action)
             remedy = self._is_remedy(said, action) and action.exact != asked.exact
             if remedy and not _does_the_same_task(action, asked):
                 said.heeded = micros(event.at) if _went_well(event) else said.heeded
@@ -584,70 +606,70 @@ class PatternRecognizer:
             elif _is_same(asked, action):
                 taken.append(said)
         for said in changed:
-            self._close(said)
-        return {id: False for said in changed for id in said.checks} | self._answered(taken, micros(event.at))
+            self._close_verdict(said)
+        return {id: False for said in changed for id in said.checks} | self._close_answered(taken, micros(event.at))
 
-    def _answered(self, taken: Sequence[_Said], at: int) -> dict[str, bool]:
+    def _close_answered(self, taken: Sequence[_RecordedVerdict], at: int) -> dict[str, bool]:
         """List the checks of verdicts whose action is taken, and whether none of each was heeded first."""
         heeded = {id for said in taken for id in said.checks if said.heeded or self._verified(id, said.at, at)}
         for said in taken:
-            self._close(said)
+            self._close_verdict(said)
         return {id: id not in heeded for said in taken for id in said.checks}
 
-    def _close(self, said: _Said) -> None:
+    def _close_verdict(self, said: _RecordedVerdict) -> None:
         """Let a verdict wait no longer."""
-        place, said.heeded = _place(said), None
+        place, said.heeded = _context_key(said), None
         left = [id for id in self._waiting.pop(place, ()) if id != said.id]
         if left:
             self._waiting[place] = left
 
-    def _waits(self, id: str, until: int) -> bool:
+    def _is_waiting(self, id: str, until: int) -> bool:
         """Tell whether a verdict is there and recent."""
-        said = self._said.get(id)
-        return said is not None and 0 <= until - (said.heeded or said.at) <= ANSWER / timedelta(microseconds=1)
+        said = self._verdicts.get(id)
+        return said is not None and 0 <= until - (said.heeded or said.at) <= ANSWERED_WITHIN / timedelta(microseconds=1)
 
-    def _is_remedy(self, said: _Said, action: Action) -> bool:
+    def _is_remedy(self, said: _RecordedVerdict, action: ParsedAction) -> bool:
         """Tell whether an action is known to solve what a verdict is about, or is what one of its checks asks for."""
         watches = [self.checks[id] for id in said.checks]
-        patterns = [self.shelf.patterns[watch.pattern] for watch in watches if watch.pattern]
+        patterns = [self.index.patterns[watch.pattern] for watch in watches if watch.pattern]
         texts = [one.text for pattern in patterns for one in pattern.solutions.values()]
         texts += [watch.verify for watch in watches if watch.verify]
-        return any(_is_same(actions.action(text), action) for text in texts)
+        return any(_is_same(parsing.parse_action(text), action) for text in texts)
 
     def _verified(self, check: str, since: int, until: int) -> bool:
         """Whether the condition of a check was found to be met between a verdict and what was done then."""
         at = self.checks[check].verified
         return at is not None and since <= at <= until
 
-    def _about(self, event: Happening) -> Pattern | None:
+    def _pattern_of(self, event: FailureEvent) -> Pattern | None:
         """The pattern that an event is about."""
-        return self._resolve(event.subject or "") or self._resolve(event.memory)
+        return self._find_pattern(event.subject or "") or self._find_pattern(event.memory)
 
-    def _resolve(self, name: str) -> Pattern | None:
-        id = name if name in self.shelf.patterns else self.shelf.names.get(name) or self._of_event.get(name)
-        return self.shelf.patterns[id] if id else None
+    def _find_pattern(self, name: str) -> Pattern | None:
+        id = name if name in self.index.patterns else self.index.names.get(name) or self._of_event.get(name)
+        return self.index.patterns[id] if id else None
 
-    def _watch(self, name: str) -> Watch | None:
+    def _find_check(self, name: str) -> CheckState | None:
         return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
 
-    def _watch_formerly(self, name: str) -> Watch | None:
+    def _find_check_by_former_name(self, name: str) -> CheckState | None:
         """Give the check that an earlier version called so, after its solution or its pattern."""
-        for pattern in self.shelf.patterns.values() if name.startswith("verify-") else ():
-            solved = [check_templates.former_check_name(solution.text) for solution in pattern.ranked()[:1]]
+        for pattern in self.index.patterns.values() if name.startswith("verify-") else ():
+            solved = [check_templates.former_check_name(solution.text) for solution in pattern.ranked_solutions()[:1]]
             if pattern.checks and (name in solved or name.removeprefix("verify-") in pattern.former_names):
                 return self.checks[pattern.checks[0]]
         return None
 
-    def _stage(self, watch: Watch, pattern: FailurePattern | None) -> str:
+    def _stage(self, watch: CheckState, pattern: FailurePattern | None) -> str:
         """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""
         if pattern is None or watch.action:
-            return check_templates.stage(_places(watch.features), [*_labels(watch.features), watch.context])
-        accounts = self.shelf.patterns[watch.pattern].accounts[-NEWEST:]
-        around = [self.ledger.accounts[number].context.features for number in accounts]
+            return check_templates.stage(_environments(watch.features), [*_labels(watch.features), watch.context])
+        accounts = self.index.patterns[watch.pattern].accounts[-NEWEST_ACCOUNTS:]
+        around = [self.history.accounts[number].context.features for number in accounts]
         labels = [label for features in around for label in _labels(features)]
         return check_templates.stage(pattern.environments, [*labels, *pattern.contexts])
 
-    def _view_check(self, watch: Watch, pattern: FailurePattern | None) -> PreventionCheck:
+    def _view_check(self, watch: CheckState, pattern: FailurePattern | None) -> PreventionCheck:
         texts = (
             ((watch.action,), (watch.context,))
             if watch.action or pattern is None
@@ -672,7 +694,7 @@ class PatternRecognizer:
         )
 
 
-def _places(features: Iterable[str]) -> list[str]:
+def _environments(features: Iterable[str]) -> list[str]:
     """List the environments among some features, in a fixed order."""
     return [feature.partition("=")[2] for feature in sorted(features) if feature.startswith("env=")]
 
@@ -682,38 +704,38 @@ def _labels(features: Iterable[str]) -> list[str]:
     return [feature.partition("=")[2] for feature in sorted(features) if not feature.startswith("env=")]
 
 
-def _forms(event: Happening | _Said) -> tuple[Action, Context]:
-    return actions.action(event.action), actions.context(event.context, event.features, event.environment)
+def _parse(event: FailureEvent | _RecordedVerdict) -> tuple[ParsedAction, ParsedContext]:
+    return parsing.parse_action(event.action), parsing.parse_context(event.context, event.features, event.environment)
 
 
-def _is_same(one: Action, other: Action) -> bool:
+def _is_same(one: ParsedAction, other: ParsedAction) -> bool:
     """Tell whether two actions are one in other spellings or with other values."""
-    return one.does == other.does and same_action(one, other) >= CLOSE
+    return one.does == other.does and action_similarity(one, other) >= SIMILAR_ENOUGH
 
 
-def _does_the_same_task(action: Action, asked: Action) -> bool:
+def _does_the_same_task(action: ParsedAction, asked: ParsedAction) -> bool:
     """Tell whether an action is another way to do what was asked about, or does it, too ("clean up, then build")."""
-    return action.does == actions.sibling(asked) or {*asked.does} <= {*action.does, *action.rest}
+    return action.does == parsing.sibling_stems(asked) or {*asked.does} <= {*action.does, *action.rest}
 
 
-def _went_well(event: Happening) -> bool:
+def _went_well(event: FailureEvent) -> bool:
     return event.kind == "decision" and not event.error.strip() and (event.quality is None or event.quality >= GOOD)
 
 
-def _features(event: Happening) -> frozenset[str]:
+def _features(event: FailureEvent) -> frozenset[str]:
     return event.features | ({f"env={event.environment}"} if event.environment.strip() else frozenset())
 
 
-def _place(event: Happening | _Said) -> str:
-    return digest(event.agent, actions.context(event.context, event.features, event.environment).key)
+def _context_key(event: FailureEvent | _RecordedVerdict) -> str:
+    return digest(event.agent, parsing.parse_context(event.context, event.features, event.environment).key)
 
 
-def _catch_up(counts: Counts, account: Account) -> None:
+def _count_past(counts: CheckCounts, account: ActionAccount) -> None:
     counts.before += account.tried
     counts.before_failed += account.tried - account.went_well
 
 
-def _tally(pattern: Pattern, account: Account | None, agent: str, environment: str, by: int) -> None:
+def _count_texts(pattern: Pattern, account: ActionAccount | None, agent: str, environment: str, by: int) -> None:
     texts = [(pattern.agents, agent), (pattern.environments, environment.strip())]
     if account is not None:
         texts += [(pattern.actions, account.action_text), (pattern.contexts, account.context_text)]
@@ -725,7 +747,7 @@ def _tally(pattern: Pattern, account: Account | None, agent: str, environment: s
                 del counts[text]
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _to_json(value: Any) -> dict[str, Any]:
     """The fields of a value as JSON."""
     plain = asdict(value)
     sets = {name: sorted(one) for name, one in plain.items() if isinstance(one, frozenset)}

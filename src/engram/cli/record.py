@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engram.cli import batch
-from engram.cli.options import KIND, Command, agent_option, draft_options, share
+from engram.cli import jsonl
+from engram.cli.formatting import one_line
+from engram.cli.invocation import Invocation
+from engram.cli.options import KIND, Command, agent_option, draft_options, parse_fraction
 from engram.cli.patterns import rated
 from engram.cli.render import print_json
-from engram.cli.state import State
-from engram.cli.text import inline
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
@@ -67,7 +67,7 @@ UNSAID = frozenset({"ok", "context_signature", "solution_helped", "action", "env
 
 def helped(value: str) -> float:
     """Whether a solution helped: yes, no, or how much of it, from 0 to 1."""
-    return {"yes": 1.0, "no": 0.0}[value] if value in {"yes", "no"} else share(value)
+    return {"yes": 1.0, "no": 0.0}[value] if value in {"yes", "no"} else parse_fraction(value)
 
 
 @click.command("add", cls=Command)
@@ -95,19 +95,19 @@ def add(ctx: click.Context, /, text: str | None, agent: str | None, lines: str |
     are named with the reason, and the exit code is then 1. What is stored stays stored when a run is stopped: give
     every line a `key`, and running it again is harmless.
     """
-    state = ctx.ensure_object(State)
+    cli = ctx.ensure_object(Invocation)
     given = {name: value for name, value in fields.items() if value not in (None, ())}
     if (text is None) == (lines is None):
         raise click.UsageError("Give a text, or - to read it from standard input, or --jsonl FILE.")
     if lines is not None and "key" in given:
         raise click.UsageError("--key is for one memory; in a --jsonl file each line has its own.")
-    said = batch.read_text() if text == "-" else text
-    with state.brain(create=True) as brain:
-        writer = state.writer(brain, agent)
+    said = jsonl.read_text() if text == "-" else text
+    with cli.brain(create=True) as brain:
+        writer = cli.writer(brain, agent)
         if said is None:
-            ctx.exit(batch.store_file(state, writer, str(lines), given))
+            ctx.exit(jsonl.store_file(cli, writer, str(lines), given))
         receipt = writer.remember(said, **given)
-        _finish(ctx, state, writer, receipt)
+        _finish(ctx, cli, writer, receipt)
 
 
 @click.command("record", cls=Command)
@@ -167,7 +167,7 @@ def record(
     The details depend on --type; the help of each option says which types it belongs to. The outcome of a decision can
     be told later: `engram learning outcome`.
     """
-    state = ctx.ensure_object(State)
+    cli = ctx.ensure_object(Invocation)
     details = {name: value for name, value in details.items() if value not in (None, ())}
     common: dict[str, Any] = {
         "tags": tags,
@@ -179,8 +179,8 @@ def record(
     }
     common = {name: value for name, value in common.items() if value not in (None, ())}
     _refuse_strangers(kind, text, details)
-    with state.brain(create=True) as brain:
-        writer = state.writer(brain, agent)
+    with cli.brain(create=True) as brain:
+        writer = cli.writer(brain, agent)
         if kind == "decision":
             told = {DECISION[name]: value for name, value in details.items()}
             receipt = writer.record_decision(context=context, **told, **common)
@@ -188,7 +188,7 @@ def record(
             content = _content(kind, context, details)
             said = text if text is not None else _summary(content)
             receipt = writer.remember(said, kind=kind, context=context, content=content, **common)
-        _finish(ctx, state, writer, receipt, failed=kind == "failure" or "error" in details)
+        _finish(ctx, cli, writer, receipt, failed=kind == "failure" or "error" in details)
 
 
 def _refuse_strangers(kind: str, text: str | None, details: dict[str, Any]) -> None:
@@ -231,20 +231,22 @@ def _summary(content: dict[str, Any]) -> str:
     return "; ".join(", ".join(value) if isinstance(value, list) else value for value in values)
 
 
-def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Receipt, *, failed: bool = False) -> None:
+def _finish(
+    ctx: click.Context, cli: Invocation, writer: AgentHandle, receipt: Receipt, *, failed: bool = False
+) -> None:
     """Print the receipt, and exit with 1 or 5 if it is a rejection."""
-    if state.json:
+    if cli.json:
         print_json(receipt.model_dump(mode="json"))
     if not receipt.ok:
-        state.error(receipt.code or "failed", f"not stored: {receipt.reason}")
+        cli.error(receipt.code or "failed", f"not stored: {receipt.reason}")
         ctx.exit(CONFLICT if receipt.code == "conflict" else 1)
-    if state.json:
+    if cli.json:
         return
     if receipt.status == "merged":
         known = writer.get(str(receipt.id))
         click.echo(f"Merged with {receipt.id} (evidence {known.evidence if known else '?'})")
     else:
-        news = receipt.reason if receipt.reason not in state.said else None
+        news = receipt.reason if receipt.reason not in cli.printed else None
         click.echo(f"Stored {receipt.id}" + (f" ({news})" if news else ""))
     if receipt.redacted:
         click.echo(f"Redacted: {', '.join(receipt.redacted)}")
@@ -255,7 +257,7 @@ def _finish(ctx: click.Context, state: State, writer: AgentHandle, receipt: Rece
 def _recognised(known: FailurePattern) -> None:
     """Say that a failure was seen before, and what helped."""
     if known.occurrence_count > 1:
-        click.echo(f"Recognised: {inline(known.name)}, seen {known.occurrence_count} times")
+        click.echo(f"Recognised: {one_line(known.name)}, seen {known.occurrence_count} times")
         for solution in [each for each in known.known_solutions if each.helped > 0][:1]:
             rate = rated(solution.success_rate, solution.tried)
-            click.echo(f"  Solution: {inline(solution.text)} ({rate})")
+            click.echo(f"  Solution: {one_line(solution.text)} ({rate})")

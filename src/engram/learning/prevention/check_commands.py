@@ -14,7 +14,7 @@ SHOWN_CHARACTERS = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     """How a command ended: `met` if it exited with 0; `code` is none when it took too long and was stopped."""
 
     met: bool
@@ -23,7 +23,9 @@ class Ran:
     reason: str
 
 
-def run(command: Sequence[str], *, allowed: bool, seconds: float = 10.0, folder: str | None = None) -> Ran:
+def run_check_command(
+    command: Sequence[str], *, allowed: bool, seconds: float = 10.0, folder: str | None = None
+) -> CommandResult:
     """Run a program with its arguments, as they are: what a shell would read into them means nothing here.
 
     Raises `NotAllowed` without permission, and `InvalidInput` for a program that is not there.
@@ -47,9 +49,9 @@ def run(command: Sequence[str], *, allowed: bool, seconds: float = 10.0, folder:
         output.seek(0)
         shown = _shown(output.read(4 * SHOWN_CHARACTERS))
     if code is None:
-        return Ran(False, None, shown, f"stopped after {seconds:g} seconds")
+        return CommandResult(False, None, shown, f"stopped after {seconds:g} seconds")
     reason = "the condition holds" if code == 0 else f"the condition does not hold: exit {code}"
-    return Ran(code == 0, code, shown, reason)
+    return CommandResult(code == 0, code, shown, reason)
 
 
 def _shown(output: bytes) -> str:

@@ -14,7 +14,7 @@ from engram.learning.failures.check_templates import (
     generate_prevention_strategies,
     pattern_name,
 )
-from engram.learning.failures.failures import Happening, PatternRecognizer
+from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -24,11 +24,11 @@ class Story:
 
     def __init__(self) -> None:
         self.known = PatternRecognizer()
-        self.told: list[Happening] = []
+        self.told: list[FailureEvent] = []
 
     def tell(self, kind: Any, **fields: Any) -> str:
         number = len(self.told)
-        event = Happening(kind, f"e{number}", START + timedelta(minutes=5 * number), **{"agent": "alice", **fields})
+        event = FailureEvent(kind, f"e{number}", START + timedelta(minutes=5 * number), **{"agent": "alice", **fields})
         self.told.append(event)
         self.known.fold(event)
         return event.id
@@ -116,8 +116,8 @@ def test_a_failure_is_found_by_the_name_that_an_earlier_version_gave_it() -> Non
     names = {"pg-dump-disk-quota-exceeded": "disk-quota-exceeded", "helm-upgrade-exit": "helm-upgrade-timeout"}
     for former, name in names.items():
         assert story.known.pattern(former) is None
-        assert [one.name for one in story.known.formerly(former)] == [name]
-    assert story.known.formerly("something-else") == []
+        assert [one.name for one in story.known.by_former_name(former)] == [name]
+    assert story.known.by_former_name("something-else") == []
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_a_failure_is_found_by_the_last_name_before_its_own(errors: list[str], f
     for error in errors:
         story.tell("failure", error=error)
     found = story.known.pattern(former)
-    assert [one.name for one in ([found] if found else story.known.formerly(former))] == [name]
-    assert PatternRecognizer.load(story.known.dump()).formerly(former) == story.known.formerly(former)
+    assert [one.name for one in ([found] if found else story.known.by_former_name(former))] == [name]
+    assert PatternRecognizer.load(story.known.dump()).by_former_name(former) == story.known.by_former_name(former)
 
 
 def test_a_check_is_found_by_the_name_that_an_earlier_version_gave_it() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.engine import AgentHandle, Engram
-from engram.learning.failures.failures import Happening, PatternRecognizer
+from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 from engram.learning.prevention.verdicts import SETTINGS, check
 from engram.model import Verdict
 
@@ -29,7 +29,7 @@ class Story:
     def tell(self, kind: Any, **fields: Any) -> str:
         self.now += timedelta(minutes=1)
         self.number += 1
-        self.known.fold(Happening(kind, f"e{self.number}", self.now, **{"agent": "alice", **fields}))
+        self.known.fold(FailureEvent(kind, f"e{self.number}", self.now, **{"agent": "alice", **fields}))
         return f"e{self.number}"
 
     def took(self, action: str, context: str, *qualities: float, **fields: Any) -> None:

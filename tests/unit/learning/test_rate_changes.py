@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learning.decisions.change import Trial, doubt, last_change, since, still_counting
+from engram.learning.decisions.rate_changes import (
+    Trial,
+    change_variance,
+    last_change,
+    possible_changes,
+    probability_unchanged,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,7 +29,7 @@ def test_a_rate_that_breaks_is_found_at_its_place() -> None:
     change = last_change(trials(*[1.0] * 30, *[0.0] * 10))
     assert change is not None
     assert (change.place, change.since) == (30, 10)
-    assert change.told() == "worked until 30 January, failed 10 of 10 times since"
+    assert change.describe() == "worked until 30 January, failed 10 of 10 times since"
 
 
 def test_the_last_of_two_changes_counts() -> None:
@@ -42,7 +48,7 @@ def test_a_steady_rate_seldom_seems_to_change(rate: float) -> None:
 
 def test_what_was_before_a_change_hardly_counts() -> None:
     known = trials(*[1.0] * 30, *[0.0] * 10)
-    left = still_counting(known, last_change(known))
+    left = probability_unchanged(known, last_change(known))
     assert max(left[:30]) < 0.05
     assert min(left[30:]) > 0.5
     assert left[-1] == 1.0
@@ -52,16 +58,16 @@ def test_a_change_that_one_other_source_alone_reports_is_not_believed() -> None:
     honest = trials(*[1.0] * 30)
     forged = [Trial(START + timedelta(days=40, hours=n), 0.0, 1.0, "mallory") for n in range(30)]
     assert last_change([*honest, *forged]) is None
-    assert min(still_counting([*honest, *forged], None)[:30]) > 0.3
+    assert min(probability_unchanged([*honest, *forged], None)[:30]) > 0.3
     both = [Trial(one.at, one.quality, one.weight, ("mallory", "eve")[n % 2]) for n, one in enumerate(forged)]
     assert last_change([*honest, *both]) is not None
 
 
 def test_doubt_is_largest_just_after_a_rate_seems_to_break() -> None:
     steady, breaking = trials(*[1.0] * 12), trials(*[1.0] * 10, 0.0, 0.0)
-    assert doubt(since(breaking, None)) > 5 * doubt(since(steady, None))
+    assert change_variance(possible_changes(breaking, None)) > 5 * change_variance(possible_changes(steady, None))
     broken = trials(*[1.0] * 30, *[0.0] * 30)
-    assert doubt(since(broken, last_change(broken))) < 0.01
+    assert change_variance(possible_changes(broken, last_change(broken))) < 0.01
 
 
 def test_that_one_environment_is_used_more_often_than_before_is_no_change() -> None:
@@ -74,8 +80,8 @@ def test_that_one_environment_is_used_more_often_than_before_is_no_change() -> N
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=60))
 def test_shares_that_still_count_never_fall_with_time(qualities: list[float]) -> None:
     known = trials(*qualities)
-    left = still_counting(known, last_change(known))
+    left = probability_unchanged(known, last_change(known))
     assert len(left) == len(known)
     assert all(0 <= share <= 1 + 1e-9 for share in left)
     assert all(first <= second + 1e-9 for first, second in itertools.pairwise(left))
-    assert 0 <= doubt(since(known, last_change(known))) <= 0.25
+    assert 0 <= change_variance(possible_changes(known, last_change(known))) <= 0.25

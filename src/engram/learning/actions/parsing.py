@@ -11,20 +11,27 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engram.learning.actions.command_lines import ENVIRONMENTS, MOST_WORDS, SIBLINGS, Form, form, stem
+from engram.learning.actions.command_lines import (
+    ENVIRONMENTS,
+    MOST_WORDS,
+    SIBLINGS,
+    CanonicalForm,
+    canonical_form,
+    stem,
+)
 from engram.text.terms import STOP_WORDS, digest, index_terms, normal_form
 
 MOST_CHARACTERS = 2000
-SIBLING = 0.75
+SIBLING_SIMILARITY = 0.75
 """How much an action is its sibling, such as `npm ci` for `npm install`: enough to warn, not to block."""
 
 _CALL = re.compile(r"([A-Za-z_][\w.:/-]{0,99})\s?\(")
 _ARGUMENT = re.compile(r"[(,{]\s?[\"']?([A-Za-z_]\w{0,63})[\"']?\s?[=:]")
-_SUBJECT = ("command", "cmd", "tool", "name", "action", "function")
+_NAME_KEYS = ("command", "cmd", "tool", "name", "action", "function")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ParsedAction:
     """What is done: `head` says what, `rest` how; `key` stays the same when values change, `exact` does not.
 
     `does` are the stems of the head, and `decisive` the options and words that make another action of it. `objects` are
@@ -42,7 +49,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ParsedContext:
     """Where it is done: the telling words and the features, such as "env=ci"; `key` is the same if both are."""
 
     words: frozenset[str]
@@ -53,61 +60,63 @@ class Context:
 
 
 @lru_cache(maxsize=8192)
-def action(text: str) -> Action:
+def parse_action(text: str) -> ParsedAction:
     """The action in a text; every text is one, and the empty text is the empty action."""
     text = text[:MOST_CHARACTERS].strip()
-    found = _json_call(text) or _call(text) or form(text)
+    found = _parse_json_call(text) or _parse_call(text) or canonical_form(text)
     exact = digest(*(found.exact or (normal_form(text),)))[:12]
     head = found.head or ((exact,) if text else ())
     does = tuple(stem(word) for word in head)
     key = " ".join((*does, *sorted(found.decisive), "|", *sorted(found.rest))) if head else ""
-    return Action(head, does, found.decisive, found.rest, key, exact, found.objects, found.is_phrase)
+    return ParsedAction(head, does, found.decisive, found.rest, key, exact, found.objects, found.is_phrase)
 
 
 @lru_cache(maxsize=8192)
-def context(text: str, features: frozenset[str] = frozenset(), environment: str = "") -> Context:
+def parse_context(text: str, features: frozenset[str] = frozenset(), environment: str = "") -> ParsedContext:
     """The context in a text, features and the name of the environment; word order and long numbers do not matter."""
-    terms = [term for term in index_terms(text[:MOST_CHARACTERS]) if term not in STOP_WORDS and not _passing(term)]
+    terms = [
+        term for term in index_terms(text[:MOST_CHARACTERS]) if term not in STOP_WORDS and not _is_incidental(term)
+    ]
     words = frozenset(list(dict.fromkeys(terms))[:MOST_WORDS])
     named = {f"env={normal_form(environment)}"} if environment.strip() else set()
-    return place(words, frozenset(normal_form(feature) for feature in features) | named)
+    return context_of(words, frozenset(normal_form(feature) for feature in features) | named)
 
 
-def place(words: frozenset[str], features: frozenset[str]) -> Context:
+def context_of(words: frozenset[str], features: frozenset[str]) -> ParsedContext:
     """The context of these words and features, as they are; a number tells half as much as a word."""
     key = " ".join((*sorted(words), "|", *sorted(features))) if words or features else ""
     numbers = frozenset(word for word in words if word[-1].isdigit())
-    return Context(words, features, key, numbers, len(words) - len(numbers) / 2)
+    return ParsedContext(words, features, key, numbers, len(words) - len(numbers) / 2)
 
 
-def same_action(one: Action, other: Action) -> float:
+def action_similarity(one: ParsedAction, other: ParsedAction) -> float:
     """How much two actions are the same, 0 to 1: 1 for the same but for values, 0 when they do different things."""
     if one.key == other.key:
         return 1.0
-    if one.decisive != other.decisive or _elsewhere(one.rest, other.rest):
+    if one.decisive != other.decisive or _name_different_environments(one.rest, other.rest):
         return 0.0
     if one.does != other.does:
-        return SIBLING if SIBLINGS.get(one.head) == other.head else 0.0
+        return SIBLING_SIMILARITY if SIBLINGS.get(one.head) == other.head else 0.0
     if (one.is_phrase or other.is_phrase) and one.objects - other.objects and other.objects - one.objects:
         return 0.0
     mine, theirs = one.rest - other.rest, other.rest - one.rest
-    paired = _abbreviated(mine, theirs) + _abbreviated(theirs, mine) if mine and theirs else 0
+    paired = _count_abbreviated(mine, theirs) + _count_abbreviated(theirs, mine) if mine and theirs else 0
     shared = 2 * len(one.head) + len(one.rest & other.rest) + paired
     return shared / (shared + len(mine) + len(theirs) - 2 * paired)
 
 
-def same_context(known: Context, asked: Context) -> float:
+def context_similarity(known: ParsedContext, asked: ParsedContext) -> float:
     """How much a known context is the one asked about, 0 to 1; a known failure without context may concern any."""
     if known.key == asked.key:
         return 1.0
-    differing = same_features(known, asked)
+    differing = feature_agreement(known, asked)
     if not known.words or not asked.words:
         return 0.7 * differing
     shared = len(known.words & asked.words) - len(known.numbers & asked.numbers) / 2
     return shared / (known.weight + asked.weight - shared) * differing
 
 
-def same_features(known: Context, asked: Context) -> float:
+def feature_agreement(known: ParsedContext, asked: ParsedContext) -> float:
     """How far the features of two contexts, such as their environments, do not contradict each other, 0 to 1."""
     if not known.features or not asked.features:
         return 1.0
@@ -116,50 +125,50 @@ def same_features(known: Context, asked: Context) -> float:
     return differing
 
 
-def sibling(asked: Action) -> tuple[str, ...] | None:
+def sibling_stems(asked: ParsedAction) -> tuple[str, ...] | None:
     """The stems of the head of the action that mostly fails for the same reasons, if there is one."""
     head = SIBLINGS.get(asked.head)
     return None if head is None else tuple(stem(word) for word in head)
 
 
-def _abbreviated(some: frozenset[str], others: frozenset[str]) -> int:
+def _count_abbreviated(some: frozenset[str], others: frozenset[str]) -> int:
     """How many short options are written in full on the other side: `-f` is taken for `--file`."""
     initials = [one[2] for one in others if one.startswith("--")]
     return sum(1 for one in some if len(one) == 2 and one[0] == "-" and initials.count(one[1]) == 1)
 
 
-def _elsewhere(one: frozenset[str], other: frozenset[str]) -> bool:
+def _name_different_environments(one: frozenset[str], other: frozenset[str]) -> bool:
     """Whether two actions name the environments they are for, and not the same ones."""
     here, there = one & ENVIRONMENTS, other & ENVIRONMENTS
     return bool(here and there) and here != there
 
 
-def _passing(term: str) -> bool:
+def _is_incidental(term: str) -> bool:
     """Whether a term is a number or an id that says nothing about the next time; a version stays."""
     if term.isdigit():
         return len(term) > 2
     return len(term) > 3 and any(character.isdigit() for character in term)
 
 
-def _json_call(text: str) -> Form | None:
+def _parse_json_call(text: str) -> CanonicalForm | None:
     if not text.startswith("{"):
         return None
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    name = next((value[key] for key in _SUBJECT if isinstance(value.get(key), str)), None)
+    name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), None)
     if name is None or name.startswith("{"):
         return None
-    found = _call(name) or form(name)
+    found = _parse_call(name) or canonical_form(name)
     inner = next((one for one in value.values() if isinstance(one, dict)), {})
     names = frozenset(f"{key.lower()}=" for key in list(inner)[:MOST_WORDS])
-    return Form(found.head, found.decisive, found.rest | names)
+    return CanonicalForm(found.head, found.decisive, found.rest | names)
 
 
-def _call(text: str) -> Form | None:
+def _parse_call(text: str) -> CanonicalForm | None:
     match = _CALL.match(text)
     if match is None:
         return None
     names = _ARGUMENT.findall(text, match.end() - 1)[:MOST_WORDS]
-    return Form((match[1].lower(),), frozenset(), frozenset(f"{name.lower()}=" for name in names))
+    return CanonicalForm((match[1].lower(),), frozenset(), frozenset(f"{name.lower()}=" for name in names))

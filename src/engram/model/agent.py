@@ -1,4 +1,4 @@
-"""An agent's life: who it is, and the cycles of proposing, acting and seeing what came of it."""
+"""Agents and their cycles: proposal, action, result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engram.model.memory import Hit, Moment
 
 
 class AgentDefinition(Frozen):
-    """An agent as somebody wrote it down: not yet redacted, not yet stored."""
+    """Definition of an agent as written by its author: not yet redacted, not yet stored."""
 
     name: str = ""
     description: str = ""
@@ -22,7 +22,7 @@ class AgentDefinition(Frozen):
 
 
 class Agent(Frozen):
-    """Who an agent is and what it is told to do; a change makes a new version, and the old ones stay."""
+    """A stored definition of an agent; each change makes a new version, and old versions are kept."""
 
     name: str
     version: int
@@ -30,13 +30,13 @@ class Agent(Frozen):
     description: Clean = Clean("")
     directives: tuple[Clean, ...] = ()
     config: Mapping[str, JsonValue] = Field(
-        default_factory=dict, description="What is different for it when it runs, such as its model."
+        default_factory=dict, description="Settings for running it, such as its model."
     )
     redacted: tuple[str, ...] = ()
 
 
 class ActionProposal(Frozen):
-    """What an agent meant to do in one cycle, and why; kept before it is done."""
+    """The action an agent intends in one cycle, with its reasons; stored before it is carried out."""
 
     index: int
     at: Moment
@@ -48,12 +48,12 @@ class ActionProposal(Frozen):
     workspace: Clean = Clean("")
     retry_of: int | None = Field(default=None, description="The interrupted cycle that it does again.")
     redacted: tuple[str, ...] = Field(
-        default=(), description="The rules that took secrets out; whoever does it again has to put them back."
+        default=(), description="The redaction rules that removed secrets; to repeat the action, supply these again."
     )
 
 
 class ActionError(Frozen):
-    """What went wrong when an action was carried out."""
+    """Error of an action."""
 
     message: Clean
     kind: Clean = Clean("")
@@ -61,7 +61,7 @@ class ActionError(Frozen):
 
 
 class ActionResult(Frozen):
-    """What an action gave: its output or its error, and where its artifacts are."""
+    """Result of an action: its output or its error, and the locations of its artifacts."""
 
     at: Moment
     output: JsonValue = None
@@ -71,39 +71,39 @@ class ActionResult(Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether there was no error."""
+        """Return true if there was no error."""
         return self.error is None
 
 
 CycleStatus = Literal["open", "done", "failed", "abandoned", "retried"]
-"""`open` has no result: it is running, or was interrupted. `done` and `failed` are complete."""
+"""`open` has no result: it is running or was interrupted. `done` and `failed` are complete."""
 
 
 class AgentCycle(Frozen):
-    """One turn of an agent: one proposal, and one result once it is complete."""
+    """One cycle of an agent: a proposal, and its result once it is complete."""
 
     agent: str
     index: int
     status: CycleStatus
     proposal: ActionProposal
     result: ActionResult | None = None
-    reason: Clean = Field(default=Clean(""), description="Why it was abandoned.")
-    retried_by: int | None = Field(default=None, description="The cycle that does it again.")
+    reason: Clean = Field(default=Clean(""), description="Reason for abandoning it.")
+    retried_by: int | None = Field(default=None, description="The cycle that repeats it.")
     ended_at: Moment | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether it has a result, good or bad."""
+        """Return true if it has a result, good or bad."""
         return self.result is not None
 
     @property
     def interrupted(self) -> bool:
-        """Whether it has no result and nobody decided about it: it may have been carried out, or be running still."""
+        """Return true if it has no result and was not abandoned or retried; its action may still be running."""
         return self.status == "open"
 
 
 class AgentState(Frozen):
-    """Where an agent stands: what it did last, and what it was in the middle of."""
+    """Progress of an agent: its last complete cycle and its unfinished ones."""
 
     agent: str
     next_index: int
@@ -115,7 +115,7 @@ class AgentState(Frozen):
 
 
 class Recollection(Frozen):
-    """Something that came to mind: a memory with the cycle it came from, if any, or a recent result."""
+    """One item found for an agent: a memory with the cycle it came from, if any, or a recent result."""
 
     found: Literal["memory", "recent"]
     hit: Hit | None = None
@@ -123,7 +123,7 @@ class Recollection(Frozen):
 
 
 class Recollections(list[Recollection]):
-    """What came to mind, best first, and the id of the recall, by which its outcome can be told."""
+    """Items found for an agent, best first, with the id of the recall to report its outcome by."""
 
     def __init__(self, id: str, found: Iterable[Recollection] = ()) -> None:
         super().__init__(found)

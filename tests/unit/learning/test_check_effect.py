@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.learning.decisions.beta import Beta
-from engram.learning.failures.effect import Counts, effect, failure_rate, next_status
+from engram.learning.failures.check_effect import CheckCounts, effect, failure_rate, next_status
 from engram.model import CheckStatus
 
 
-def counts(before: tuple[int, float], heeded: tuple[int, float], ahead: list[float] | None = None) -> Counts:
-    counted = Counts(before[0], before[1], heeded[0], heeded[1], heeded=heeded[0], heeded_failed=heeded[1])
+def counts(before: tuple[int, float], heeded: tuple[int, float], ahead: list[float] | None = None) -> CheckCounts:
+    counted = CheckCounts(before[0], before[1], heeded[0], heeded[1], heeded=heeded[0], heeded_failed=heeded[1])
     for quality in ahead or []:
-        counted.spoken(quality, ahead=True)
+        counted.count_spoken(quality, ahead=True)
     return counted
 
 
@@ -25,7 +25,7 @@ def test_rates_come_with_the_interval_of_the_belief() -> None:
 
 
 def test_without_opportunities_nothing_is_known() -> None:
-    nothing = effect(Counts())
+    nothing = effect(CheckCounts())
     assert nothing.difference == 0
     assert nothing.helps == pytest.approx(0.5, abs=0.01)
     assert nothing.interval[0] < -0.7
@@ -53,7 +53,7 @@ def test_the_difference_lies_in_its_interval_and_the_sides_can_be_swapped(a: int
 def test_a_check_that_is_ignored_and_right_is_strengthened_and_never_retired() -> None:
     counted, right = counts((3, 3), (0, 0)), []
     for _ in range(20):
-        counted.spoken(0.0, ahead=True)
+        counted.count_spoken(0.0, ahead=True)
         assert next_status("active", counted) == "active"
         right.append(effect(counted).right or 0.0)
     assert right == sorted(right)
@@ -80,26 +80,26 @@ def test_one_that_only_warns_and_is_always_wrong_is_retired() -> None:
 
 def test_what_a_loosened_check_is_silent_about_judges_it_and_what_an_active_one_is_silent_about_does_not() -> None:
     for loosened, status in ((True, "retired"), (False, "loosened")):
-        counted = Counts()
+        counted = CheckCounts()
         for _ in range(10):
-            counted.silent(1.0, loosened=loosened)
+            counted.count_silent(1.0, loosened=loosened)
         assert next_status("loosened", counted) == status
-    failing = Counts()
+    failing = CheckCounts()
     for _ in range(3):
-        failing.silent(0.0, loosened=True, known=True)
+        failing.count_silent(0.0, loosened=True, known=True)
     assert next_status("loosened", failing) == "active"
     assert (failing.before, failing.after) == (0, 0)
 
 
 def test_a_retired_check_comes_back_when_it_fails_without_it_and_keeps_what_was_measured() -> None:
     retired = counts((20, 10), (2, 0), [1.0] * 10)
-    retired.turn()
+    retired.restart()
     for quality in (*[1.0] * 30, 0.0, 1.0, 0.0):
-        retired.silent(quality)
+        retired.count_silent(quality)
         assert next_status("retired", retired) == "retired"
-    retired.silent(0.0)
+    retired.count_silent(0.0)
     assert next_status("retired", retired) == "active"
-    retired.turn()
+    retired.restart()
     measured = effect(retired)
     assert (measured.before.opportunities, measured.went_ahead, measured.false_alarms) == (54, 10, 10)
     assert measured.heeded is not None
@@ -111,15 +111,15 @@ def test_a_retired_check_comes_back_when_it_fails_without_it_and_keeps_what_was_
     st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from([0.0, 0.5, 1.0])), max_size=60),
 )
 def test_the_status_never_flutters_without_new_counts(events: list[tuple[bool, bool, float]]) -> None:
-    counted, status = Counts(), "active"
+    counted, status = CheckCounts(), "active"
     for spoke, ahead, quality in events:
         if spoke:
-            counted.spoken(quality, ahead=ahead)
+            counted.count_spoken(quality, ahead=ahead)
         else:
-            counted.silent(quality)
+            counted.count_silent(quality)
         new: CheckStatus = next_status(status, counted)  # type: ignore[arg-type]
         if new != status:
-            counted.turn()
+            counted.restart()
             status = new
             assert next_status(new, counted) == new
 
@@ -128,9 +128,9 @@ def test_what_was_counted_can_be_taken_back() -> None:
     counted = counts((3, 1), (2, 1), [1.0])
     before = asdict(counted)
     for ahead in (True, False):
-        counted.spoken(0.0, ahead=ahead)
-        counted.spoken(0.0, ahead=ahead, times=-1)
+        counted.count_spoken(0.0, ahead=ahead)
+        counted.count_spoken(0.0, ahead=ahead, times=-1)
     for loosened in (True, False):
-        counted.silent(0.5, loosened=loosened)
-        counted.silent(0.5, loosened=loosened, times=-1)
+        counted.count_silent(0.5, loosened=loosened)
+        counted.count_silent(0.5, loosened=loosened, times=-1)
     assert asdict(counted) == before
