@@ -88,7 +88,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "outcome",
         "outcomes",
         "unlearned",
-        "formerly",
+        "by_former_name",
         "recognise",
         "check",
         "verdict",

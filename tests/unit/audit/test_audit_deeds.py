@@ -486,7 +486,7 @@ READS = {
     "situations": "get list",
     "workspaces": "diff files find list restore snapshots verify workspace",
     "life": "cycle cycles recall resume",
-    "learning": "alarms attempts calibration checks episodes failure failures formerly harmful history outcomes "
+    "learning": "alarms attempts calibration checks episodes failure failures by_former_name harmful history outcomes "
     "predict rates recognise stats suggest synthesis testimony unlearned up_to_date verdict voice",
     "retention": "holds policies",
     "keys": "accept every live",
