@@ -64,13 +64,8 @@ nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more st
 soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no error, no growth
 	$(BIN)/python benchmarks/soak.py
 
-.venv/proto/installed: .venv/installed
-	$(PYTHON) -m venv .venv/proto
-	.venv/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.71.2
-	@touch $@
-
-proto: .venv/proto/installed  ## make the gRPC code from its .proto files again
-	.venv/proto/bin/python src/engram/server/grpc/generate.py
+proto: .venv/installed  ## number new fields of the gRPC messages, and write the .proto files
+	$(BIN)/python -m engram.server.grpc.generate
 
 lock: .venv/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

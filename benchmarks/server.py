@@ -31,7 +31,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import engram
@@ -182,18 +181,18 @@ async def grpc_client(target: Target, what: str, stack: ExitStack) -> Ask:
     """A client of the gRPC server."""
     import grpc
 
-    from engram.server.grpc.v1 import service_pb2, service_pb2_grpc
+    from engram.server.grpc import messages
 
     channel = grpc.aio.insecure_channel(target.grpc, [("grpc.use_local_subchannel_pool", 1)])
     stack.callback(lambda: asyncio.get_running_loop().create_task(channel.close()))
-    stub: Any = service_pb2_grpc.EngramStub(channel)  # type: ignore[no-untyped-call]
+    stub = messages.Stub(channel)
     metadata = (("authorization", f"Bearer {target.token}"),)
 
     async def ask(number: int) -> None:
         if what == "recall":
-            await stub.Recall(service_pb2.RecallQuery(query=text(number), k=K), metadata=metadata)
+            await stub.Recall(messages.RecallQuery(query=text(number), k=K), metadata=metadata)
         else:
-            await stub.Remember(service_pb2.NewMemory(text=text(number)), metadata=metadata)
+            await stub.Remember(messages.NewMemory(text=text(number)), metadata=metadata)
 
     return ask
 

@@ -261,7 +261,7 @@ def judged(samples: Sequence[Sample], tally: Tally) -> tuple[dict[str, float], l
 
 
 def fill(url: str, memories: int) -> tuple[str, dict[str, list[str]]]:
-    """Give each agent some memories; a key for all of them, and their ids."""
+    """Return each agent some memories; a key for all of them, and their ids."""
     dice, ids = random.Random(7), dict[str, list[str]]()
     with engram.open(url, embedder="hashing") as brain:
         for name in AGENTS:

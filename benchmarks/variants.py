@@ -449,7 +449,7 @@ def pairs(text: str) -> Iterator[Pair]:
 
 
 def warned(pair: Pair) -> bool:
-    """Whether the action is warned of or blocked after the other one failed."""
+    """Return whether the action is warned of or blocked after the other one failed."""
     known, now = PatternRecognizer(), datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(FAILURES):
         now += timedelta(minutes=1)

@@ -29,7 +29,7 @@ from engram.retention.policies import Retention
 from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.patterns import SharedPatterns
-from engram.transfer.export import Knowledge
+from engram.transfer.knowledge import Knowledge
 from engram.upkeep.maintenance import Upkeep
 
 P = ParamSpec("P")
@@ -353,7 +353,7 @@ class AsyncKnowledge:
         self._sync = knowledge
 
     export = _in_thread(Knowledge.export)
-    take_in = _in_thread(Knowledge.take_in)
+    import_file = _in_thread(Knowledge.import_file)
     merge = _in_thread(Knowledge.merge)
 
 

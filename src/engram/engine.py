@@ -90,7 +90,7 @@ from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
     from engram.memories.procedural import ProceduralMemory
-    from engram.transfer.export import Knowledge
+    from engram.transfer.knowledge import Knowledge
     from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
@@ -599,7 +599,7 @@ class AgentHandle:
     @property
     def knowledge(self) -> Knowledge:
         """Export of its knowledge to a file, and import of that of others."""
-        from engram.transfer.export import Knowledge  # noqa: PLC0415 - few programs export or import
+        from engram.transfer.knowledge import Knowledge  # noqa: PLC0415 - few programs export or import
 
         return Knowledge(self._brain, self)
 

@@ -23,7 +23,7 @@ from engram import audit
 from engram.clock import Sources
 from engram.errors import Conflict, EngramError, NotFound, StoreReadOnly, Unsupported
 from engram.model import Checkpoint
-from engram.ports import Changes, Credit, Deed, Event, KeepsAudit, MemoryStore, Scope
+from engram.ports import AuditAction, Changes, Credit, Event, KeepsAudit, MemoryStore, Scope
 from engram.privacy.cipher import MasterKey
 from engram.stores.memory import InMemoryStore
 from engram.stores.postgres import PostgresStore
@@ -148,7 +148,7 @@ def do(store: SqliteStore | InMemoryStore, maker: Maker, ids: list[str], step: s
     elif step == "discard":
         store.discard_vectors("long-term", "nobody's")
     elif step == "note":
-        store.note([Deed("use", "bob", "alice", grant="g", count=number)] * number)
+        store.note([AuditAction("use", "bob", "alice", grant="g", count=number)] * number)
         return number
     else:
         store.touch(ALICE, [id], at)
@@ -241,7 +241,7 @@ def test_postgres_refuses_to_change_the_trail(fresh_url: str, change: str) -> No
 def test_pruning_leaves_no_way_open(path: Path) -> None:
     with closing(sqlite_at(path)) as store:
         used(store)
-        store.note([Deed("use"), Deed("use")])
+        store.note([AuditAction("use"), AuditAction("use")])
         assert store.prune(2) == 2
         with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="never changed"):
             raw.execute("DELETE FROM audit WHERE seq = 3")
@@ -252,7 +252,7 @@ def test_a_restored_database_says_so_and_an_anchor_says_what_went(path: Path, tm
     with closing(sqlite_at(path)) as store:
         used(store)
         store.backup(tmp_path / "saved.db")
-        store.note([Deed("use")] * 5)
+        store.note([AuditAction("use")] * 5)
         anchor = audit.AuditTrail(store).head(now=START)
     restore(tmp_path / "saved.db", path, Sources())
     with closing(sqlite_at(path)) as store:
@@ -268,7 +268,7 @@ def test_a_copied_database_has_the_same_trail_and_goes_on_with_it(path: Path, tm
         used(source)
         copy(source, target, "source")
         assert target.trail()[: len(source.trail())] == source.trail()
-        target.note([Deed("use")])
+        target.note([AuditAction("use")])
         assert audit.AuditTrail(target).verify().ok
         assert target.checkpoints() == source.checkpoints()
 
@@ -276,7 +276,7 @@ def test_a_copied_database_has_the_same_trail_and_goes_on_with_it(path: Path, tm
 def test_a_database_whose_trail_has_begun_is_no_target_for_a_copy(path: Path, tmp_path: Path) -> None:
     with closing(sqlite_at(path)) as source, closing(sqlite_at(tmp_path / "copy.db")) as target:
         used(source)
-        target.note([Deed("use")])
+        target.note([AuditAction("use")])
         with pytest.raises(Conflict):
             copy(source, target, "source")
 
@@ -289,7 +289,7 @@ def test_a_file_that_cannot_be_written_shows_its_trail(path: Path) -> None:
         assert audit.AuditTrail(store).verify().ok
         if os.geteuid():
             with pytest.raises(StoreReadOnly):
-                store.note([Deed("use")])
+                store.note([AuditAction("use")])
 
 
 # At once, and killed ---------------------------------------------------------------------------------------------

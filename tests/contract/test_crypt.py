@@ -202,7 +202,7 @@ def everything(brain: Engram) -> list[object]:
     return [
         found,
         [memory and memory.model_dump(exclude=COUNTED) for memory in store.get(ALICE, sorted(found[0]))],
-        store.feed(ALICE, 0, 1000),
+        store.events_after(ALICE, 0, 1000),
         store.speakers(ALICE),
         store.setting("learned:something"),
         [hit.id for hit in alice.recall(f"{c['text']} staging")],
@@ -351,7 +351,7 @@ def test_changed_events_are_refused_and_found(sealed: Path, key: str, swap: str)
     raw(sealed, swap)
     with closing(sealed_store(sealed, key)) as store:
         with pytest.raises(StoreCorrupt):
-            store.feed(ALICE, 0, 10)
+            store.events_after(ALICE, 0, 10)
         assert {problem.where for problem in store.check()} == {"events"}
 
 

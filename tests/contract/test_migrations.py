@@ -336,16 +336,16 @@ def test_decisions_and_failures_of_an_older_database_are_learned_from(tmp_path: 
     path = tmp_path / "engram.db"
     path.write_bytes(gzip.decompress((GOLDEN / "0003.db.gz").read_bytes()))
     store = open_at(path)
-    events = store.feed(ALICE, 0, 100)
+    events = store.events_after(ALICE, 0, 100)
     assert [(event.kind, event.subject == event.id) for event in events] == [
         ("decision", True),
         ("failure", True),
         ("decision", True),
     ]
-    (episode,) = episodes(store.about(ALICE, topic("deploy"), 9), "alice")
+    (episode,) = episodes(store.events_by_topic(ALICE, topic("deploy"), 9), "alice")
     assert (episode.action, episode.quality, episode.context) == ("roll back", 0.0, "deploy")
     assert store.append(ALICE, [event_like(events[-1])]) == [True]
-    assert store.feed(ALICE, events[-1].seq, 9)[0].id == "later"
+    assert store.events_after(ALICE, events[-1].seq, 9)[0].id == "later"
 
 
 def event_like(event: Event) -> Event:

@@ -832,7 +832,7 @@ def test_what_a_snapshot_has_shown_is_asked_anew_for_another_moment(open_at: Ope
                     assert [match.id for match in store.search(ALICE, replace(query, where=where))] == (
                         [entry.memory.id] if there else []
                     )
-            assert [seen.id for seen in store.around(ALICE, [entry.memory.id], 2, ["deploy"])] == [entry.memory.id]
+            assert [seen.id for seen in store.neighbours(ALICE, [entry.memory.id], 2, ["deploy"])] == [entry.memory.id]
 
 
 def test_a_snapshot_is_of_one_moment_and_the_next_shows_what_others_changed(open_at: Open) -> None:

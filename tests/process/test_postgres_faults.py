@@ -294,7 +294,7 @@ def test_a_snapshot_whose_connection_is_lost_is_read_to_the_end(server: Postgres
             assert len(store.search(ALICE, Query())) == 1
             assert not hung_up or hang_up(server)
             assert len(store.search(ALICE, Query(words=Clean("deploy")))) == 1
-            assert store.spread(ALICE, ["deploy"]).rows == 1
+            assert store.term_counts(ALICE, ["deploy"]).rows == 1
     hang_up(server)
     with store.snapshot(ALICE):
         assert len(store.search(ALICE, Query())) == 1

@@ -258,4 +258,4 @@ def test_files_that_somebody_trusted_signed_are_known_to_be_theirs_by_every_door
             assert client.import_knowledge(file.read_bytes()).verification.status == "valid"
         dialled = next(line.split()[-1] for line in server.lines if line.startswith("Engram serves gRPC"))
         with Dialled(dialled, server.token, "carol") as far:
-            assert far.take_in(file, dry_run=True).verification.status == "valid"
+            assert far.import_file(file, dry_run=True).verification.status == "valid"

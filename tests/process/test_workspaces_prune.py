@@ -56,7 +56,7 @@ def stored(brain: engram.Engram) -> set[str]:
 def trees(brain: engram.Engram) -> int:
     store = brain.store
     assert isinstance(store, KeepsEvents)
-    return sum(event.kind == "tree" for name in brain.agents() for event in store.feed(Scope(name), 0, 10_000))
+    return sum(event.kind == "tree" for name in brain.agents() for event in store.events_after(Scope(name), 0, 10_000))
 
 
 def versions(own: Workspaces, folder: Path, count: int) -> list[str]:

@@ -49,7 +49,7 @@ from engram.retention.policies import Retention
 from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.patterns import SharedPatterns
-from engram.transfer.export import Knowledge
+from engram.transfer.knowledge import Knowledge
 from engram.upkeep.maintenance import Upkeep
 from support.redis_server import redis_url
 

@@ -464,10 +464,10 @@ class Watched(InMemoryStore):
 
     looked: Counter[str]
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         if topic == events.topic(Clean("deploy the api")):
             self.looked[scope.agent] += 1
-        return super().about(scope, topic, limit)
+        return super().events_by_topic(scope, topic, limit)
 
 
 @pytest.mark.parametrize("ask", ["suggest", "predict"])

@@ -148,7 +148,7 @@ def agents_of(brain: Engram, data: DataSet) -> dict[str, AgentHandle]:
 
 
 def _is_there(agent: AgentHandle, conversation: Conversation) -> bool:
-    """Whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
+    """Return whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
     last = len(conversation.turns) - 1
     return last < 0 or bool(agent.list(limit=1, offset=last))
 

@@ -180,7 +180,7 @@ def _hand_over(teacher: Knowledge, pupil: Knowledge) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "knowledge.jsonl"
         teacher.export(file, form="jsonl")
-        pupil.take_in(file, large=True)
+        pupil.import_file(file, large=True)
 
 
 def _brain(seed: int) -> Engram:

@@ -177,12 +177,12 @@ def _vector_database(cli: Invocation) -> Iterator[Finding]:
     import numpy as np
 
     from engram import wiring
-    from engram.ports import Scope, Shelf
+    from engram.ports import Scope, VectorSpace
 
     if not cli.settings.vectors:
         return
     with closing(wiring.open_vectors(cli.settings)) as vectors:
-        nothing = Shelf(Scope("doctor"), "none", "none")
+        nothing = VectorSpace(Scope("doctor"), "none", "none")
         try:
             vectors.search(nothing, np.eye(1, 2, dtype=np.float32)[0], 1)
         except StoreError as error:

@@ -113,10 +113,10 @@ def import_(
     with cli.brain(create=True) as brain, progress(cli, "importing", "records") as on_progress:
         knowledge = cli.writer(brain, agent).knowledge
         if require_signature:
-            seen = knowledge.take_in(file, dry_run=True, **options).verification
+            seen = knowledge.import_file(file, dry_run=True, **options).verification
             if seen.status != "valid":
                 raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
-        report = knowledge.take_in(file, dry_run=dry_run, progress=on_progress, **options)
+        report = knowledge.import_file(file, dry_run=dry_run, progress=on_progress, **options)
         receiver = cli.writer(brain, agent).name
     _print(cli, report, receiver)
 

@@ -266,4 +266,4 @@ def _best(cli: Invocation) -> str | None:
     from engram import wiring
 
     settings = cli.settings
-    return "local" if settings.embedder == "auto" and wiring.models(settings).best() else None
+    return "local" if settings.embedder == "auto" and wiring.models(settings).best_installed() else None

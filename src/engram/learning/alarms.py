@@ -158,7 +158,7 @@ def _windows(members: Sequence[DecisionEpisode], since: datetime, settings: Sett
 
 
 def _changed(members: Sequence[DecisionEpisode], since: datetime, settings: Settings) -> int | None:
-    """The place from which on an established rate is another, however slowly the outcomes come, if that is recent."""
+    """The place above which an established rate is another, however slowly the outcomes come, if that is recent."""
     change = last_change([Trial(one.at, one.quality, 1.0, circumstances=one.circumstances()) for one in members])
     if change is None or change.place < settings.established or change.at < since:
         return None

@@ -54,11 +54,11 @@ from engram.ports import (
     Event,
     Filter,
     KeepsEvents,
+    LoggedRecall,
+    LogsRecalls,
     Placed,
     Query,
-    RemembersShown,
     Scope,
-    Shown,
     Store,
 )
 from engram.ports.arguments import share
@@ -74,7 +74,7 @@ COMPARED = 24
 SAMPLED, WIDELY = 40, 64
 """Contexts that tell what closeness means in a memory, and how many near each are looked at."""
 FEW, GROWTH = 30, 3
-"""Decisions from which on it is told, and how often it is told again while they double."""
+"""Decisions above which it is told, and how often it is told again while they double."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
@@ -163,7 +163,7 @@ class Learning:
         The agents `beside` it are asked together with it: the evidence of each counts alike.
         """
         now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
-        suggestion = self._evaluator.weigh(
+        suggestion = self._evaluator.suggest(
             context,
             known.episodes,
             now=now,
@@ -247,7 +247,7 @@ class Learning:
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
-        exact = store.about(scope, happened.topic(context), MOST_EPISODES)
+        exact = store.events_by_topic(scope, happened.topic(context), MOST_EPISODES)
         placed = (near or self._near)(context)
         found = [] if placed is None else store.search(scope, Query(near=placed, limit=NEIGHBOURS))
         known = {event.subject for event in exact}
@@ -316,7 +316,7 @@ class Learning:
         """Tell whether any decision that an agent knows counts in a context."""
         return bool(
             known.episodes
-            and self._evaluator.weigh(
+            and self._evaluator.suggest(
                 context,
                 known.episodes,
                 now=now,
@@ -668,15 +668,15 @@ class Learning:
 
         `sources` says from which sources each came.
         """
-        if not isinstance(self._store, RemembersShown):
+        if not isinstance(self._store, LogsRecalls):
             return
         now = self._sources.now()
         for id in ids:
-            if self._store.shown(self._scope, id) is None:
+            if self._store.get_recall(self._scope, id) is None:
                 behind = sources.get(id, ())
                 shares: dict[str, JsonValue] = {name: 1 / len(behind) for name in behind}
                 about: dict[str, JsonValue] = {"lent": lent, PATTERN: True, happened.SOURCES: shares}
-                self._store.show(self._scope, Shown(id, now, (), about=about))
+                self._store.log_recall(self._scope, LoggedRecall(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:
         """Bursts of outcomes that contradict what was well established, and who is behind them."""
@@ -720,7 +720,7 @@ class Learning:
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
-        while some := store.feed(self._scope, after, PAGE):
+        while some := store.events_after(self._scope, after, PAGE):
             found, after = found + some, some[-1].seq
         return found
 

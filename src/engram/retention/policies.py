@@ -22,7 +22,7 @@ from engram.memories.holds import Keeping
 from engram.model import Memory, MemoryType
 from engram.model.memory import describe_error
 from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
-from engram.ports import Deed, KeepsAudit, Scope, acting
+from engram.ports import AuditAction, KeepsAudit, Scope, acting
 from engram.privacy import refuse_secret
 from engram.recording.draft import handle
 from engram.retention import archive as archives
@@ -291,4 +291,6 @@ def _note(brain: Engram, gone: Sequence[Retained]) -> None:
         counts = Counter[str]()
         for each in gone:
             counts[each.policy] += each.memories
-        brain.store.note([Deed("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})])
+        brain.store.note(
+            [AuditAction("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})]
+        )

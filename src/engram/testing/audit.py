@@ -16,23 +16,23 @@ from engram.model.audit import GENESIS
 from engram.ports import (
     LONG_TERM,
     Annotates,
+    AuditAction,
     Changes,
     CountsAccess,
     Credit,
     CreditsRecalls,
-    Deed,
     Entry,
     Event,
     KeepsAudit,
     KeepsEvents,
     KeepsSettings,
+    LoggedRecall,
+    LogsRecalls,
     MemoryStore,
     MirrorsVectors,
-    RemembersShown,
     Scope,
-    Shown,
     acting,
-    by_themselves,
+    as_agents,
     principal,
 )
 from engram.testing.factories import START, Maker, placed
@@ -110,8 +110,8 @@ class AuditContract:
         def work() -> None:
             if isinstance(store, CountsAccess):
                 store.touch(ALICE, [known.memory.id], START)
-            if isinstance(store, RemembersShown):
-                store.show(ALICE, Shown("r", START, (known.memory.id,)))
+            if isinstance(store, LogsRecalls):
+                store.log_recall(ALICE, LoggedRecall("r", START, (known.memory.id,)))
             if isinstance(store, KeepsSettings):
                 store.set_setting("learned:x", "{}")
                 store.set_setting("pushed:x", "1")
@@ -161,7 +161,7 @@ class AuditContract:
                 store.add(ALICE, [Maker("alice").event("one")])
                 with acting("carol", "renamed"):
                     store.forget(ALICE, ["nobody"])
-                    with by_themselves():
+                    with as_agents():
                         store.forget(ALICE, ["nobody"])
             with acting(""):
                 store.forget(ALICE, ["nobody"])
@@ -205,7 +205,10 @@ class AuditContract:
         assert entry.count == 0
 
     def test_deeds_are_put_on_record_in_order_on_behalf_of_the_principal(self, store: MemoryStore) -> None:
-        deeds = [Deed("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}), Deed("export", "alice", "alice")]
+        deeds = [
+            AuditAction("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}),
+            AuditAction("export", "alice", "alice"),
+        ]
         token = principal.set("key:7")
         try:
             first, second = since(store, lambda: trail(store).note(deeds))
@@ -225,15 +228,15 @@ class AuditContract:
 
     def test_what_no_database_can_keep_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInput):
-            trail(store).note([Deed("read", "al\x00ice")])
+            trail(store).note([AuditAction("read", "al\x00ice")])
         assert since(store, lambda: None) == []
 
     def test_a_trail_is_read_from_a_number_by_agent_grant_and_time(self, store: MemoryStore) -> None:
         kept = trail(store)
         start = kept.head()
         assert start is not None
-        kept.note([Deed("use", "bob", "alice", grant="g1"), Deed("use", "bob", "carol", grant="g2")])
-        kept.note([Deed("use", "bob", "alice", grant="g2")])
+        kept.note([AuditAction("use", "bob", "alice", grant="g1"), AuditAction("use", "bob", "carol", grant="g2")])
+        kept.note([AuditAction("use", "bob", "alice", grant="g2")])
         assert [entry.agent for entry in kept.trail(start.seq)] == ["alice", "carol", "alice"]
         assert [entry.seq for entry in kept.trail(start.seq, agent="alice")] == [start.seq + 1, start.seq + 3]
         assert [entry.seq for entry in kept.trail(start.seq, grant="g2")] == [start.seq + 2, start.seq + 3]
@@ -259,13 +262,13 @@ class AuditContract:
 
     def test_a_trail_is_pruned_up_to_a_checkpoint_and_still_verified(self, store: MemoryStore) -> None:
         kept = trail(store)
-        kept.note([Deed("use", count=n) for n in range(5)])
+        kept.note([AuditAction("use", count=n) for n in range(5)])
         head = kept.head()
         assert head is not None
         with pytest.raises(NotFound):
             kept.prune(head.seq)
         kept.checkpoint(Checkpoint(seq=head.seq, at=START, hash=head.hash))
-        kept.note([Deed("use")])
+        kept.note([AuditAction("use")])
         gone = kept.prune(head.seq)
         assert gone >= 5
         left = kept.trail()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from engram.errors import Conflict, Unsupported
 from engram.ports import (
+    AuditAction,
     Copies,
-    Deed,
     KeepsAudit,
     Store,
 )
@@ -48,7 +48,7 @@ def copy(source: Store, target: Store, name: str, progress: Progress | None = No
                 "Copy it anew, to a new database"
             )
     if isinstance(target, KeepsAudit):
-        target.note([Deed("copy", target=name, count=total)])
+        target.note([AuditAction("copy", target=name, count=total)])
     return {table: tally.rows for table, tally in before.items()}
 
 

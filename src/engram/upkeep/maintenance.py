@@ -320,7 +320,7 @@ def _weakest(fading: FadedMemory) -> tuple[float, str]:
 
 def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
     found, after = list[Event](), 0
-    while events := store.feed(scope, after, PAGE):
+    while events := store.events_after(scope, after, PAGE):
         found += events
         after = events[-1].seq
     return found

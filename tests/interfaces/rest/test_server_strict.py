@@ -22,12 +22,12 @@ import engram
 from engram.api import invalidation, live
 from engram.api.limits import Limits
 from engram.errors import Conflict, InvalidInput, StoreBusy, StoreError
-from engram.ports import Deed, Scope
+from engram.ports import AuditAction, Scope
 from engram.retention import erasure
 from engram.server.rest import idempotency, problems, wording
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
-from engram.server.rest.operations import parameters, takes_key
+from engram.server.rest.parameters import parameters, takes_key
 from engram.sharing.api_keys import told
 from engram.stores import sqlite
 from support.rest_server import House, house
@@ -476,7 +476,7 @@ def erase(home: House, id: str, path: Path) -> None:
 
 
 def many_deeds(home: House, id: str, path: Path) -> None:
-    home.brain.store.note([Deed("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
+    home.brain.store.note([AuditAction("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
     forget_elsewhere(home, id, path)
 
 

@@ -518,7 +518,7 @@ def test_secrets_are_neither_written_down_nor_handed_on(brain: engram.Engram, ma
     assert SECRET not in result.model_dump_json()
     assert SECRET not in got[0]
     store: Any = brain.store
-    assert SECRET not in repr(store.feed(Scope("alice"), 0, 1000))
+    assert SECRET not in repr(store.events_after(Scope("alice"), 0, 1000))
     for written, told in (
         (steps(f"{{name: a, run: f, action: 'use {SECRET}'}}"), {}),
         (steps("{name: a, run: f}", head="parameters: {p: x}\n"), {"p": SECRET}),

@@ -23,7 +23,7 @@ from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, MissingExtra, NotFound, StoreCorrupt
 from engram.model import AuditEntry, AuditVerification, Checkpoint
 from engram.model.audit import canonical_json, sha256_hex
-from engram.ports import Deed, Scope
+from engram.ports import AuditAction, Scope
 from engram.stores.audit_entries import sealing, to_entry
 from engram.stores.memory import InMemoryStore
 from engram.stores.sqlite import SqliteStore
@@ -59,7 +59,9 @@ def fill(store: SqliteStore | InMemoryStore, count: int = LENGTH) -> None:
     maker = Maker("alice")
     for number in range(count):
         if number % 3:
-            store.note([Deed("use", "bob", "alice", f"m{number}", f"g{number % 4}", number, {"n": number, "é": "ü"})])
+            store.note(
+                [AuditAction("use", "bob", "alice", f"m{number}", f"g{number % 4}", number, {"n": number, "é": "ü"})]
+            )
         else:
             store.add(Scope("alice"), [maker.event(f"memory {number}")])
 
@@ -306,7 +308,7 @@ def test_old_keys_go_on_to_count_after_a_new_one_was_made(store: SqliteStore, si
     fill(store, 5)
     audit.AuditTrail(store).checkpoint(signer, START)
     newer = audit.signer(tmp_path / "newer.key")
-    store.note([Deed("use")])
+    store.note([AuditAction("use")])
     audit.AuditTrail(store).checkpoint(newer, START)
     assert audit.AuditTrail(store).verify(keys=[signer.public, newer.public]).ok
     assert not audit.AuditTrail(store).verify(keys=[newer.public]).ok
@@ -324,14 +326,14 @@ def test_a_checkpoint_says_up_to_where_the_trail_is_fixed(store: SqliteStore, si
     made = audit.AuditTrail(store).checkpoint(signer, START)
     assert (made.seq, audit.AuditTrail(store).verify().fixed) == (6, 6)
     assert audit.AuditTrail(store).checkpoint(signer, START + timedelta(days=1)) == made, "nothing was done since"
-    store.note([Deed("use")])
+    store.note([AuditAction("use")])
     assert audit.AuditTrail(store).checkpoint(signer, START).seq == 8
 
 
 def test_entries_that_come_while_it_is_verified_are_no_problem(store: SqliteStore, signer: Signer) -> None:
     class Busy(InMemoryStore):
         def trail(self, after: int = 0, limit: int = 1000, **options: Any) -> list[AuditEntry]:
-            self.note([Deed("use")] if after < 0 else [])
+            self.note([AuditAction("use")] if after < 0 else [])
             audit.AuditTrail(self).checkpoint(signer, START)
             return super().trail(after, limit, **options)
 
@@ -402,7 +404,7 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_anchors_are_read_as_they_were_added(store: SqliteStore, signer: Signer, tmp_path: Path) -> None:
     file, made = tmp_path / "anchors.jsonl", list[Checkpoint]()
     for number in range(3):
-        store.note([Deed("use")])
+        store.note([AuditAction("use")])
         made.append(audit.AuditTrail(store).head(signer if number else None, START + timedelta(days=number)))
         audit.add_anchor(file, made[-1])
     assert audit.read_anchors(file) == made
@@ -475,7 +477,7 @@ def test_an_export_can_be_verified_by_anybody_with_sha256(store: SqliteStore) ->
 
 
 def test_what_is_hashed_while_writing_is_the_canonical_form() -> None:
-    deed = Deed('a"\\', "é", "\x1f", "t\n", "g", 3, {"b": [1.5, None, True], "a": {"y": "ü", "x": 10**20}})
+    deed = AuditAction('a"\\', "é", "\x1f", "t\n", "g", 3, {"b": [1.5, None, True], "a": {"y": "ü", "x": 10**20}})
     row = sealing(deed, START).at(7, "ab")
     assert to_entry(row).expected_hash == row["hash"]
 

@@ -18,7 +18,7 @@ from engram.engine import AgentHandle, Engram
 from engram.memories.forgetting_curve import Limits
 from engram.model import AuditEntry
 from engram.model.agent import AgentDefinition
-from engram.ports import KeepsAudit, Scope, acting, by_themselves
+from engram.ports import KeepsAudit, Scope, acting, as_agents
 from support.command_line import run_line, value
 from support.rest_server import house
 
@@ -333,9 +333,9 @@ ACTS: dict[str, Case] = {
     ),
     # knowledge that travels
     "knowledge.export": (nothing, lambda s, _: s.file(), [("setting", ADMIN, ""), ("export", "alice", "alice")]),
-    "knowledge.take_in": (
+    "knowledge.import_file": (
         foreign,
-        lambda s, file: s.bob.knowledge.take_in(file),
+        lambda s, file: s.bob.knowledge.import_file(file),
         [("setting", ADMIN, ""), ("write", "bob", "bob"), ("annex.add", "bob", "bob"), ("import", "bob", "bob")],
     ),
     "knowledge.merge": (
@@ -475,7 +475,7 @@ def test_an_act_is_on_record_as_what_it_was(stage: Stage, name: str) -> None:
 
 READS = {
     "agent": "context decisions get indexes list name outcomes predict recall suggest",
-    "parts of agent": "episodic grants knowledge learning life procedural quarantine semantic shared_patterns "
+    "parts of agent": "knowledge episodic grants learning life procedural quarantine semantic shared_patterns "
     "situations workflows working workspaces",
     "grants": "get list sources uses",
     "quarantine": "get list",
@@ -548,7 +548,7 @@ def test_what_agents_did_before_is_their_own_deed_whoever_writes_it_down(stage: 
     stage.alice.check(action="call it", context="")
     with acting("bob", "something else"):
         added = stage.since(lambda: None)
-        with by_themselves():
+        with as_agents():
             stage.brain.store.add(Scope("carol"), [])
     assert said(added) == [EVENT]
 

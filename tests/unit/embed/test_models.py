@@ -15,7 +15,7 @@ import pytest
 
 from engram.clock import Sources
 from engram.embed.catalog import DEFAULT, KNOWN, KnownModel
-from engram.embed.models import Models, default_folders, notice, own, resolve
+from engram.embed.models import Models, default_folders, own, resolve, warn_if_changed
 from engram.embed.onnx import Recipe
 from engram.embed.wheels import Wheel, WheelFile
 from engram.errors import EngramError, InvalidInput, MissingExtra, ModelCorrupt, ModelUnavailable
@@ -341,7 +341,7 @@ def test_a_file_that_changed_is_hashed_again_and_refused(installed: Models) -> N
     os.utime(file, (1, 1))
     with pytest.raises(ModelCorrupt, match="engram model install tiny"):
         installed.load("tiny")
-    assert installed.best() is None
+    assert installed.best_installed() is None
 
 
 def test_a_truncated_file_is_refused_and_listed_as_a_problem(installed: Models) -> None:
@@ -379,11 +379,11 @@ def test_a_damaged_copy_does_not_hide_a_good_one_in_the_next_folder(installed: M
 
 
 def test_the_best_is_the_first_of_the_table_that_is_installed(models: Models, tmp_path: Path) -> None:
-    assert models.best() is None
+    assert models.best_installed() is None
     models.install("other", source=build_wheel(tmp_path, "other", b"other weights"))
-    assert models.best() == "other"
+    assert models.best_installed() == "other"
     models.install("tiny", source=build_wheel(tmp_path))
-    assert models.best() == "tiny"
+    assert models.best_installed() == "tiny"
 
 
 # --- choosing
@@ -402,7 +402,7 @@ class Choose:
     def embedder(self, choice: str, remembered: str | None = None, download: bool = False) -> Embedder:
         self.said.clear()
         embedder = resolve(choice, self.models, remembered, download, self.said.append)
-        notice(remembered, embedder, self.said.append)
+        warn_if_changed(remembered, embedder, self.said.append)
         return embedder
 
 

@@ -605,10 +605,10 @@ def verified(*told: dict[str, Any]) -> str:
 def test_what_a_check_says_is_a_sentence_about_what_helped_before_the_action() -> None:
     solved: dict[str, Any] = {"error": npm("a"), "action": "npm install", "solution": "clear the npm cache"}
     noted = "Clear the npm cache before “npm install”: that was noted as the solution"
-    assert verified(solved) == f"{noted}, without a word whether it helped"
+    assert verified(solved) == f"{noted}, without saying whether it helped"
     waiting = {"error": npm("b"), "action": "npm install", "solution": "Wait."}
     assert verified(solved, solved, waiting) == (
-        f"{noted} 2 times, without a word whether it helped; or wait (noted 1 time)"
+        f"{noted} 2 times, without saying whether it helped; or wait (noted 1 time)"
     )
     solved["helped"] = 1.0
     once = "Clear the npm cache before “npm install”: that helped the one time it was tried"

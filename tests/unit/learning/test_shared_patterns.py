@@ -152,8 +152,8 @@ def test_checks_and_templates_travel_in_a_file_without_commands(brain: Engram, t
     assert '"template"' in file.read_text()
     with engram.open(str(tmp_path / "other.db"), embedder="hashing") as other:
         bob = other.agent("bob")
-        bob.knowledge.take_in(file)
-        bob.knowledge.take_in(file)
+        bob.knowledge.import_file(file)
+        bob.knowledge.import_file(file)
         (check,) = bob.shared_patterns.checks()
         (own,) = alice.learning.checks()
         assert (check.check.name, check.check.verify, check.check.command) == (own.name, own.verify, None)
@@ -178,7 +178,7 @@ def test_secrets_and_instructions_in_checks_are_not_taken_in(brain: Engram, tmp_
     bundle.write(written.model_copy(update={"patterns": tuple(patterns), "end": End()}), file)
     with engram.open(str(tmp_path / "other.db"), embedder="hashing") as other:
         bob = other.agent("bob")
-        report = bob.knowledge.take_in(file)
+        report = bob.knowledge.import_file(file)
         (kept,) = bob.shared_patterns.checks()
         assert kept.check.name == "secret"
         assert "ghp_" not in kept.check.verify

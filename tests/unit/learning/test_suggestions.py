@@ -291,8 +291,8 @@ def test_the_evaluator_holds_settings_and_judges_outcomes() -> None:
     assert [strict.evaluate_outcome(one) for one in ("success", "partial", "failure", 0.3)] == [1, 0.5, 0, 0.3]
     with pytest.raises(InvalidInput):
         strict.evaluate_outcome("perhaps")
-    assert strict.weigh("c", past, now=START).abstained
-    assert not DecisionEvaluator().weigh("c", past, now=START).abstained
+    assert strict.suggest("c", past, now=START).abstained
+    assert not DecisionEvaluator().suggest("c", past, now=START).abstained
     assert strict.predict("c", "retry", past, now=START).probability == pytest.approx(5 / 6)
 
 

@@ -22,7 +22,7 @@ from engram.cli.invocation import Invocation
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupported
 from engram.model.api_key import RIGHTS
-from engram.ports import KeepsKeys, Redactor, Scope, TellsChanges
+from engram.ports import KeepsApiKeys, ListsChanges, Redactor, Scope
 from engram.privacy import SecretRedactor
 from engram.sharing.api_keys import Keys, told
 
@@ -81,7 +81,7 @@ def test_the_secret_is_nowhere_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     with engram.open(path) as brain:
         _, token = brain.keys.create("ci")
-        assert isinstance(brain.store, KeepsKeys)
+        assert isinstance(brain.store, KeepsApiKeys)
         assert token not in repr(brain.store.keys())
     secret = token.rpartition("_")[2].encode()
     assert all(secret not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
@@ -194,7 +194,7 @@ def test_a_caller_is_not_told_where_the_database_is() -> None:
 
 def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram) -> None:
     store, alice, bob = brain.store, brain.agent("alice"), brain.agent("bob")
-    assert isinstance(store, TellsChanges)
+    assert isinstance(store, ListsChanges)
     here = Scope("alice")
     assert (store.changes(here, 0, 10), store.newest(here)) == ([], 0)
     one, two = (receipt.id for receipt in alice.remember(["one", "two"]))

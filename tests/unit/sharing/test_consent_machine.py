@@ -342,11 +342,11 @@ class ConsentMachine(RuleBasedStateMachine):
         assert sorted(told) == sorted(self.model.exports(who, subject))
 
     @rule(data=st.data(), who=agents)
-    def take_in(self, data: st.DataObject, who: str) -> None:
+    def import_file(self, data: st.DataObject, who: str) -> None:
         file, signed = data.draw(st.sampled_from(self.files))
         local, brain = file != self.foreign, self.brain
         trusted = {installation(brain): self.key.public} if signed else None
-        brain.agent(who).knowledge.take_in(file, trusted=trusted)
+        brain.agent(who).knowledge.import_file(file, trusted=trusted)
         written = json.loads(file.read_text())
         source = written["source"]["agent"] if local else "somebody else"
         records = {record["id"]: self.record(record, source) for record in written["memories"]}

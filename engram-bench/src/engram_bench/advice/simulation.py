@@ -81,7 +81,7 @@ class CachedEmbedder:
         self.identity, self.dim = embedder.identity, embedder.dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """Give one row per text, in order."""
+        """Return one row per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         return np.stack([self._row(row, purpose) for text in texts for row in split_clean(text, _context_of)])
@@ -101,7 +101,7 @@ class Clock(Sources):
         self.random = random.Random(seed)  # noqa: S311 - a simulation
 
     def now(self) -> datetime:
-        """Give the time of the world, a little later each time."""
+        """Return the time of the world, a little later each time."""
         self.moment += timedelta(milliseconds=1)
         return self.moment
 
@@ -200,7 +200,7 @@ class _Arm:
                 self._look(event)
 
     def _exchanged(self, events: Sequence[Event]) -> list[Event]:
-        """Give every decision the words of another one of that day, in another situation."""
+        """Return every decision the words of another one of that day, in another situation."""
         found = []
         for event in events:
             others = [
@@ -242,7 +242,7 @@ class _Arm:
                     self._predict(question, day)
 
     def _answer(self, question: Question, day: int, luck: random.Random) -> tuple[str | None, str]:
-        """Give an action or nothing, and the reason that a memory gives."""
+        """Return an action or nothing, and the reason that a memory gives."""
         situation = question.situation
         guess = luck.choice(sorted(situation.actions))
         match self.arm:

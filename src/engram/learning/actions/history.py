@@ -1,4 +1,4 @@
-"""How every action went in every context: the episodes that a check weighs, found again in little time."""
+"""Record how every action went in every context, and find the attempts that matter for a new action quickly."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from engram.learning.actions.parsing import (
 from engram.learning.situations.wordings import wording_key
 
 KEPT = 32
-"""Episodes an account keeps, the newest; older ones are outweighed anyway."""
+"""Attempts kept per account, the newest; older ones hardly weigh anything."""
 CANDIDATES = 64
-"""Accounts that are compared with what is asked, at most."""
+"""Accounts compared with a query at most."""
 VISITED = 1000
-"""Entries of the index that are looked at for them, at most."""
+"""Index entries visited per query at most."""
 REFUSAL_ACCOUNTS = 8
-"""Accounts that learn of a refusal, and of the try that ends them."""
+"""Accounts that are updated by a refusal, and by the trial that ends the refusals."""
 SAME_SITUATION, SIMILAR_SITUATION = 0.9, 0.7
-"""The nearness of a context of the same situation in other words, and of one of which that is not sure."""
+"""Similarity of a context of the same situation in other words, and of one that may be of the same situation."""
 MOST_WORDINGS = 32
-"""Contexts of the situation asked about, the newest, of which accounts are looked up."""
+"""Contexts of the situation asked about, the newest, whose accounts are looked up."""
 SIMILAR_ENOUGH = 0.62
-"""From this similarity on, an account says something about what is asked."""
+"""The similarity above which an account is evidence about a query."""
 
 
 class SituationView(NamedTuple):
-    """The situation asked about: its newest wordings, and how other contexts and their wordings stand to it."""
+    """The situation asked about: its newest wordings, and predicates that relate other contexts to it."""
 
     is_alike: Callable[[str], bool]
-    """Tells whether a known context is of the situation."""
+    """Return whether a known context belongs to the situation."""
     is_apart: Callable[[str], bool]
-    """Tells whether a wording is surely of another situation, though only its numbers may be others."""
+    """Return whether a wording certainly belongs to another situation, even if it differs only in numbers."""
     wordings: Sequence[str]
     nearness: float = SAME_SITUATION
-    """The nearness of its contexts to the one asked about."""
+    """Similarity of the situation's contexts to the one asked about."""
 
 
 @dataclass(slots=True)
 class ActionAttempt:
-    """One time an action was taken: when (in microseconds), how well it went, and the pattern of its failure."""
+    """One attempt of an action: when (in microseconds), how well it went, and the failure pattern if it failed."""
 
     id: str
     at: int
@@ -56,15 +56,15 @@ class ActionAttempt:
     exact: str
     pattern: str | None = None
     wording: str = ""
-    """That of its context, which numbers may tell from others of the same account."""
+    """The wording key of its context; contexts of one account can differ in numbers."""
 
 
 @dataclass(slots=True)
 class ActionAccount:
-    """All that is known of one action in one context, values aside; the texts are those of the first time.
+    """Everything known about one action in one context, values masked; the texts are those of the first attempt.
 
-    `refused` is how often the action was warned off or blocked since it last failed or was let through to be tried, and
-    `waited` how often it was before that try.
+    `refused` sums how often the action was warned against or blocked since it last failed or was let through as a
+    trial; `waited` keeps that sum while the trial is undecided.
     """
 
     number: int
@@ -80,7 +80,7 @@ class ActionAccount:
 
 
 class HistoryMatch(NamedTuple):
-    """An account that says something about what is asked, how near both parts are, and the episodes that count."""
+    """An account that is evidence about a query: the similarity of both parts, and the attempts that count."""
 
     account: ActionAccount
     action: float
@@ -89,12 +89,12 @@ class HistoryMatch(NamedTuple):
 
     @property
     def similarity(self) -> float:
-        """Of both together."""
+        """The similarity of action and context together."""
         return self.action * self.context
 
 
 class ActionHistory:
-    """The accounts, in the order they were opened, and the indexes that find them."""
+    """All accounts in the order they were created, with the indexes to find them."""
 
     def __init__(self) -> None:
         self.accounts: list[ActionAccount] = []
@@ -103,14 +103,14 @@ class ActionHistory:
         self._by_place: dict[str, list[int]] = {}
         self._by_word: dict[str, list[int]] = {}
         self._by_wording: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-        """By wording of the context and what the action does."""
+        """By wording key of the context and stems of the action's head."""
         self._failed: set[tuple[str, ...]] = set()
-        """What the actions do that ever failed."""
+        """Stems of the heads of actions that ever failed."""
 
     def get_or_create(
         self, action_text: str, context_text: str, action: ParsedAction, context: ParsedContext
     ) -> ActionAccount:
-        """The account of an action in a context, a new one if there is none."""
+        """Return the account of an action in a context; create it if there is none."""
         number = self._by_key.get((action.key, context.key))
         if number is None:
             texts = action_text[: parsing.MOST_CHARACTERS], context_text[: parsing.MOST_CHARACTERS]
@@ -120,7 +120,7 @@ class ActionHistory:
         return self.accounts[number]
 
     def add(self, account: ActionAccount, episode: ActionAttempt) -> None:
-        """Add an episode; beyond `KEPT` the earliest is dropped."""
+        """Add an attempt; beyond `KEPT` the earliest is dropped."""
         account.tried += 1
         failed = episode.quality < 0.5
         if failed:
@@ -135,12 +135,12 @@ class ActionHistory:
             account.episodes.remove(min(account.episodes, key=lambda one: one.at))
 
     def count_refusal(self, action: ParsedAction, context: ParsedContext) -> None:
-        """Note that an action was warned off or blocked, with everything that is known of it."""
+        """Record that an action was warned against or blocked."""
         for match in self.matches(action, context)[:REFUSAL_ACCOUNTS]:
             match.account.refused += match.similarity
 
     def start_trial(self, action: ParsedAction, context: ParsedContext) -> None:
-        """Note that an action was let through to be tried: until it succeeds, another try takes as many refusals."""
+        """Record that an action was let through as a trial; until it succeeds, the next one takes as many refusals."""
         for match in self.matches(action, context)[:REFUSAL_ACCOUNTS]:
             match.account.waited = max(match.account.waited, match.account.refused)
             match.account.refused = 0.0
@@ -148,7 +148,7 @@ class ActionHistory:
     def correct_outcome(
         self, account: ActionAccount, id: str, quality: float, pattern: str | None, before: float
     ) -> None:
-        """Replace the outcome of an episode, which was `before`."""
+        """Replace the outcome of an attempt; `before` is its former quality."""
         account.went_well += quality - before
         if quality < 0.5:
             self._failed.add(account.action.does)
@@ -159,10 +159,10 @@ class ActionHistory:
     def matches(
         self, action: ParsedAction, context: ParsedContext, situation: SituationView | None = None
     ) -> list[HistoryMatch]:
-        """The accounts that say something about an action in a context, nearest first.
+        """Return the accounts that are evidence about an action in a context, nearest first.
 
-        A sibling, such as `npm ci` for `npm install`, says something only while the action was not tried itself. A
-        context of the same situation is near, whatever its words.
+        A sibling, such as `npm ci` for `npm install`, counts only while the action itself has no attempts. A context of
+        the same situation is near, whatever its words.
         """
         found, alike = list[HistoryMatch](), dict[str, float]()
         for number in dict.fromkeys(self._candidates(action, context, situation)):
@@ -185,15 +185,15 @@ class ActionHistory:
         return sorted(found, key=lambda match: (-match.similarity, -match.account.number))
 
     def failed_elsewhere(self, action: ParsedAction) -> bool:
-        """Tell whether such an action failed in any context."""
+        """Return whether such an action failed in any context."""
         return action.does in self._failed
 
     def other_actions(
         self, action: ParsedAction, context: ParsedContext, near: Sequence[HistoryMatch] = ()
     ) -> list[HistoryMatch]:
-        """The accounts of other actions in this or a similar context, nearest first.
+        """Return the accounts of other actions in this or a similar context, nearest first.
 
-        The contexts of `near`, in which the action itself was taken, are as near as those say.
+        The contexts of `near`, in which the action itself was taken, are as near as those matches say.
         """
         known = {context.key: 1.0}
         for match in near:
@@ -210,7 +210,7 @@ class ActionHistory:
         return sorted(found, key=lambda match: (-match.context, -match.account.number))
 
     def dump(self) -> list[Any]:
-        """The accounts as JSON."""
+        """Return the accounts as JSON."""
         return [
             {
                 "action": account.action_text,
@@ -227,7 +227,7 @@ class ActionHistory:
 
     @classmethod
     def load(cls, state: list[Any]) -> ActionHistory:
-        """The inverse of `dump`."""
+        """Restore from the output of `dump`."""
         ledger = cls()
         for one in state:
             action = parsing.parse_action(one["action"])
@@ -269,7 +269,7 @@ class ActionHistory:
                     yield from self._by_wording.get((key, tuple(does or ())), ())[-REFUSAL_ACCOUNTS:]
 
     def _with_rarest_words(self, index: dict[str, list[int]], context: ParsedContext, limit: int) -> list[int]:
-        """The accounts that share most words with a context, the rarest words first, the newest accounts first."""
+        """Return the accounts that share most words with a context: rarest words first, newest accounts first."""
         words = [word for word in (*context.words, *context.features) if word in index]
         shared, left = Counter[int](), VISITED
         for word in sorted(words, key=lambda word: (len(index[word]), word)):

@@ -1,7 +1,7 @@
-"""What an action and its context are made of, with the parts that change from time to time masked.
+"""Parse actions and contexts, mask the parts that vary from time to time, and measure their similarity.
 
-An action is free text: a command line, a tool call, or a phrase. What it does (a program and its subcommand, the name
-of a tool, the first words of a phrase) is its head; two actions with different heads are different actions.
+An action is free text: a command line, a tool call, or a phrase. Its head says what it does: a program and its
+subcommand, the name of a tool, or the first words of a phrase. Actions with different heads are different actions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engram.text.terms import STOP_WORDS, digest, index_terms, normal_form
 
 MOST_CHARACTERS = 2000
 SIBLING_SIMILARITY = 0.75
-"""How much an action is its sibling, such as `npm ci` for `npm install`: enough to warn, not to block."""
+"""Similarity of an action to its sibling, such as `npm ci` to `npm install`: enough for a warning, not for a block."""
 
 _CALL = re.compile(r"([A-Za-z_][\w.:/-]{0,99})\s?\(")
 _ARGUMENT = re.compile(r"[(,{]\s?[\"']?([A-Za-z_]\w{0,63})[\"']?\s?[=:]")
@@ -32,10 +32,11 @@ _NAME_KEYS = ("command", "cmd", "tool", "name", "action", "function")
 
 @dataclass(frozen=True, slots=True)
 class ParsedAction:
-    """What is done: `head` says what, `rest` how; `key` stays the same when values change, `exact` does not.
+    """A parsed action: `head` is what it does and `rest` everything else, with values masked.
 
-    `does` are the stems of the head, and `decisive` the options and words that make another action of it. `objects` are
-    the plain words of the rest, which in a phrase tell what it is done to.
+    `key` is equal for actions that differ only in their values; `exact` tells values apart as well. `does` are the
+    stems of the head, and `decisive` the options and words that make it another action. `objects` are the plain words
+    of the rest, which in a phrase name what it is done to.
     """
 
     head: tuple[str, ...]
@@ -50,7 +51,7 @@ class ParsedAction:
 
 @dataclass(frozen=True, slots=True)
 class ParsedContext:
-    """Where it is done: the telling words and the features, such as "env=ci"; `key` is the same if both are."""
+    """A parsed context: its significant words and its features, such as "env=ci"; `key` is equal if both are."""
 
     words: frozenset[str]
     features: frozenset[str]
@@ -61,7 +62,7 @@ class ParsedContext:
 
 @lru_cache(maxsize=8192)
 def parse_action(text: str) -> ParsedAction:
-    """The action in a text; every text is one, and the empty text is the empty action."""
+    """Parse an action. Any text is an action; the empty text is the empty action."""
     text = text[:MOST_CHARACTERS].strip()
     found = _parse_json_call(text) or _parse_call(text) or canonical_form(text)
     exact = digest(*(found.exact or (normal_form(text),)))[:12]
@@ -73,7 +74,7 @@ def parse_action(text: str) -> ParsedAction:
 
 @lru_cache(maxsize=8192)
 def parse_context(text: str, features: frozenset[str] = frozenset(), environment: str = "") -> ParsedContext:
-    """The context in a text, features and the name of the environment; word order and long numbers do not matter."""
+    """Parse a context from its text, its features and its environment, ignoring word order and long numbers."""
     terms = [
         term for term in index_terms(text[:MOST_CHARACTERS]) if term not in STOP_WORDS and not _is_incidental(term)
     ]
@@ -83,14 +84,14 @@ def parse_context(text: str, features: frozenset[str] = frozenset(), environment
 
 
 def context_of(words: frozenset[str], features: frozenset[str]) -> ParsedContext:
-    """The context of these words and features, as they are; a number tells half as much as a word."""
+    """Return the context of words and features that are normalised already; a number weighs half as much as a word."""
     key = " ".join((*sorted(words), "|", *sorted(features))) if words or features else ""
     numbers = frozenset(word for word in words if word[-1].isdigit())
     return ParsedContext(words, features, key, numbers, len(words) - len(numbers) / 2)
 
 
 def action_similarity(one: ParsedAction, other: ParsedAction) -> float:
-    """How much two actions are the same, 0 to 1: 1 for the same but for values, 0 when they do different things."""
+    """Return how similar two actions are: 1 if they differ only in values, 0 if they do different things."""
     if one.key == other.key:
         return 1.0
     if one.decisive != other.decisive or _name_different_environments(one.rest, other.rest):
@@ -106,7 +107,7 @@ def action_similarity(one: ParsedAction, other: ParsedAction) -> float:
 
 
 def context_similarity(known: ParsedContext, asked: ParsedContext) -> float:
-    """How much a known context is the one asked about, 0 to 1; a known failure without context may concern any."""
+    """Return how similar a known context is to the one asked about, from 0 to 1; an empty one may be any."""
     if known.key == asked.key:
         return 1.0
     differing = feature_agreement(known, asked)
@@ -117,7 +118,7 @@ def context_similarity(known: ParsedContext, asked: ParsedContext) -> float:
 
 
 def feature_agreement(known: ParsedContext, asked: ParsedContext) -> float:
-    """How far the features of two contexts, such as their environments, do not contradict each other, 0 to 1."""
+    """Return how little the features of two contexts contradict each other, from 0 to 1."""
     if not known.features or not asked.features:
         return 1.0
     names = {mark.partition("=")[0]: mark for mark in known.features}
@@ -126,31 +127,32 @@ def feature_agreement(known: ParsedContext, asked: ParsedContext) -> float:
 
 
 def sibling_stems(asked: ParsedAction) -> tuple[str, ...] | None:
-    """The stems of the head of the action that mostly fails for the same reasons, if there is one."""
+    """Return the stems of the action that usually fails for the same reasons, if there is one."""
     head = SIBLINGS.get(asked.head)
     return None if head is None else tuple(stem(word) for word in head)
 
 
 def _count_abbreviated(some: frozenset[str], others: frozenset[str]) -> int:
-    """How many short options are written in full on the other side: `-f` is taken for `--file`."""
+    """Count the short options that the other action spells out: `-f` counts as `--file`."""
     initials = [one[2] for one in others if one.startswith("--")]
     return sum(1 for one in some if len(one) == 2 and one[0] == "-" and initials.count(one[1]) == 1)
 
 
 def _name_different_environments(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two actions name the environments they are for, and not the same ones."""
+    """Return whether both actions name the environments they are for, and name different ones."""
     here, there = one & ENVIRONMENTS, other & ENVIRONMENTS
     return bool(here and there) and here != there
 
 
 def _is_incidental(term: str) -> bool:
-    """Whether a term is a number or an id that says nothing about the next time; a version stays."""
+    """Return whether a term is a number or an id that will differ next time; versions are kept."""
     if term.isdigit():
         return len(term) > 2
     return len(term) > 3 and any(character.isdigit() for character in term)
 
 
 def _parse_json_call(text: str) -> CanonicalForm | None:
+    """Parse a tool call that is written as a JSON object."""
     if not text.startswith("{"):
         return None
     try:
@@ -167,6 +169,7 @@ def _parse_json_call(text: str) -> CanonicalForm | None:
 
 
 def _parse_call(text: str) -> CanonicalForm | None:
+    """Parse a call such as `send_mail(to="ann")`."""
     match = _CALL.match(text)
     if match is None:
         return None

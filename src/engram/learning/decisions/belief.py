@@ -1,10 +1,10 @@
-"""What is believed of an action in a context or situation: its rate, how sure that is, and whether it has changed.
+"""Estimate the success rate of actions in a context or situation, how certain it is, and whether it has changed.
 
-Everything that speaks of success rates reads this: suggestions and predictions, success patterns and templates.
-Similarity is measured against everyday texts: what is no more alike than those weighs nothing, however much of it there
-is. An episode counts once: as far as it is like the context asked about it counts here, and with the rest of its weight
-in the wider group, which is a weak prior for the same action. Outcomes before a change of an action's rate count
-hardly at all.
+Everything about success rates uses this: suggestions, predictions, verdicts, success patterns and templates. Similarity
+is measured against everyday texts: contexts no more similar than those weigh nothing, however many there are. An
+episode counts once: it counts here as far as it resembles the context asked about, and with the rest of its weight in
+the wider group, which is a weak prior for the same action. Outcomes from before a change of an action's rate hardly
+count.
 """
 
 from __future__ import annotations
@@ -38,52 +38,53 @@ from engram.text.terms import normal_form, query_terms
 Numbers = NDArray[np.float64]
 
 GOOD = 0.5
+"""Quality above which an outcome is a success."""
 EVERYTHING = "*"
 """The group of all decisions."""
 
 SAME = 1 - 1e-6
-"""From this similarity on, a context is the one asked about."""
+"""Similarity above which a context is the one asked about."""
 OTHER_FEATURES = 8.0
-"""What decisions that share no feature are worth together, in episodes, beside those that do."""
+"""Combined weight, in episodes, of decisions that share no feature, beside those that do."""
 
 ELSEWHERE = 0.2
-"""What an episode in other circumstances counts, as that of a neighbour."""
+"""Weight of an episode in contradicting circumstances, as a neighbour."""
 
 OTHER_SITUATIONS = 3.0
-"""What all that an action did in other situations is worth, in episodes, as the beginning of its rate in this one."""
+"""Combined weight, in episodes, of all attempts in other situations, as the prior in this one."""
 
 UNSEEN = 2.0
-"""What it is worth that a word is usual, in contexts, when it was never seen with an action."""
+"""Weight of the overall frequency of a word in contexts, where it was never seen with an action."""
 
 POOLED = 0.8
-"""What an episode counts at least that is of the same situation in other words."""
+"""Least weight of an episode of the same situation in other words."""
 
 POOLED_FOR_CHANGES = 1.0
-"""What an episode counts at least that is of the same situation in other words, where a change is looked for."""
+"""Least weight of an episode of the same situation in other words, where a change of the rate is looked for."""
 
 WEAKEST = 0.5
-"""The least strength of a belief, however much its rate may have changed."""
+"""Least strength of a belief, however much its rate may have changed."""
 
 CONSIDERED = 0.01
-"""A moment at which a rate may have changed counts in its interval from this probability on."""
+"""Probability above which a possible change of the rate counts in its interval."""
 
 LEAST_WEIGHT = 0.02
-"""Less weight than this is none, so that evidence stays a list that somebody can read."""
+"""Smaller weights are set to zero, so that the list of evidence stays readable."""
 
 QUOTED = 80
-"""Characters of a context that is named in a reason."""
+"""Most characters of a context that is quoted in a reason."""
 
 _DAY = 86_400.0
 
 
 def circumstances(features: Iterable[str]) -> str:
-    """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+    """Return the features that can contradict others, such as the environment, as one text; tags are left out."""
     return " ".join(sorted(one for one in features if "=" in one and not one.startswith("tag=")))
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionEpisode:
-    """One decision whose outcome is known, and how near its context is to the one asked about."""
+    """One decision with a known outcome, and the similarity of its context to the one asked about."""
 
     id: str
     action: str
@@ -91,69 +92,70 @@ class DecisionEpisode:
     at: datetime
     context: str
     similarity: float = 1.0
-    """Of its context's text to the one asked about; 1.0 means the same context."""
+    """Similarity of its context's text to the one asked about; 1.0 is the same context."""
     features: frozenset[str] = frozenset()
     """Such as `tool=npm`, `env=ci`, `type=auth`, `tag=db`."""
     situation: str = ""
-    """The id of its situation among those of its agent; empty if it has none yet."""
+    """The id of its situation in its agent's memory; empty if it has none yet."""
     same_situation: bool | None = None
-    """Whether its context is of the same situation; a person may have said that it is not. `None` if nobody knows."""
+    """True if its context is of the situation asked about; `None` if that is unknown."""
     agent: str = ""
     trust: float = 1.0
-    """How much the agent's word counts; 1.0 is one's own, and only these are expected in the tallies."""
+    """Trust in the agent; 1.0 is the agent itself, and only its episodes are expected in the group totals."""
 
     def circumstances(self) -> str:
-        """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+        """Return the features that can contradict others, as one text."""
         return circumstances(self.features)
 
 
 class GroupTotals(NamedTuple):
-    """The decayed sums over a wider group of episodes."""
+    """Sums over a wider group of episodes, older ones weighing less."""
 
     attempts: float
     quality: float
 
 
 Groups = Mapping[str, Mapping[str, GroupTotals]]
-"""Group name to action to tally: `EVERYTHING`, and features such as `tool=npm`. Listed episodes are included."""
+"""Maps a group name (`EVERYTHING`, or a feature such as `tool=npm`) to its totals by action, listed episodes included.
+"""
 
 NO_GROUPS: Groups = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefSettings:
-    """How much evidence counts, and how much of it a recommendation takes."""
+    """Weights of evidence, and the amount of it a recommendation needs."""
 
     half_life_days: float = 30.0
-    """After this time an episode counts half."""
+    """Time after which an episode weighs half."""
     prior: float = 2.0
-    """What knowing nothing is worth, in episodes: Beta(1, 1)."""
+    """Weight of the uniform prior, in episodes: Beta(1, 1)."""
     wider: float = 4.0
-    """What the wider group is worth here, in episodes, before neighbours have said how much contexts matter."""
+    """Weight of the wider group, in episodes, before neighbours have shown how much contexts matter."""
     doubt: float = 16.0
-    """How much neighbours it takes to believe them as much as `wider` about how much contexts matter."""
+    """Weight of neighbours at which they count as much as `wider` for how much contexts matter."""
     unrelated: float = 0.7
-    """Texts less alike than this have nothing in common, while too few are known to tell what is usual."""
+    """Similarity below which texts have nothing in common, used while too few texts are known to tell."""
     related: float = 0.7
-    """The closeness at which a context counts half as one of the same kind; 0 is an everyday text, 1 the same text."""
+    """Closeness at which a context weighs half; 0 is an everyday text, 1 the same text."""
     steepness: float = 0.04
     tolerance: float = 0.2
-    """How much farther than the nearest context another one may be without counting less."""
+    """Distance behind the nearest context at which another one still has full weight."""
     falloff: float = 0.15
-    """Beyond the tolerance, an episode that is farther by this much counts 1/e."""
+    """Distance beyond the tolerance at which an episode weighs 1/e."""
     farthest: float = 0.5
-    """An action is a candidate if an episode of it is at least so near, as a share of the nearest of all."""
+    """Least nearness of an action's nearest episode, as a share of the nearest of all, for it to be a candidate."""
     against: float = 3.0
-    """An action is no candidate if the words of the context speak so much more for another one (log odds)."""
+    """An action is no candidate if the words of the context favour another one by so much (log odds)."""
     free: int = 128
-    """Where so many of the nearest decisions show the actions in the same mixture as all, each is a candidate."""
+    """Nearest decisions compared with all; if both have the same mixture of actions, each action is a candidate."""
     enough_free: float = 400.0
-    """The decisions it takes to tell that."""
+    """Decisions needed for that comparison."""
     tried: float = 0.5
-    """What an action that was never taken here must be worth in similar contexts, in episodes, to be recommended."""
+    """Least weight in similar contexts, in episodes, of an action never taken here, to be recommended."""
     enough_attempts: float = 2.0
     acceptable_loss: float = 0.12
-    """The success rate that following the recommendation may cost, in expectation, against any other action."""
+    """Success rate that following the recommendation may cost, in expectation, against any other action."""
 
 
 DEFAULT = BeliefSettings()
@@ -167,14 +169,14 @@ class EvidenceSums(NamedTuple):
     near: Numbers
     near_good: Numbers
     near_squared: Numbers
-    """The sums of squared weights, from which the noise of `near_good` follows."""
+    """Sums of squared weights, which give the noise of `near_good`."""
     rest: Numbers
-    """What the wider groups hold besides."""
+    """Totals of the wider groups without the episodes counted above."""
     rest_good: Numbers
 
 
 class RateEstimates(NamedTuple):
-    """A beta distribution per action, by mean and strength, and the strength that exploring draws from."""
+    """A beta distribution per action, by mean and strength, and the strength that exploration draws with."""
 
     mean: Numbers
     strength: Numbers
@@ -182,10 +184,10 @@ class RateEstimates(NamedTuple):
 
 
 def closeness(similarities: Numbers, settings: BeliefSettings = DEFAULT) -> Numbers:
-    """How far each of the retrieved contexts is the one asked about: 0 is like any other text, 1 is the same.
+    """Return how close each retrieved context is to the one asked about: 0 is any other text, 1 the same.
 
-    What any other text is like depends on the embedder, so it is taken from the least alike of those retrieved, as
-    far as there are enough of them to tell.
+    The similarity of any other text depends on the embedder, so it is taken from the least similar of those retrieved,
+    as far as there are enough of them.
     """
     if not len(similarities):
         return np.zeros(0)
@@ -196,22 +198,22 @@ def closeness(similarities: Numbers, settings: BeliefSettings = DEFAULT) -> Numb
 
 
 def _same_kind(closeness: Numbers, settings: BeliefSettings) -> Numbers:
-    """Give how far contexts that are so close are of the same kind, in memories of which nothing more is known."""
+    """Return the probability that contexts of such closeness are of the same kind, before nearness is learned."""
     found: Numbers = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
     return found
 
 
 def is_related(closeness: float, nearness: Nearness, settings: BeliefSettings = DEFAULT) -> bool:
-    """Tell whether the nearest context, if it is so close, is rather of the same kind than of another."""
+    """Return whether the nearest context, at such closeness, is more likely of the same kind than of another."""
     close = np.array([closeness])
     return bool(max(_same_kind(close, settings)[0], nearness.related(close)[0]) >= GOOD)
 
 
 def relatedness(similarities: Numbers, usual: float, nearest: float, settings: BeliefSettings = DEFAULT) -> Numbers:
-    """Weigh contexts by how far they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
+    """Weigh contexts by how likely they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
 
-    `usual` is how similar the question is to everyday texts, `nearest` the similarity of the nearest context of all.
-    What is near outweighs what is far: the farther behind the nearest one, the less a context counts.
+    `usual` is the similarity of the question to everyday texts, `nearest` that of the nearest context. The farther a
+    context is behind the nearest one, the less it counts.
     """
     closeness, best = relative_closeness(usual, similarities), relative_closeness(usual, nearest)
     same_kind = _same_kind(closeness, settings)
@@ -223,13 +225,13 @@ def relatedness(similarities: Numbers, usual: float, nearest: float, settings: B
 def estimate_rates(
     evidence: EvidenceSums, settings: BeliefSettings = DEFAULT, *, level: float | None = None
 ) -> RateEstimates:
-    """The rates of all actions in a context: from here, else near here, else the wider group, else from nothing.
+    """Estimate the rates of all actions in a context: from here, then near here, then the wider group, then the prior.
 
-    Neighbours move all actions together (a harder context) and each of its own. How far they move one is learned from
-    them: if they are no further from the wider rates than chance would have it, the context does not matter.
-    However many there are, what sets this context apart from them stays uncertain. `level` is the rate expected of an
-    action of which nothing is known, and the wider group is of other situations, which tell little; without it, that of
-    all actions together.
+    Neighbours shift all actions together (a harder context) and each one by itself; how far is learned from them: if
+    they differ from the wider rates no more than chance would, the context does not matter. What sets this context
+    apart from its neighbours stays uncertain, however many there are. `level` is the expected rate of an unknown
+    action, used where the wider group is of other situations, which tell little; without it, the rate of all actions
+    together is used.
     """
     half = settings.prior / 2
     rest, rest_good = evidence.rest, evidence.rest_good
@@ -266,7 +268,7 @@ def estimate_rates(
 
 @dataclass(frozen=True, slots=True)
 class ActionBelief:
-    """What is believed about one action, and the episodes behind it."""
+    """The estimated rate of one action, and the episodes behind it."""
 
     action: str
     belief: Beta
@@ -275,24 +277,24 @@ class ActionBelief:
     near: tuple[DecisionEpisode, ...]
     weight: float
     nearest: float = 1.0
-    """How near the nearest of its episodes is, as a share of the nearest of all."""
+    """Nearness of its nearest episode, as a share of the nearest of all."""
     in_situation: float = 0.0
-    """What its episodes in the same situation, in other words, are worth together."""
+    """Total weight of its episodes of the same situation in other words."""
     spoken_for: float = 0.0
-    """How much less the words of the context speak for it than for another action, as a logarithm of odds."""
+    """Log odds by which the words of the context favour another action."""
     changed: RateChange | None = None
     interval: tuple[float, float] = (0.0, 1.0)
 
     def ids(self) -> list[str]:
-        """List the ids of its episodes, those of this context first."""
+        """Return the ids of its episodes, those of this context first."""
         return [episode.id for episode in (*self.here, *self.near)]
 
     def attempts(self) -> int:
-        """Count the attempts in this context, and in the same situation in other words."""
+        """Return the number of attempts in this context, and in the same situation in other words."""
         return len(self.here) + sum(episode.same_situation is True for episode in self.near)
 
     def where(self) -> str:
-        """Say where its nearest episodes are; of similar contexts, name the agent's own that is nearest."""
+        """Describe where its nearest episodes are; of similar contexts, quote the agent's own nearest one."""
         if self.here:
             return "here"
         if self.attempts():
@@ -301,7 +303,7 @@ class ActionBelief:
         return "in similar contexts" + (f' such as "{shorten(nearest, QUOTED, placeholder="…")}"' if nearest else "")
 
     def record(self) -> ActionRecord:
-        """Give it as it is told to callers."""
+        """Return it as the model that callers get."""
         return ActionRecord(
             action=self.action,
             success_rate=self.belief.mean,
@@ -317,29 +319,29 @@ class ActionBelief:
 
 
 class _WeighedEpisodes(NamedTuple):
-    """What is known: each episode once, the nearest first, with what it counts, and all actions ever taken."""
+    """Each episode once, nearest first, with its weight, and all actions ever taken."""
 
     episodes: list[DecisionEpisode]
     here: NDArray[np.bool_]
-    """Which of the episodes are of the context asked about."""
+    """True for each episode of the context asked about."""
     same: NDArray[np.bool_]
-    """Which of the episodes are of the same situation."""
+    """True for each episode of the same situation."""
     weight: Numbers
     likeness: Numbers
-    """How near each is to the context asked about; 1 is the same."""
+    """The closeness of each to the context asked about; 1 is the same."""
     counted: Numbers
-    """The weights of those in the tallies, before what is from before a change was taken down."""
+    """The weights of those included in the group totals, before changes of rates reduced them."""
     changes: Mapping[str, RateChange]
     """By action, in normal form: the last change of its rate."""
     since: Mapping[str, Sequence[PossibleChange]]
-    """By action, in normal form: what was since the moments at which its rate may have changed."""
+    """By action, in normal form: the moments at which its rate may have changed, with what happened since."""
     which: NDArray[np.intp]
-    """The place of each episode's action among the actions."""
+    """The index of each episode's action."""
     actions: Mapping[str, str]
-    """How each action is spelt, by its normal form."""
+    """Maps the normal form of each action to its spelling."""
 
     def summed(self, values: Numbers) -> Numbers:
-        """A number for each episode, added up for each action."""
+        """Sum up a number per episode for each action."""
         return np.bincount(self.which, values, len(self.actions)).astype(np.float64)
 
     def qualities(self) -> Numbers:
@@ -349,7 +351,7 @@ class _WeighedEpisodes(NamedTuple):
 def rate_after(
     outcomes: Iterable[tuple[float, float]], expected: float = GOOD, settings: BeliefSettings = DEFAULT
 ) -> Beta:
-    """Give what is believed of a rate after outcomes, each a quality and what it counts."""
+    """Return the posterior of a rate after outcomes, each a quality and a weight."""
     good = bad = 0.0
     for quality, weight in outcomes:
         good += weight * quality
@@ -358,7 +360,7 @@ def rate_after(
 
 
 class SituationOutcome(NamedTuple):
-    """An outcome of an action in a situation: when, how good, in the very context asked about or not, around what."""
+    """An outcome of an action in a situation; `here` if it was in the very context asked about."""
 
     at: datetime
     quality: float
@@ -369,9 +371,9 @@ class SituationOutcome(NamedTuple):
 def rate_in_situation(
     outcomes: Sequence[SituationOutcome], now: datetime, settings: BeliefSettings = DEFAULT
 ) -> tuple[Beta, RateChange | None]:
-    """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time.
+    """Return the posterior of an action's rate in a situation from its own outcomes there, in order of time.
 
-    The last change of the rate, if there is one, comes with it.
+    The last change of the rate, if any, is returned as well.
     """
     trials = [Trial(one.at, one.quality, 1.0, circumstances=one.circumstances) for one in outcomes]
     change = last_change(trials)
@@ -387,9 +389,9 @@ def rate_in_situation(
 def expected_rates(
     episodes: Iterable[DecisionEpisode], everywhere: Mapping[str, GroupTotals], settings: BeliefSettings = DEFAULT
 ) -> dict[str, float]:
-    """Give, by action, the rate that is expected in a situation before its own episodes are looked at.
+    """Return, by action, the rate expected in a situation from all other situations.
 
-    `everywhere` are the tallies of all situations together, those episodes included.
+    `everywhere` are the totals of all situations together, these episodes included.
     """
     names = sorted(everywhere)
     places = {name: place for place, name in enumerate(names)}
@@ -419,9 +421,9 @@ def action_beliefs(
     usual: float | None = None,
     nearness: Nearness = DEFAULT_NEARNESS,
 ) -> list[ActionBelief]:
-    """Account for all actions that are to be listed, in no special order.
+    """Return a belief for every action to be listed, in no particular order.
 
-    All actions take part in the estimate, because they tell about the context; narrowing comes after it.
+    All actions take part in the estimate, because they tell about the context; `actions` narrows it afterwards.
     """
     known = _weigh_episodes(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
     beliefs = estimate_rates(_sum_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
@@ -457,14 +459,14 @@ def action_beliefs(
 
 
 def _widened_belief(mean: float, strength: float, possible: Sequence[PossibleChange]) -> Beta:
-    """Give the distribution with a mean and a strength, made wider by the doubt whether the rate has changed."""
+    """Return the distribution of a mean and a strength, widened by the uncertainty whether the rate has changed."""
     chance = mean * (1 - mean)
     wider = max(chance / (chance / (strength + 1) + change_variance(possible)) - 1, WEAKEST)
     return Beta(mean * wider, (1 - mean) * wider)
 
 
 def _interval(mean: float, strength: float, possible: Sequence[PossibleChange]) -> tuple[float, float]:
-    """Give the 95% interval of a rate with a mean and a strength, or of what it is if it has changed; with the mean."""
+    """Return the 95% interval of a rate, over the cases that it has and has not changed; it contains the mean."""
     likely = [one for one in possible[1:] if one.share >= CONSIDERED]
     unchanged = 1 - sum(one.share for one in likely)
     changed = [(one.share, Beta(1 + one.good, 1 + one.bad)) for one in likely]
@@ -482,7 +484,7 @@ def _weigh_episodes(
     usual: float | None = None,
     nearness: Nearness = DEFAULT_NEARNESS,
 ) -> _WeighedEpisodes:
-    """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
+    """Weigh episodes by age, likeness and trust; actions are spelt as named, else as in the nearest episode."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
     known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
@@ -526,10 +528,10 @@ def _discount_before_changes(
     worth: Numbers,
     own: NDArray[np.bool_],
 ) -> tuple[dict[str, RateChange], dict[str, list[PossibleChange]], Numbers]:
-    """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
+    """Find the actions whose rate changed, and weigh outcomes by the probability of no change since.
 
-    Where the action was taken in this situation, and in circumstances that may be those asked about, only what happened
-    there tells of a change.
+    If the action was taken in this situation, in compatible circumstances, only those outcomes are looked at for
+    changes.
     """
     left, changes, possible = weight.copy(), dict[str, RateChange](), dict[str, list[PossibleChange]]()
     places = defaultdict[str, list[int]](list)
@@ -548,10 +550,10 @@ def _discount_before_changes(
 
 
 def without_outdated(episodes: Iterable[DecisionEpisode], own: str | None) -> list[DecisionEpisode]:
-    """Let episodes of one situation count as far as the rate of their action is not likely to have changed since.
+    """Weigh episodes of one situation by the probability that the rate of their action has not changed since.
 
-    What is from before a change that is certain is left out. `own` is the agent that asks; what only one other agent
-    reports is no change.
+    Episodes from before a certain change are left out. `own` is the agent that asks; what only one other agent reports
+    is no change.
     """
     series = defaultdict[str, list[DecisionEpisode]](list)
     for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
@@ -595,9 +597,9 @@ def _sum_evidence(known: _WeighedEpisodes, groups: Groups, features: frozenset[s
 
 
 def _word_support(context: str, known: _WeighedEpisodes) -> Numbers:
-    """Say for each action how much less the words of a context speak for it than for the best, from nearby contexts.
+    """Return, by action, how much less the words of a context favour it than the most favoured, from nearby contexts.
 
-    A name that goes with many actions says little; the words that go with some of them only tell situations apart.
+    A word that goes with many actions tells little; words that go with only some of them tell situations apart.
     """
     own = query_terms(context)
     having = np.array([[word in _terms(one.context) for word in own] for one in known.episodes], dtype=np.float64)
@@ -618,7 +620,7 @@ def _terms(context: str) -> frozenset[str]:
 
 
 def _nearby_actions(known: _WeighedEpisodes, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
-    """The normal forms of the actions taken here or near here, and of those named."""
+    """Return the normal forms of the actions taken here or near here, and of those named."""
     names = list(known.actions)
     found = {names[place] for place in known.which[known.weight > 0]} | {normal_form(action) for action in also}
     if found:
@@ -628,25 +630,25 @@ def _nearby_actions(known: _WeighedEpisodes, groups: Groups, features: frozenset
 
 
 def _age_weight(at: datetime, now: datetime, settings: BeliefSettings) -> float:
-    """What age has left of an episode; one from the future is new."""
+    """Return the weight an episode has by its age; one from the future counts as new."""
     return float(0.5 ** (max((now - at).total_seconds(), 0.0) / _DAY / settings.half_life_days))
 
 
 def _is_here(episode: DecisionEpisode, features: frozenset[str]) -> bool:
-    """Whether it is the context asked about, and nothing known about the circumstances says otherwise."""
+    """Return whether an episode is of the context asked about, with no contradicting circumstances."""
     is_same = episode.similarity >= SAME and episode.same_situation is not False
     return is_same and not _contradict(features, episode.features)
 
 
 def _contradict(asked: frozenset[str], found: frozenset[str]) -> bool:
-    """Whether one thing is known to be different, such as the environment; tags may all be there at once."""
+    """Return whether two contexts differ in a feature such as the environment; tags never contradict."""
     mine = dict(feature.split("=", 1) for feature in asked if "=" in feature and not feature.startswith("tag="))
     theirs = (feature.split("=", 1) for feature in found if "=" in feature)
     return any(name in mine and mine[name] != value for name, value in theirs)
 
 
 def _feature_weight(asked: frozenset[str], found: frozenset[str]) -> float:
-    """1 if two contexts' features are the same or not known, half if they differ, less if they contradict."""
+    """Return 1 if the features of two contexts are equal or unknown, half if they differ, less if they contradict."""
     if not asked or not found:
         return 1.0
     shared = 0.5 + 0.5 * len(asked & found) / len(asked | found)
@@ -654,10 +656,10 @@ def _feature_weight(asked: frozenset[str], found: frozenset[str]) -> float:
 
 
 def _wider_totals(known: _WeighedEpisodes, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
-    """What the wider groups hold without what is counted already; feature groups count beside everything else.
+    """Return the totals of the wider groups without the episodes counted already.
 
-    Everything is split into what shares features with the context, which counts whole, and the other decisions. An
-    episode in several of the feature groups counts in each for its part.
+    Decisions that share features with the context count fully, all others together as `OTHER_FEATURES`. Several feature
+    groups are averaged.
     """
     whole = _totals_besides(known, groups.get(EVERYTHING, {}), EVERYTHING)
     shared = sorted(groups.keys() & features)
@@ -673,7 +675,7 @@ def _wider_totals(known: _WeighedEpisodes, groups: Groups, features: frozenset[s
 
 
 def _totals_besides(known: _WeighedEpisodes, tallies: Mapping[str, GroupTotals], name: str) -> tuple[Numbers, Numbers]:
-    """What a group holds of each action, without the episodes of one's own that are known and in it."""
+    """Return the totals of a group by action, without the agent's own listed episodes."""
     places = {action: place for place, action in enumerate(known.actions)}
     attempts, good = np.zeros(len(places)), np.zeros(len(places))
     for action, tally in tallies.items():

@@ -1,7 +1,7 @@
 """Compare rates: intervals of a share and of a difference, an exact test, and a scan for the moment of a change.
 
-No interval has zero width, also where everything or nothing succeeded; an interval of a difference is on the scale of
-the difference. Counts may be fractions (partial successes), which makes the intervals a little wider than needed.
+No interval has zero width, even where everything or nothing succeeded. Counts may be fractions (partial successes),
+which makes the intervals slightly too wide.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 CHANCE = 0.05
 """The share of steady records in which a scan may report a change."""
 LEAST_ON_EACH_SIDE = 5
-"""Outcomes there must be on either side of a change."""
+"""Outcomes that are needed on either side of a change."""
 
 LONGEST_RECORD = 400
-"""In longer records only changes that last are looked for."""
+"""In longer records only lasting changes are looked for."""
 
 Interval = tuple[float, float]
 
 
 def wilson(good: float, all: float, doubt: float = CHANCE) -> Interval:
-    """The interval of a share (Wilson's score interval), which holds the share; `doubt` is the chance to miss it."""
+    """Return the interval of a share (Wilson's score interval), which contains the share; `doubt` is its error rate."""
     if all <= 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(1 - doubt / 2)
@@ -37,7 +37,7 @@ def wilson(good: float, all: float, doubt: float = CHANCE) -> Interval:
 
 
 def difference(good: float, all: float, well: float, of: float, doubt: float = CHANCE) -> tuple[float, Interval]:
-    """The second share less the first, and its interval (Newcombe's hybrid score interval). Both need outcomes."""
+    """Return the second share minus the first, with its interval (Newcombe's hybrid score). Both need outcomes."""
     first, second = good / all, well / of
     (low, high), (least, most) = wilson(good, all, doubt), wilson(well, of, doubt)
     apart = second - first
@@ -47,7 +47,7 @@ def difference(good: float, all: float, well: float, of: float, doubt: float = C
 
 
 def fisher(some: int, all: int, others: int, of: int) -> float:
-    """Fisher's exact test, two-sided: the chance of a difference like this, or a rarer one, where there is none."""
+    """Return the two-sided p-value of Fisher's exact test."""
     good = some + others
     low, high = max(0, good - of), min(good, all)
     logs = [_log_choose(all, k) + _log_choose(of, good - k) for k in range(low, high + 1)]
@@ -61,9 +61,8 @@ def fisher(some: int, all: int, others: int, of: int) -> float:
 class RecordShift:
     """The stretch of a record that differs most from the rest: from `start` up to, not including, `end`.
 
-    A change that lasts ends with the record; one that passed ends earlier. `p` holds for the whole scan: it is
-    multiplied by the number of places that were looked at. `doubt` is what one comparison may miss the truth by, so
-    that all of them together miss it in 5% of records.
+    A lasting change ends with the record; one that passed ends earlier. `p` is corrected for the number of places
+    tried. `doubt` is the error rate of a single comparison, so that all of them together err in 5% of records.
     """
 
     start: int
@@ -74,17 +73,17 @@ class RecordShift:
 
     @property
     def found(self) -> bool:
-        """Whether it is more than chance explains."""
+        """True if the shift is more than chance explains."""
         return self.p < CHANCE
 
 
 def scan(
     good: Sequence[float], all: Sequence[float], *, least: int = LEAST_ON_EACH_SIDE, passing: bool = True
 ) -> RecordShift | None:
-    """Find the change in a record of successes and attempts; `None` if no place leaves `least` attempts on each side.
+    """Find the biggest shift in a record; `None` if no place leaves `least` attempts on each side.
 
-    With `passing`, half of the doubt is spent on changes that last, and half on stretches in the middle after which
-    things are as before.
+    `good` and `all` are the successes and attempts in order. With `passing`, half of the error rate is spent on lasting
+    changes, and half on stretches in the middle after which the rate is as before.
     """
     worked, tried = np.cumsum([0.0, *good]), np.cumsum([0.0, *all])
     size = len(good)
@@ -104,7 +103,7 @@ def _best_shift(
     least: int,
     families: int,
 ) -> RecordShift | None:
-    """The stretch whose rate is furthest from that of the rest, by the score test; its p-value is exact."""
+    """Return the stretch whose rate is furthest from that of the rest by the score test, with an exact p-value."""
     if not places:
         return None
     start, end = np.array(places).T
@@ -129,7 +128,7 @@ def _rounded(good: float, all: float) -> tuple[int, int]:
 
 
 def certainty(probability: float) -> str:
-    """Word a probability in percent, never as certain or impossible unless it is exactly that."""
+    """Format a probability in percent; "100%" and "0%" only if it is exactly that."""
     if probability < 1 and f"{probability:.0%}" == "100%":
         return "over 99%"
     if probability > 0 and f"{probability:.0%}" == "0%":
@@ -138,7 +137,7 @@ def certainty(probability: float) -> str:
 
 
 def significance(p: float) -> str:
-    """Word a p-value; one that is too small for three places is never zero."""
+    """Format a p-value; one too small for three decimals is never shown as zero."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 

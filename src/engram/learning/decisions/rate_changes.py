@@ -1,4 +1,4 @@
-"""Recognise that an action's success rate has changed, from its outcomes in the order of time."""
+"""Detect that the success rate of an action has changed, from its outcomes in order of time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_ODDS = 20.0
-"""How much likelier a change must make the outcomes than one steady rate, all possible moments considered."""
+"""Odds of a change against one steady rate, over all possible moments, above which a change is reported."""
 LEAST_AFTER = 2.0
-"""Outcomes since a change, by weight, before it is believed."""
+"""Weight of the outcomes since a change that is needed to report it."""
 CHANGES, MANY = 0.4, 8
-"""How likely a rate is to have changed within many outcomes; within so many it is half as likely."""
+"""Prior probability that a rate changed within many outcomes, and the number of outcomes at which it is half of that.
+"""
 BEFORE = 0.02
-"""What an outcome counts that is from before a change that is certain."""
+"""The weight of an outcome from before a certain change."""
 LONGEST = 400
-"""Outcomes that are looked at, the newest."""
+"""Outcomes that are analysed, the newest."""
 
 
 class Trial(NamedTuple):
-    """One outcome: when it was, how good, how much it counts, whose word it is, and in which circumstances it was.
+    """One outcome: time, quality, weight, source and circumstances.
 
-    The agent's own word has no source. Each kind of circumstances (an environment, a tool) has a rate of its own: that
-    it is used more often than before is no change.
+    An agent's own outcomes have no source. Each kind of circumstances (an environment, a tool) has a rate of its own,
+    so that using one more often than before is no change.
     """
 
     at: datetime
@@ -39,7 +40,7 @@ class Trial(NamedTuple):
 
 
 class PossibleChange(NamedTuple):
-    """How likely the rate is to have changed last at some moment, and the sums of what was good and bad since."""
+    """The probability that the rate changed last at some moment, and what succeeded and failed since."""
 
     share: float
     good: float
@@ -48,20 +49,20 @@ class PossibleChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """The moment from which on an action works more or less often than before."""
+    """A moment after which an action works more or less often than before."""
 
     place: int
-    """The number of the first outcome after it."""
+    """The index of the first outcome after the change."""
     at: datetime
     last_before: datetime
     before: float
-    """The success rate until then."""
+    """The success rate before the change."""
     after: float
     since: int
-    """Outcomes since then."""
+    """The number of outcomes since the change."""
 
     def describe(self) -> str:
-        """Put it into words: "worked until 3 November, failed 10 of 10 times since"."""
+        """Describe the change in words: "worked until 3 November, failed 10 of 10 times since"."""
         failed = round((1 - self.after) * self.since)
         until = f"{self.last_before.day} {self.last_before:%B}"
         if self.after < self.before:
@@ -70,11 +71,11 @@ class RateChange:
 
 
 def last_change(trials: Sequence[Trial]) -> RateChange | None:
-    """Find the last change of the rate behind outcomes that are ordered by time; `None` if one rate explains them.
+    """Return the last change of the rate behind outcomes in order of time; `None` if one rate explains them.
 
-    For every moment, the odds of two rates against one are compared (beta-binomial, any rate as likely before), every
-    moment being as likely as any other. After a change that is found, later ones are looked for. A change that only one
-    other source reports is not believed: it may be mistaken, or lie.
+    For every moment, the odds of two rates against one are compared (beta-binomial with uniform priors), all moments
+    being equally likely. After a change is found, later ones are looked for. A change that only one other source
+    reports is ignored: that source may be mistaken, or lie.
     """
     found = _find_last_change(trials)
     if found is None:
@@ -86,9 +87,9 @@ def last_change(trials: Sequence[Trial]) -> RateChange | None:
 
 
 def probability_unchanged(trials: Sequence[Trial], change: RateChange | None) -> list[float]:
-    """Give for each outcome, in order of time, the probability that the rate has not changed since.
+    """Return for each outcome, in order of time, the probability that the rate has not changed since.
 
-    `change` is the last one that is certain. What one other source alone reports takes nothing from the rest.
+    `change` is the last certain change. What a single other source reports does not reduce the rest.
     """
     start = 0 if change is None else change.place
     counting = [BEFORE] * start + _left_unchanged(trials[start:])
@@ -100,9 +101,9 @@ def probability_unchanged(trials: Sequence[Trial], change: RateChange | None) ->
 
 
 def possible_changes(trials: Sequence[Trial], change: RateChange | None) -> list[PossibleChange]:
-    """Give the outcomes from which the rate may be told, by when it may have changed: first, as if it never had.
+    """Return what tells the current rate, by when the rate may have changed last; the first entry is "never".
 
-    `change` is the last one that is certain, as for `still_counting`.
+    `change` is the last certain change, as for `probability_unchanged`.
     """
     looked_at = trials[0 if change is None else change.place :][-LONGEST:]
     if not looked_at:
@@ -119,7 +120,7 @@ def possible_changes(trials: Sequence[Trial], change: RateChange | None) -> list
 
 
 def change_variance(possible: Sequence[PossibleChange]) -> float:
-    """Give the variance of the rate that is due to not knowing whether, and when, it has changed."""
+    """Return the variance of the rate that is due to not knowing whether, and when, it has changed."""
     if len(possible) < 2:
         return 0.0
     share, good, bad = (np.array(column) for column in zip(*possible, strict=True))
@@ -128,7 +129,7 @@ def change_variance(possible: Sequence[PossibleChange]) -> float:
 
 
 def _odds_of_change(trials: Sequence[Trial]) -> NDArray[np.float64]:
-    """Give, by the number of outcomes before it, the odds of a change there against none at all."""
+    """Return, by the number of outcomes before it, the odds of a change there against no change at all."""
     odds = _log_odds(trials)
     likely = np.zeros(len(trials) + 1)
     if len(odds):
@@ -161,7 +162,7 @@ def _find_last_change(trials: Sequence[Trial]) -> RateChange | None:
 
 
 def _likeliest_change(trials: Sequence[Trial]) -> int | None:
-    """Give the likeliest place of a change, if a change is likely at all."""
+    """Return the most likely place of a change, or `None` if a change is unlikely."""
     odds = _log_odds(trials)
     if not len(odds) or odds.max() == -math.inf:
         return None
@@ -170,13 +171,13 @@ def _likeliest_change(trials: Sequence[Trial]) -> int | None:
 
 
 def _log_odds(trials: Sequence[Trial]) -> NDArray[np.float64]:
-    """Give the logarithm of the odds of a change behind each outcome but the last, against one steady rate."""
+    """Return the log odds of a change after each outcome but the last, against one steady rate."""
     return _cached_log_odds(tuple(trials))
 
 
 @lru_cache(maxsize=64)
 def _cached_log_odds(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
-    """Work the odds out; several questions about the same outcomes come one after the other."""
+    """Compute the log odds, cached because several questions about the same outcomes follow each other."""
     if len(trials) < 3:
         return np.zeros(0)
     kinds = {trial.circumstances for trial in trials}
@@ -189,7 +190,7 @@ def _cached_log_odds(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
 
 
 def _log_odds_in(trials: Sequence[Trial], circumstances: str) -> NDArray[np.float64]:
-    """Give the odds behind each outcome but the last as far as those in some circumstances tell."""
+    """Return the log odds after each outcome but the last, from the outcomes in one kind of circumstances."""
     weight = np.array([trial.weight if trial.circumstances == circumstances else 0.0 for trial in trials])
     good = np.cumsum(weight * [trial.quality for trial in trials])
     everything = np.cumsum(weight)
@@ -206,7 +207,7 @@ def _log_odds_in(trials: Sequence[Trial], circumstances: str) -> NDArray[np.floa
 
 
 def _log_likelihood(good: float, bad: float) -> float:
-    """Give the logarithm of the chance of such outcomes when every rate is as likely as any other."""
+    """Return the log likelihood of such outcomes under a uniform prior of the rate."""
     return math.lgamma(1 + good) + math.lgamma(1 + max(bad, 0.0)) - math.lgamma(2 + good + max(bad, 0.0))
 
 

@@ -1,7 +1,7 @@
-"""Weigh past decisions for the next one: a recommendation, or an abstention with its reason.
+"""Suggest an action for a context from past decisions, or abstain with a reason.
 
-Only actions that were taken in this situation or a truly similar context are candidates, and those that the caller
-names. What is believed of each is worked out by `engram.learning.decisions.belief`.
+Candidates are the actions taken in this situation or in a truly similar context, and those the caller names. Their
+success rates are estimated by `engram.learning.decisions.belief`.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from engram.model import DecisionContent, Memory, Prediction, Suggestion, qualit
 from engram.text.terms import normal_form
 
 STUCK, WORTH_TRYING = 6, 0.2
-"""Attempts after which something else may be worth trying, and how likely that must be to be better."""
+"""Attempts after which trying something else may pay off, and the least probability that it is better."""
 LATELY = 3
-"""Failures in a row that are told of an action that had worked."""
+"""Failures in a row above which they are mentioned, for an action that had worked."""
 EITHER, SURE = 0.1, 0.75
-"""Rates that differ by less are called equally good, while it is not surer than this which one is better."""
+"""Rates that differ by less are equally good, unless the better one is more certain than `SURE`."""
 
 FREE = 2.5
 """Standard deviations by which the mixture of actions nearby may differ from that of all decisions."""
 
 
 def draw(beliefs: RateEstimates, chance: Random) -> int:
-    """The place of the action with the highest of one draw each (Thompson sampling).
+    """Return the index of the action with the highest of one random draw each (Thompson sampling).
 
-    A new context is drawn with the certainty that all contexts together give, because only that lesson will be used
-    again; a context that came back, with what is known of it.
+    A new context is drawn with the certainty of all contexts together, because only that lesson will be reused; a
+    context that recurs, with its own certainty.
     """
     drawn = [
         chance.betavariate(max(mean * size, 1e-3), max((1 - mean) * size, 1e-3))
@@ -56,7 +56,7 @@ def draw(beliefs: RateEstimates, chance: Random) -> int:
 
 
 def episodes_of(memories: Iterable[Memory]) -> list[DecisionEpisode]:
-    """The decisions among some memories whose outcome is known, in order, as episodes of the same context."""
+    """Return the decisions with a known outcome among some memories, in order, as episodes of the same context."""
     return [
         DecisionEpisode(
             id=memory.id,
@@ -85,13 +85,13 @@ def suggest(
     nearness: Nearness = DEFAULT_NEARNESS,
     settings: BeliefSettings = DEFAULT,
 ) -> Suggestion:
-    """Recommend an action for a context, from what was done in it, in similar ones, and at all.
+    """Recommend an action for a context, from what was done in it, in similar ones, and overall.
 
-    `actions` narrows or adds candidates, each of which gets a rate; else those seen here or near here are listed. An
-    episode listed twice counts once, and its order does not matter. With `explore`, one draw per action decides.
-    `usual` is how similar the context is to everyday texts; without it, that is told from the least similar episodes.
-    `nearness` is what closeness means in this memory. Where actions are chosen alike in all contexts, a context that is
-    as near to another one as is typical of them may have any of these.
+    `actions` narrows or adds candidates, each of which gets a rate; without it, the actions seen here or near here are
+    listed. Duplicate episodes count once, and their order does not matter. With `explore`, a random draw per action
+    decides. `usual` is the similarity of the context to everyday texts; without it, it is taken from the least similar
+    episodes. `nearness` is what closeness means in this memory. Where actions are chosen alike in all contexts, a
+    context as near to another one as is typical may have any of them.
     """
     episodes = list(episodes)
     usual = _usual_similarity(episodes, groups, usual, nearness, settings)
@@ -142,7 +142,7 @@ def predict(
     nearness: Nearness = DEFAULT_NEARNESS,
     settings: BeliefSettings = DEFAULT,
 ) -> Prediction:
-    """Give the probability that an action will succeed in a context: the rate that `weigh` gives it."""
+    """Predict the probability that an action will succeed in a context: the rate that `suggest` gives it."""
     episodes = list(episodes)
     usual = _usual_similarity(episodes, groups, usual, nearness, settings)
     found = action_beliefs(
@@ -163,16 +163,16 @@ def predict(
 
 
 class DecisionEvaluator:
-    """Seed 001's name for what judges outcomes and weighs them, with one set of settings."""
+    """Judges outcomes, suggests and predicts with one set of settings."""
 
     def __init__(self, settings: BeliefSettings = DEFAULT) -> None:
         self.settings = settings
 
     def evaluate_outcome(self, outcome: str | float) -> float:
-        """How good an outcome is, in [0, 1]; `InvalidInput` if it is not one."""
+        """Return the quality of an outcome, in [0, 1]. Raises `InvalidInput` if it is not an outcome."""
         return quality(outcome)
 
-    def weigh(
+    def suggest(
         self,
         context: str,
         episodes: Iterable[DecisionEpisode],
@@ -185,7 +185,7 @@ class DecisionEvaluator:
         usual: float | None = None,
         nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Suggestion:
-        """Recommend an action for a context; see `weigh`."""
+        """Recommend an action for a context; see `suggest`."""
         return suggest(
             context,
             episodes,
@@ -211,7 +211,7 @@ class DecisionEvaluator:
         usual: float | None = None,
         nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Prediction:
-        """Give the probability that an action will succeed; see `predict`."""
+        """Predict the probability that an action will succeed; see `predict`."""
         return predict(
             context,
             action,
@@ -232,7 +232,7 @@ def _usual_similarity(
     nearness: Nearness,
     settings: BeliefSettings,
 ) -> float | None:
-    """Give the similarity of unrelated texts; `None` where it tells nothing, as actions are chosen alike everywhere."""
+    """Return the similarity of unrelated texts; `None` if actions are chosen alike everywhere, so it tells nothing."""
     if usual is None or _are_chosen_alike(episodes, groups, usual, nearness, settings):
         return None
     return usual
@@ -241,7 +241,7 @@ def _usual_similarity(
 def _are_chosen_alike(
     episodes: Sequence[DecisionEpisode], groups: Groups, usual: float, nearness: Nearness, settings: BeliefSettings
 ) -> bool:
-    """Tell whether actions are chosen alike in all contexts, so that each of them is a candidate in this one, too.
+    """Return whether actions are chosen alike in all contexts, so that each is a candidate in this one as well.
 
     The actions of the nearest decisions are compared with those of all decisions (G-test). A context that is farther
     from all others than they are from each other is about something else.
@@ -270,7 +270,7 @@ def _are_chosen_alike(
 
 
 def _is_tried(account: ActionBelief, settings: BeliefSettings) -> bool:
-    """Whether it was taken here or often enough near here: the far echo of one success is not an experience."""
+    """Return whether an action was taken here, or often enough near here to be recommended."""
     if account.here or account.in_situation >= settings.tried:
         return True
     is_near = account.weight >= settings.tried and account.nearest >= settings.farthest
@@ -278,7 +278,7 @@ def _is_tried(account: ActionBelief, settings: BeliefSettings) -> bool:
 
 
 def _is_candidate(account: ActionBelief, known: Sequence[ActionBelief], settings: BeliefSettings) -> bool:
-    """Whether it may be recommended: what was never done here is no rival of what works here."""
+    """Return whether an action may be recommended; one never done here does not compete with one that works here."""
     if not _is_tried(account, settings):
         return False
     works = any(one.attempts() >= settings.enough_attempts and one.belief.mean > GOOD for one in known)
@@ -286,10 +286,10 @@ def _is_candidate(account: ActionBelief, known: Sequence[ActionBelief], settings
 
 
 def _ranked(found: Sequence[ActionBelief], settings: BeliefSettings) -> list[ActionBelief]:
-    """List candidates first, the best before the others.
+    """Return candidates first, best first.
 
-    Of those that are equally good, what was taken in this very context comes first: words or numbers that nobody has
-    learned the meaning of may tell it from the rest of its situation.
+    Of equally good ones, an action taken in this very context comes first: its words or numbers may tell it apart from
+    the rest of its situation in a way not learned yet.
     """
     ranked = sorted(
         found,
@@ -315,9 +315,9 @@ def _are_equal(best: ActionBelief, other: ActionBelief) -> bool:
 
 
 def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, named: bool) -> tuple[str | None, float]:
-    """Say why not to recommend the first that was tried, or `None` and the probability that it is the best of those.
+    """Return the reason to abstain, or `None`, and the probability that the first of those tried is the best.
 
-    With `named`, the caller can take every one of them, so what was never tried may be better, too.
+    With `named`, the caller can take any of them, so an untried one may be better, too.
     """
     if not any(account.weight > 0 for account in ranked):
         return f"{'none of these' if named else 'nothing'} has been tried in this context yet", 0.0
@@ -346,7 +346,7 @@ def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, nam
 
 
 def _recommendation(ranked: Sequence[ActionBelief], confidence: float, settings: BeliefSettings) -> str:
-    """Say why the first of these is recommended, and which other one would do as well."""
+    """Describe why the first is recommended, and which other action would do as well."""
     best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
     where = best.where()
     lately = _count_recent_failures(best)
@@ -366,13 +366,13 @@ def _describe_change(account: ActionBelief) -> str:
 
 
 def _describe_decline(accounts: Iterable[ActionBelief]) -> str:
-    """Say which action works less often than it did, the first of those."""
+    """Describe the first action that works less often than it did."""
     fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
     return next((_describe_change(one) for one in fallen), "")
 
 
 def _describe_recent_failures(accounts: Iterable[ActionBelief]) -> str:
-    """Say which action failed lately, time after time, though it had worked; the first of those."""
+    """Describe the first action that had worked, but failed repeatedly at last."""
     failed = ((account, _count_recent_failures(account)) for account in accounts)
     return next(
         (f"; {each.action} worked before, but failed the last {n} times" for each, n in failed if n >= LATELY), ""
@@ -380,7 +380,7 @@ def _describe_recent_failures(accounts: Iterable[ActionBelief]) -> str:
 
 
 def _count_recent_failures(account: ActionBelief) -> int:
-    """Count the failures in a row by which an action that had worked ended in this situation."""
+    """Return how many attempts in a row failed last, of an action that had worked in this situation."""
     known = [*account.here, *(one for one in account.near if one.same_situation is True)]
     latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
     failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
@@ -388,7 +388,7 @@ def _count_recent_failures(account: ActionBelief) -> int:
 
 
 def _describe_untried(best: ActionBelief, others: Sequence[ActionBelief]) -> str:
-    """Say what trying another action would be worth, where all evidence is about a mediocre one."""
+    """Describe what trying another action would be worth, if all evidence is about a mediocre one."""
     if best.attempts() < STUCK or any(one.attempts() > 1 for one in others):
         return ""
     better = Beta().beats(best.belief)

@@ -1,8 +1,8 @@
-"""Measure what a prevention check changed, and decide when it is loosened, retired or brought back.
+"""Measure whether a prevention check helps, and decide when to loosen, retire or reactivate it.
 
 A check is judged by what happened when it was heeded and when it was ignored: ignored and followed by a failure it was
 right, ignored and followed by a success it was wrong. Only a check that is wrong is loosened, then retired. Everything
-is a function of counts, so that the same events always lead to the same status.
+is a function of counts, so the same events always lead to the same status.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from engram.learning.decisions.beta import Beta
 from engram.model.failure import CheckStatus, Effect, FailureRate
 
 ENOUGH = 8
-"""Times a check was ignored, before it can be retired."""
+"""Times a check must be ignored before it can be retired."""
 RETURNS = 2
-"""Failures in a row without a retired check, before it comes back."""
+"""Failures in a row without a retired check after which it is reactivated."""
 ALARMS = 3
-"""Times the action was taken in spite of a check, before its alarms are judged."""
+"""Times the action must be taken despite a check before its warnings are judged."""
 LOOSENS, REACTIVATES = 0.85, 0.5
-"""Probabilities that the action mostly succeeds in spite of a check: loosened at one, active again at the other."""
+"""Probability that the action mostly succeeds despite a check at which the check is loosened or reactivated."""
 RETIRES = 0.95
-"""Probability that it nearly always succeeds in spite of a check that only warns; then it is retired."""
+"""Probability that it nearly always succeeds despite a loosened check at which the check is retired."""
 RARELY = 0.25
 REMEMBERED = 10
-"""Alarms that were passed over, the newest, by which the alarms are judged: a world that changes back is noticed."""
+"""Ignored warnings, the newest, by which a check is judged, so that it follows changes."""
 
 _STEPS = 400
 _GRID = (np.arange(_STEPS) + 0.5) / _STEPS
@@ -36,11 +36,11 @@ _GRID = (np.arange(_STEPS) + 0.5) / _STEPS
 
 @dataclass(slots=True)
 class CheckCounts:
-    """Opportunities and failures of a check: while it was silent, when it had spoken, and when it was then heeded.
+    """Opportunities and failures of a check: without it, after it fired, and after it was heeded.
 
-    `ahead` has the newest outcomes by which the check is judged, oldest first: those of the action in spite of it, and
-    while it is loosened, those while it was silent, which tell what a warning would have been worth. `since` has those
-    since it was retired. Both are emptied when the status changes; what was measured is kept.
+    `ahead` holds the newest outcomes that judge the check, oldest first: those of the action despite it, and while it
+    is loosened, also those while it was silent, which show what a warning would have been worth. `since` holds those
+    since it was retired. Both are emptied when the status changes; the measurements are kept.
     """
 
     before: int = 0
@@ -54,9 +54,9 @@ class CheckCounts:
     wrong: int = 0
 
     def count_silent(self, quality: float, *, loosened: bool = False, known: bool = False, times: int = 1) -> None:
-        """Count an opportunity at which the check was silent; with `times` -1, take it back.
+        """Count an opportunity at which the check did not fire; `times=-1` takes it back.
 
-        One that is `known` is among the opportunities already, and only told to what judges the check.
+        A `known` one is counted among the opportunities already, and only judges the check.
         """
         if not known:
             self.before += times
@@ -66,7 +66,7 @@ class CheckCounts:
             self.ahead = _changed(self.ahead, quality, times)
 
     def count_spoken(self, quality: float, *, ahead: bool, times: int = 1) -> None:
-        """Count an opportunity at which it had spoken up; `ahead` if it was ignored, that is the action taken."""
+        """Count an opportunity at which the check had fired; `ahead` if it was ignored and the action taken."""
         self.after += times
         self.after_failed += times * (1 - quality)
         if ahead:
@@ -78,21 +78,21 @@ class CheckCounts:
 
     @property
     def ignored(self) -> int:
-        """How often the action was taken in spite of the check."""
+        """Number of times the action was taken despite the check."""
         return self.after - self.heeded
 
     @property
     def ignored_failed(self) -> float:
-        """How often it then failed."""
+        """Number of failures among these, as a sum of missing quality."""
         return self.after_failed - self.heeded_failed
 
     def restart(self) -> None:
-        """Start collecting what the new status will be judged by; what was measured stays."""
+        """Forget the outcomes that judged the former status; measurements are kept."""
         self.ahead, self.since = [], []
 
 
 def failure_rate(opportunities: int, failures: float) -> FailureRate:
-    """Failures per opportunity, as believed after counting them from no knowledge at all."""
+    """Return failures per opportunity, with the posterior under a uniform prior."""
     belief = _belief(opportunities, failures)
     return FailureRate(
         opportunities=opportunities, failures=failures, rate=belief.mean, interval=interval(belief.a, belief.b)
@@ -100,7 +100,7 @@ def failure_rate(opportunities: int, failures: float) -> FailureRate:
 
 
 def effect(counts: CheckCounts) -> Effect:
-    """Compare the failures when the check was heeded with those without it: while it was silent or ignored."""
+    """Compare the failures when the check was heeded with those without it, while it was silent or ignored."""
     without = _belief(counts.before + counts.ignored, counts.before_failed + counts.ignored_failed)
     heeded = _belief(counts.heeded, counts.heeded_failed)
     low, high, helps = _difference(without, heeded)
@@ -123,8 +123,8 @@ def next_status(status: CheckStatus, counts: CheckCounts) -> CheckStatus:
     """Return the status of a check after these counts.
 
     One that is ignored and wrong is loosened, then retired; one that is ignored and right becomes active again. A
-    retired one comes back when the action fails without it. Between the bounds nothing changes, so that no check
-    flutters.
+    retired one is reactivated when the action fails without it. Between the bounds nothing changes, so that the status
+    is stable.
     """
     if status == "retired":
         last = counts.since[-RETURNS:]
@@ -141,13 +141,13 @@ def next_status(status: CheckStatus, counts: CheckCounts) -> CheckStatus:
 
 @lru_cache(maxsize=16384)
 def interval(a: float, b: float) -> tuple[float, float]:
-    """The 95% interval of a belief; the same question is answered from memory."""
+    """Return the 95% interval of a beta distribution, cached."""
     return Beta(a, b).interval()
 
 
 @lru_cache(maxsize=16384)
 def _difference(one: Beta, other: Beta) -> tuple[float, float, float]:
-    """The 95% interval of one rate less the other, and the probability that it is above zero, on a grid."""
+    """Return the 95% interval of one rate minus the other, and the probability that it is positive, on a grid."""
     shares = np.convolve(_shares(one), _shares(other)[::-1])
     total = np.cumsum(shares)
     places = (np.arange(2 * _STEPS - 1) - (_STEPS - 1)) / _STEPS
@@ -173,7 +173,7 @@ def _failed(qualities: Sequence[float]) -> float:
 
 
 def _changed(kept: list[float], quality: float, times: int) -> list[float]:
-    """The newest outcomes with one more, or without the newest one of this quality."""
+    """Return the newest outcomes with one more, or without the newest one of this quality."""
     if times > 0:
         return [*kept, quality][-REMEMBERED:]
     place = next((place for place in reversed(range(len(kept))) if kept[place] == quality), None)

@@ -1,4 +1,4 @@
-"""The failures known so far, by signature: the same failure is found again, a similar one too, another kind never."""
+"""Index the known failure patterns, and find the one that an error signature belongs to."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from engram.model.failure import FailurePattern, Solution
 from engram.text.terms import STOP_WORDS, digest, index_terms
 
 RECURRING = 2
-"""From so many occurrences on, a failure comes back."""
+"""Occurrences above which a failure is recurring."""
 EPISODES = 20
-"""Memories that are listed as evidence, at most."""
+"""Memories listed as evidence at most."""
 SIMILAR = 0.7
-"""From this share of the words on, weighted by rarity, two messages of the same kind are the same failure."""
+"""Share of common words, weighted by rarity, above which two messages of one kind are the same failure."""
 CANDIDATES = 200
 LONGEST = 2000
 
 
 @dataclass(slots=True)
 class TriedSolution:
-    """One solution: how often it was tried, and how often it helped."""
+    """A solution: how often it was tried, and how often it helped."""
 
     text: str
     tried: int = 0
@@ -39,10 +39,10 @@ class TriedSolution:
     agents: list[str] = field(default_factory=list)
     episodes: list[str] = field(default_factory=list)
     noted: int = 0
-    """How many of the tries were only noted with a failure, without a word whether they helped."""
+    """Number of tries only noted with a failure, without saying whether they helped."""
 
     def to_model(self) -> Solution:
-        """The solution with its posterior rate."""
+        """Return the solution as a model, with its posterior rate."""
         belief = Beta(1 + self.helped, 1 + self.tried - self.helped)
         return Solution(
             text=self.text,
@@ -64,7 +64,7 @@ class TriedSolution:
 
 @dataclass(slots=True)
 class Pattern:
-    """All that is known of one failure. `times` has every occurrence, by the id of its memory, in microseconds."""
+    """Everything known about one failure. `times` maps the memory id of every occurrence to its microseconds."""
 
     id: str
     name: str
@@ -81,32 +81,32 @@ class Pattern:
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     example: str = ""
-    """What its latest error said, with its values."""
+    """The text of its latest error, with values."""
     readings: list[list[str]] = field(default_factory=list)
-    """Kinds and messages that earlier versions read its errors as, where they are others than now."""
+    """Kinds and messages that earlier versions extracted from its errors, where they differ."""
 
     @property
     def recurring(self) -> bool:
-        """Whether it came back."""
+        """True if the failure has recurred."""
         return len(self.times) >= RECURRING
 
     def share(self, head: str) -> float:
-        """The share of the occurrences that came with this action; little for what strikes everywhere."""
+        """Return the share of occurrences that came with an action; it is small for what strikes all actions."""
         return self.heads.get(head, 0) / max(1, sum(self.heads.values()))
 
     @property
     def former_names(self) -> set[str]:
-        """The names that it can have had in earlier versions."""
+        """The names it may have had in earlier versions."""
         said = self.signature.removeprefix(f"{self.kind}: ") if self.kind else self.signature
         readings = [(self.kind, said), *((kind, message) for kind, message in self.readings)]
         return check_templates.former_names(readings, self.heads)
 
     def ranked_solutions(self) -> list[TriedSolution]:
-        """The solutions, the best first."""
+        """Return the solutions, best first."""
         return sorted(self.solutions.values(), key=lambda one: (-one.rate, -one.tried, one.text))
 
     def to_model(self) -> FailurePattern:
-        """The pattern as others see it, without its checks."""
+        """Return the pattern as a model, without its checks."""
         newest = sorted(self.times.items(), key=lambda one: (-one[1], one[0]))
         return FailurePattern(
             pattern_id=self.id,
@@ -128,7 +128,7 @@ class Pattern:
 
 
 class PatternIndex:
-    """The patterns in the order they were first seen, and the indexes that recognise them."""
+    """The patterns in the order they were first seen, with the indexes to find them."""
 
     def __init__(self) -> None:
         self.patterns: dict[str, Pattern] = {}
@@ -140,7 +140,7 @@ class PatternIndex:
         self._by_word: dict[str, list[str]] = {}
 
     def find(self, signature: ErrorSignature, head: str) -> Pattern | None:
-        """The pattern of the same or a similar signature."""
+        """Return the pattern of the same or a similar signature."""
         id = (
             self._by_key.get(_key(signature, head))
             or self._find_by_template(signature)
@@ -149,7 +149,7 @@ class PatternIndex:
         return self.patterns[id] if id else None
 
     def find_or_add(self, signature: ErrorSignature, head: tuple[str, ...]) -> Pattern:
-        """The same, a new one if there is none; the signature is recognised from now on."""
+        """Return the pattern of the same or a similar signature, a new one if there is none, and learn it."""
         together = " ".join(head)
         # First, since one more line may show which of its words vary.
         group = self._tree.add(signature.outline) if _words(signature.message) else None
@@ -170,7 +170,7 @@ class PatternIndex:
         return pattern
 
     def find_or_add_unexplained(self, action: str, context: str, key: str, head: tuple[str, ...]) -> Pattern:
-        """The pattern of an action that failed without a word of an error, by the key of the action and its context."""
+        """Return the pattern of an action that failed without an error, by the key of action and context."""
         id = self._by_key.get(key)
         if id is not None:
             return self.patterns[id]
@@ -178,7 +178,7 @@ class PatternIndex:
         return self._new(key, check_templates.unexplained_name(head), "", text, [])
 
     def find_mentioning(self, words: tuple[str, ...]) -> list[Pattern]:
-        """Patterns without a known action whose message names all these words, the newest first."""
+        """Return patterns without a known action whose message mentions all these words, newest first."""
         lists = [self._mentions(word) for word in words]
         if not lists or not all(lists):
             return []
@@ -187,7 +187,7 @@ class PatternIndex:
         return [one for one in found if not one.accounts and one.times and set(words) <= set(one.words)]
 
     def dump(self) -> dict[str, Any]:
-        """Everything as JSON."""
+        """Return the state as JSON."""
         return {
             "patterns": [asdict(pattern) for pattern in self.patterns.values()],
             "tree": self._tree.dump(),
@@ -198,7 +198,7 @@ class PatternIndex:
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> PatternIndex:
-        """The inverse of `dump`."""
+        """Restore from the output of `dump`."""
         shelf = cls()
         shelf._tree = TemplateTree.load(state["tree"])
         shelf._last_numbers = dict(state["namesakes"])
@@ -234,7 +234,7 @@ class PatternIndex:
         return self._by_word.get(word, [])
 
     def _find_by_template(self, signature: ErrorSignature) -> str | None:
-        """The pattern whose lines have the same constant parts, also if that was found out after it was made."""
+        """Return the pattern whose lines have the same constant parts, even if that was learned later."""
         group = self._tree.find(signature.outline) if signature.message else None
         if group is None or not _words(self._tree.template(group).removeprefix(f"{signature.kind}:")):
             return None  # a template of nothing but variables proves nothing
@@ -270,7 +270,7 @@ class PatternIndex:
 
 
 def _key(signature: ErrorSignature, head: str) -> str:
-    """What identifies a failure; an error that says nothing is told apart by what was done."""
+    """Return the identity of a failure; an error without content is identified by its action."""
     return signature.key if _words(signature.message) else digest(signature.key, head)
 
 

@@ -1,6 +1,6 @@
-"""Failures that come back: recognised by their signature, with what was done, where, and what solved them.
+"""Recognise recurring failures by their signature, with the action, the context and the solutions that helped.
 
-Everything here is folded from what happened, in the order it was recorded: the same happenings give the same state.
+All state is folded from events in the order they were recorded: the same events give the same state.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from engram.model.failure import CheckStatus, FailurePattern, PreventionCheck
 from engram.text.terms import digest, normal_form
 
 GOOD = 0.5
-"""An outcome below this quality is a failure."""
+"""Quality below which an outcome is a failure."""
 ANSWERED_WITHIN = timedelta(hours=1)
-"""Taking the action in the same context answers the verdicts of this time, if it does not name one."""
+"""Taking the action in the same context within this time answers a verdict that it does not name."""
 REMEMBERED = 10_000
-"""Decisions and verdicts that wait for an outcome, or may get another one; the oldest go first."""
+"""Decisions and verdicts kept because they may get an outcome; the oldest are dropped first."""
 MOST_WAITING = 8
 _NUMBERED = re.compile(r"(.+)-([2-9]|[1-9]\d{1,5})")
 NEWEST_ACCOUNTS = 20
-"""Accounts of a pattern whose tags say at which stage it belongs."""
+"""Accounts of a pattern, the newest, whose tags decide its stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureEvent:
     """One canonical event, as far as failures are concerned; fields that its kind does not need stay empty.
 
-    failure   an error, with the action, context and environment if known, and a solution that was applied, if any;
-              `subject` is the id of the decision that failed, if that was recorded: then it is the same occurrence
-    solution  another try of a solution; `subject` is the id of the failure, of its pattern, or the pattern's name
+    failure   an error, with the action, context and environment if known, and the solution applied, if any;
+              `subject` is the id of the decision that failed, if it was recorded: then it is the same occurrence
+    solution  another try of a solution; `subject` is the id of the failure or of its pattern, or the pattern's name
     decision  an action in a context; `quality` if the outcome is known, `error` if it failed with one;
-              `based_on` are the ids that it was informed by, which may be verdicts
-    outcome   what became of the decision or of the verdict `subject`: `quality`, and `error` if there was one; the last
+              `based_on` are the ids it was informed by, which may be verdicts
+    outcome   the outcome of the decision or verdict `subject`: `quality`, and `error` if there was one; the last
               one counts
-    check     a prevention check made or changed by hand for the pattern `subject` (its id, name, or a failure of it);
-              without a pattern it stands for itself and needs an `action`; one that is known by `id` or `name` changes
-    checked   a verdict: `verdict` and the ids of the `checks` that spoke up
+    check     a prevention check made or changed by a user for the pattern `subject` (its id, name, or a failure of it);
+              without a pattern it stands alone and needs an `action`; a check known by `id` or `name` is changed
+    checked   a verdict: `verdict` and the ids of the `checks` that fired
     ran       the command of the check `subject` was run: `quality` is 1 if the condition held, 0 if not
     """
 
@@ -66,7 +66,7 @@ class FailureEvent:
     """Such as "tool=npm", "env=ci"."""
     solution: str = ""
     helped: float | None = None
-    """How much the solution helped, 0 to 1; a solution without it is taken to have helped."""
+    """The benefit of the solution, 0 to 1; a solution without it is assumed to have helped."""
     quality: float | None = None
     name: str = ""
     verify: str = ""
@@ -76,7 +76,7 @@ class FailureEvent:
     verdict: Literal["", "allow", "warn", "block"] = ""
     checks: tuple[str, ...] = ()
     memory: str = ""
-    """An occurrence of the failure that `subject` names, in case an earlier version knew that by another id."""
+    """An occurrence of the failure that `subject` names, in case an earlier version knew it by another id."""
     situation: str = ""
     """The situation of the context, if it has one."""
     based_on: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class FailureEvent:
 
 @dataclass(slots=True)
 class CheckState:
-    """A prevention check: what it says, what it counted, and whether its status was set by hand."""
+    """A prevention check: its description, its counts, and whether a user set its status."""
 
     id: str
     pattern: str
@@ -92,9 +92,9 @@ class CheckState:
     name: str = ""
     verify: str = ""
     stage: str = ""
-    """As somebody said; empty if it is to be derived from where the failures happened."""
+    """The stage set by a user; if empty, it is derived from where the failures happened."""
     title: str = ""
-    """The name it has while nobody gave it one; no other check of the agent has it."""
+    """Its unique display name: the name a user gave it, else a derived one."""
     command: tuple[str, ...] | None = None
     action: str = ""
     context: str = ""
@@ -106,13 +106,13 @@ class CheckState:
     runs: int = 0
     passed: int = 0
     verified: int | None = None
-    """The time its command last found the condition met; none if it failed since."""
+    """The time its command last found the condition met; `None` if it failed since."""
     counts: CheckCounts = field(default_factory=CheckCounts)
 
 
 @dataclass(slots=True)
 class _RecordedDecision:
-    """A decision: the account it is booked in, the verdicts it answers, and what was counted for it."""
+    """A decision: its account in the history, the verdicts it answers, and what was counted for it."""
 
     id: str
     at: int
@@ -140,11 +140,11 @@ class _RecordedVerdict:
     environment: str
     checks: tuple[str, ...]
     heeded: int | None = None
-    """The time at which a remedy was applied before the action; its next outcome tells whether that helped."""
+    """The time a remedy was applied before the action; the next outcome of the action tells whether it helped."""
 
 
 class PatternRecognizer:
-    """Finds the failures that come back; a pure fold over happenings, and what is asked of it changes nothing."""
+    """Finds recurring failures: a pure fold over events; queries change nothing."""
 
     def __init__(self) -> None:
         self.history = ActionHistory()
@@ -152,7 +152,7 @@ class PatternRecognizer:
         self.checks: dict[str, CheckState] = {}
         self._aliases: dict[str, str] = {}
         self._titles: dict[str, str] = {}
-        """The ids of the checks by the names that they have."""
+        """Check ids by display name."""
         self._of_account: dict[int, list[str]] = {}
         self._of_event: dict[str, str] = {}
         self._rules: dict[tuple[str, ...], list[str]] = {}
@@ -161,7 +161,7 @@ class PatternRecognizer:
         self._waiting: dict[str, list[str]] = {}
 
     def fold(self, event: FailureEvent) -> None:
-        """Learn from one happening; one about a subject that is not known teaches nothing."""
+        """Learn from one event; an event about an unknown subject has no effect."""
         {
             "failure": self._fold_failure,
             "solution": self._fold_solution,
@@ -173,19 +173,19 @@ class PatternRecognizer:
         }[event.kind](event)
 
     def patterns(self) -> list[FailurePattern]:
-        """All patterns, the most recently seen first."""
+        """Return all patterns, the most recently seen first."""
         seen = [self.view(pattern) for pattern in self.index.patterns.values() if pattern.times]
         return sorted(seen, key=lambda one: (-micros(one.last_seen), one.pattern_id))
 
     def pattern(self, name: str) -> FailurePattern | None:
-        """The pattern with this id or name, or the one that a failure with this id belongs to."""
+        """Return the pattern with this id or name, or the one that a failure with this id belongs to."""
         found = self._find_pattern(name)
         return self.view(found) if found is not None and found.times else None
 
     def by_former_name(self, name: str) -> list[FailurePattern]:
-        """List the patterns that earlier versions can have known by a name, which is not the name of any now.
+        """Return the patterns that earlier versions may have known by a name that no pattern has now.
 
-        They numbered patterns of one name as these came: `timeout-2` is the second of those called `timeout`.
+        They numbered patterns of one name in order of appearance: `timeout-2` is the second of those called `timeout`.
         """
         found = [pattern for pattern in self.index.patterns.values() if pattern.times and name in pattern.former_names]
         if not found and (numbered := _NUMBERED.fullmatch(name)):
@@ -194,25 +194,25 @@ class PatternRecognizer:
         return [self.view(pattern) for pattern in found]
 
     def find(self, error: str, action: str = "") -> FailurePattern | None:
-        """The pattern of the same or a similar signature; learns nothing."""
+        """Return the pattern of the same or a similar signature, without learning."""
         found = self.index.find(extract_error_signature(error), " ".join(parsing.parse_action(action).head))
         return self.view(found) if found is not None and found.times else None
 
     def view(self, pattern: Pattern) -> FailurePattern:
-        """A pattern with its prevention checks, as others see it."""
+        """Return a pattern with its prevention checks as a model."""
         seen = pattern.to_model()
         checks = tuple(self._view_check(self.checks[id], seen) for id in pattern.checks)
         return seen.model_copy(update={"prevention_checks": checks})
 
     def prevention_checks(self) -> list[PreventionCheck]:
-        """All prevention checks, in the order they were made."""
+        """Return all prevention checks, in the order they were made."""
         views: dict[str, FailurePattern | None] = {"": None}
         for id in dict.fromkeys(watch.pattern for watch in self.checks.values() if watch.pattern):
             views[id] = self.index.patterns[id].to_model() if self.index.patterns[id].times else None
         return [self._view_check(watch, views[watch.pattern]) for watch in self.checks.values()]
 
     def prevention_check(self, name: str) -> PreventionCheck | None:
-        """The check with this id or name."""
+        """Return the check with this id or name."""
         watch = self._find_check(name) or self._find_check_by_former_name(name)
         if watch is None:
             return None
@@ -220,12 +220,12 @@ class PatternRecognizer:
         return self._view_check(watch, pattern.to_model() if pattern and pattern.times else None)
 
     def rules(self, action: ParsedAction) -> list[CheckState]:
-        """The checks that were given an action of their own which does the same, or a sibling of it."""
+        """Return the checks made for an action of their own that does the same, or for a sibling of it."""
         both = (*self._rules.get(action.does, ()), *self._rules.get(parsing.sibling_stems(action) or (), ()))
         return [self.checks[id] for id in both]
 
     def dump(self) -> dict[str, Any]:
-        """The whole state as JSON."""
+        """Return the state as JSON."""
         return {
             "version": 1,
             "ledger": self.history.dump(),
@@ -241,7 +241,7 @@ class PatternRecognizer:
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> PatternRecognizer:
-        """The inverse of `dump`: goes on identically."""
+        """Restore from the output of `dump`."""
         own = cls()
         own.history, own.index = ActionHistory.load(state["ledger"]), PatternIndex.load(state["shelf"])
         for pattern in own.index.patterns.values():
@@ -395,7 +395,7 @@ class PatternRecognizer:
             _forget_oldest(self._waiting)
 
     def _checks_of_verdict(self, event: FailureEvent) -> list[CheckState]:
-        """The checks of a verdict; where it names none that is known, those of what failed at this action here.
+        """Return the checks that a verdict names; if none is known, those of what failed at this action here.
 
         An earlier version knew a failure, and so its check, by another id.
         """
@@ -429,14 +429,14 @@ class PatternRecognizer:
     def _recognise(
         self, event: FailureEvent, text: str, place: str, action: ParsedAction, context: ParsedContext
     ) -> Pattern:
-        """The pattern of an error; without one, of an action in a situation and its circumstances."""
+        """Return the pattern of an error; without an error, that of the action in its situation and circumstances."""
         if event.error.strip() or not action.key:
             return self.index.find_or_add(extract_error_signature(event.error), action.head)
         where = (event.situation, *sorted(context.features)) if event.situation else (context.key,)
         return self.index.find_or_add_unexplained(text, place, digest("action", action.key, *where), action.head)
 
     def _apply_outcome(self, taken: _RecordedDecision, quality: float, event: FailureEvent) -> None:
-        """Book what became of a decision; a later outcome replaces an earlier one, and what was learnt from it."""
+        """Record the outcome of a decision; a later outcome replaces an earlier one and everything learned from it."""
         error = event.error
         account = self.history.accounts[taken.account]
         action = account.action
@@ -467,7 +467,7 @@ class PatternRecognizer:
             self._suggest_check(pattern, taken)
 
     def _undo_outcome(self, taken: _RecordedDecision) -> None:
-        """Take back what a decision's earlier outcome was counted as."""
+        """Undo what a decision's earlier outcome was counted as."""
         if taken.quality is None:
             return
         for id, how in taken.counted.items():
@@ -492,7 +492,7 @@ class PatternRecognizer:
             pattern.contexts[event.context] = pattern.contexts.get(event.context, 0) + 1
 
     def _watch_account(self, pattern: Pattern, account: ActionAccount) -> list[str]:
-        """Let a pattern's checks watch an account; those that begin to, with what the account already has."""
+        """Let a pattern's checks watch an account; return those that start to, with its past counted."""
         if account.number in pattern.accounts:
             return []
         pattern.accounts.append(account.number)
@@ -504,7 +504,7 @@ class PatternRecognizer:
     def _count_attempt(
         self, account: ActionAccount, quality: float, answers: Mapping[str, bool], joined: list[str]
     ) -> dict[str, str]:
-        """Count an episode for the checks that watch its account or had spoken up; how each counted it."""
+        """Count an attempt for the checks that watch its account or had fired; return how each counted it."""
         counted = {id: "ahead" if ahead else "changed" for id, ahead in answers.items()}
         watching = [
             id for pattern in self._of_account.get(account.number, ()) for id in self.index.patterns[pattern].checks
@@ -538,7 +538,7 @@ class PatternRecognizer:
         solution.episodes = [*solution.episodes, event.id][-EPISODES:]
 
     def _suggest_check(self, pattern: Pattern, event: FailureEvent | _RecordedDecision) -> None:
-        """Make the check of a pattern once it came back, or once something is known to solve it."""
+        """Make the check of a pattern once it recurred, or once a solution is known."""
         for id in pattern.checks:
             self._update_title(self.checks[id])
         solved = any(solution.rate > GOOD for solution in pattern.solutions.values())
@@ -555,12 +555,12 @@ class PatternRecognizer:
         return self.checks[id]
 
     def _update_title(self, watch: CheckState) -> None:
-        """Let a check be found by its name: the one that it was given, or one after what it is about."""
+        """Update the display name of a check: the one it was given, or one derived from its subject."""
         watch.title = watch.name or self._derive_name(watch)
         self._titles[watch.title] = watch.id
 
     def _derive_name(self, watch: CheckState) -> str:
-        """A name that tells what a check is about, and that no other check has."""
+        """Return a unique name that tells what a check is about."""
         pattern = self.index.patterns.get(watch.pattern)
         if pattern is None:
             return self._free_name(check_templates.action_check_name(watch.action), watch.id)
@@ -571,7 +571,7 @@ class PatternRecognizer:
         return self._free_name(check_templates.pattern_check_name(pattern.name), watch.id)
 
     def _free_name(self, name: str, id: str) -> str:
-        """The name, with a number if another check has it."""
+        """Return the name, with a number if another check has it."""
         number, free = 1, name
         while self._titles.get(free, id) != id:
             number += 1
@@ -589,9 +589,9 @@ class PatternRecognizer:
             self._rules.setdefault(parsing.parse_action(watch.action).does, []).append(watch.id)
 
     def _answer_verdicts(self, event: FailureEvent, action: ParsedAction) -> dict[str, bool]:
-        """List the checks whose verdicts an action answers, and whether it is the action in spite of each.
+        """Return the checks whose verdicts an action answers, each with whether it was ignored.
 
-        Another action answers only the verdicts that it names; a remedy applied before the action answers none yet.
+        Another action answers only the verdicts it names; a remedy applied before the action answers none yet.
         """
         named = [id for id in (event.subject or "", *event.based_on) if id in self._verdicts]
         waiting = [id for id in self._waiting.get(_context_key(event), ()) if self._is_waiting(id, micros(event.at))]
@@ -610,26 +610,26 @@ class PatternRecognizer:
         return {id: False for said in changed for id in said.checks} | self._close_answered(taken, micros(event.at))
 
     def _close_answered(self, taken: Sequence[_RecordedVerdict], at: int) -> dict[str, bool]:
-        """List the checks of verdicts whose action is taken, and whether none of each was heeded first."""
+        """Close the verdicts whose action is taken; return their checks, each with whether it was ignored."""
         heeded = {id for said in taken for id in said.checks if said.heeded or self._verified(id, said.at, at)}
         for said in taken:
             self._close_verdict(said)
         return {id: id not in heeded for said in taken for id in said.checks}
 
     def _close_verdict(self, said: _RecordedVerdict) -> None:
-        """Let a verdict wait no longer."""
+        """Stop waiting for an answer to a verdict."""
         place, said.heeded = _context_key(said), None
         left = [id for id in self._waiting.pop(place, ()) if id != said.id]
         if left:
             self._waiting[place] = left
 
     def _is_waiting(self, id: str, until: int) -> bool:
-        """Tell whether a verdict is there and recent."""
+        """Return whether a verdict is known and recent."""
         said = self._verdicts.get(id)
         return said is not None and 0 <= until - (said.heeded or said.at) <= ANSWERED_WITHIN / timedelta(microseconds=1)
 
     def _is_remedy(self, said: _RecordedVerdict, action: ParsedAction) -> bool:
-        """Tell whether an action is known to solve what a verdict is about, or is what one of its checks asks for."""
+        """Return whether an action is a known solution of a verdict's failure, or what one of its checks asks for."""
         watches = [self.checks[id] for id in said.checks]
         patterns = [self.index.patterns[watch.pattern] for watch in watches if watch.pattern]
         texts = [one.text for pattern in patterns for one in pattern.solutions.values()]
@@ -637,12 +637,12 @@ class PatternRecognizer:
         return any(_is_same(parsing.parse_action(text), action) for text in texts)
 
     def _verified(self, check: str, since: int, until: int) -> bool:
-        """Whether the condition of a check was found to be met between a verdict and what was done then."""
+        """Return whether the condition of a check was found to be met between a verdict and the action."""
         at = self.checks[check].verified
         return at is not None and since <= at <= until
 
     def _pattern_of(self, event: FailureEvent) -> Pattern | None:
-        """The pattern that an event is about."""
+        """Return the pattern that an event is about."""
         return self._find_pattern(event.subject or "") or self._find_pattern(event.memory)
 
     def _find_pattern(self, name: str) -> Pattern | None:
@@ -653,7 +653,7 @@ class PatternRecognizer:
         return self.checks.get(self._aliases.get(name) or self._titles.get(name, name))
 
     def _find_check_by_former_name(self, name: str) -> CheckState | None:
-        """Give the check that an earlier version called so, after its solution or its pattern."""
+        """Return the check that an earlier version named after its solution or pattern."""
         for pattern in self.index.patterns.values() if name.startswith("verify-") else ():
             solved = [check_templates.former_check_name(solution.text) for solution in pattern.ranked_solutions()[:1]]
             if pattern.checks and (name in solved or name.removeprefix("verify-") in pattern.former_names):
@@ -661,7 +661,7 @@ class PatternRecognizer:
         return None
 
     def _stage(self, watch: CheckState, pattern: FailurePattern | None) -> str:
-        """The stage of a check, from the environment, the tags and the contexts in which its failures happened."""
+        """Return the stage of a check, from the environments, tags and contexts of its failures."""
         if pattern is None or watch.action:
             return check_templates.stage(_environments(watch.features), [*_labels(watch.features), watch.context])
         accounts = self.index.patterns[watch.pattern].accounts[-NEWEST_ACCOUNTS:]
@@ -695,12 +695,12 @@ class PatternRecognizer:
 
 
 def _environments(features: Iterable[str]) -> list[str]:
-    """List the environments among some features, in a fixed order."""
+    """Return the environments among some features, sorted."""
     return [feature.partition("=")[2] for feature in sorted(features) if feature.startswith("env=")]
 
 
 def _labels(features: Iterable[str]) -> list[str]:
-    """List the values of the other features, such as the tags, in a fixed order."""
+    """Return the values of the other features, such as tags, sorted."""
     return [feature.partition("=")[2] for feature in sorted(features) if not feature.startswith("env=")]
 
 
@@ -709,12 +709,12 @@ def _parse(event: FailureEvent | _RecordedVerdict) -> tuple[ParsedAction, Parsed
 
 
 def _is_same(one: ParsedAction, other: ParsedAction) -> bool:
-    """Tell whether two actions are one in other spellings or with other values."""
+    """Return whether two actions are equal but for spelling or values."""
     return one.does == other.does and action_similarity(one, other) >= SIMILAR_ENOUGH
 
 
 def _does_the_same_task(action: ParsedAction, asked: ParsedAction) -> bool:
-    """Tell whether an action is another way to do what was asked about, or does it, too ("clean up, then build")."""
+    """Return whether an action is another way to do what was asked about, or includes it ("clean up, then build")."""
     return action.does == parsing.sibling_stems(asked) or {*asked.does} <= {*action.does, *action.rest}
 
 
@@ -748,7 +748,7 @@ def _count_texts(pattern: Pattern, account: ActionAccount | None, agent: str, en
 
 
 def _to_json(value: Any) -> dict[str, Any]:
-    """The fields of a value as JSON."""
+    """Return the fields of a value as JSON."""
     plain = asdict(value)
     sets = {name: sorted(one) for name, one in plain.items() if isinstance(one, frozenset)}
     return plain | sets | {name: list(one) for name, one in plain.items() if isinstance(one, tuple)}

@@ -1,8 +1,8 @@
-"""Decision trees a person can read: which action to take, depending on what the situation is like.
+"""Grow readable decision trees: which action to take, depending on the features of the context.
 
-A question is asked only where the evidence for it is strong: the outcomes must be so much more likely with separate
-rates on either side than with one (a Bayes factor) that it outweighs the number of questions that could be asked. In
-pure noise the tree is, but for about one time in a hundred, a single branch.
+A question is asked only on strong evidence: the outcomes must be so much more likely with separate rates on either side
+than with one (a Bayes factor) that this outweighs the number of possible questions. In pure noise the tree has a single
+branch, except for about one time in a hundred.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from engram.model.success import Condition, DecisionBranch, DecisionOutcome, Dec
 from engram.text.terms import digest, normal_form
 
 CONFIDENCE = 0.75
-"""How probable it must be that an action is the best before it is recommended."""
+"""Probability that an action is the best above which it is recommended."""
 DEPTH = 3
 LEAF = 5
-"""Episodes there must be on either side of a question."""
+"""Episodes needed on either side of a question."""
 ODDS = 4.0
-"""How much more likely than not it must be that a question matters, when one of all is expected to."""
+"""Odds that a question matters which it needs to be asked, when one of all questions is expected to matter."""
 HISTORY = 100
 SHOWN = 5
 _ENOUGH = 2  # attempts before anything is recommended
@@ -47,11 +47,10 @@ def decision_template(
     expected: Mapping[str, float] = MappingProxyType({}),
     confidence_threshold: float = CONFIDENCE,
 ) -> DecisionTemplate | None:
-    """The tree that a set of episodes supports, in whatever order they come; `None` if there is no episode.
+    """Return the tree that a set of episodes supports, in any order; `None` without episodes.
 
-    `expected` are the rates of actions, in normal form, that are expected from everywhere else.
-
-    With little or no system in the outcomes it is a single branch, which may abstain.
+    `expected` are the rates of actions, in normal form, that are expected from all other situations. Without a system
+    in the outcomes the tree is a single branch, which may abstain.
     """
     evidence = _EpisodeTable.of(distinct_episodes(episodes), expected)
     if not evidence.episodes:
@@ -75,18 +74,18 @@ def decision_template(
 
 
 def render(template: DecisionTemplate) -> str:
-    """The tree as lines of text, one question or answer a line, deeper ones indented, for its situation."""
+    """Format the tree as text: one question or answer per line, indented by depth."""
     return "\n".join(_lines(template.decision_tree, 0, f"in {_one_line(template.title or template.context_signature)}"))
 
 
 def rate_interval(belief: Beta) -> tuple[float, float]:
-    """The 95% interval of a rate, by the hundredth of an episode."""
+    """Return the 95% interval of a rate, rounded so that it can be cached."""
     return _rate_interval(round(belief.a, 2), round(belief.b, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class _EpisodeTable:
-    """Episodes as arrays: per episode its action, quality and weight, and each feature each of them has."""
+    """Episodes as arrays: the action, quality and weight of each, and each feature each of them has."""
 
     episodes: Sequence[DecisionEpisode]
     names: Sequence[str]
@@ -124,7 +123,7 @@ class _EpisodeTable:
 def _grow(
     evidence: _EpisodeTable, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
 ) -> list[DecisionBranch]:
-    """The branches for these episodes; a question whose two answers come to the same is not asked."""
+    """Return the branches for these episodes; a question that leads to the same recommendation twice is dropped."""
     here = _make_branch(evidence, conditions, rows, threshold, usual)
     question = _best_question(evidence, rows) if len(conditions) < DEPTH else None
     if question is None:
@@ -141,9 +140,9 @@ def _grow(
 
 
 def _best_question(evidence: _EpisodeTable, rows: _Flags) -> int | None:
-    """The feature that divides these episodes best, or `None` if no division is better than chance would give.
+    """Return the feature that divides these episodes best; `None` if no division beats chance.
 
-    One that changes which action is better comes before one that only makes everything easier or harder.
+    A feature that changes which action is better precedes one that only makes all actions better or worse.
     """
     turning, any_change, support = _gains(evidence, rows)
     candidates = np.flatnonzero((support >= LEAF) & (support <= int(rows.sum()) - LEAF))
@@ -162,11 +161,10 @@ def _best_question(evidence: _EpisodeTable, rows: _Flags) -> int | None:
 
 
 def _gains(evidence: _EpisodeTable, rows: _Flags) -> tuple[_Numbers, _Numbers, _Numbers]:
-    """For every feature the logarithms of two Bayes factors for dividing by it, and how many episodes have it.
+    """Return, for every feature, two log Bayes factors for dividing by it, and how many episodes have it.
 
-    The first is held against one factor by which all rates of a side are higher or lower, the second against no
-    difference at all. An action that never occurs with a feature is not divided by it, so only pairs that do occur
-    are looked at.
+    The first compares with one factor by which all rates of a side are higher or lower, the second with no difference.
+    An action that never occurs with a feature is not divided by it, so only pairs that occur are considered.
     """
     actions, features = len(evidence.names), len(evidence.features)
     inside = rows[evidence.row]
@@ -195,14 +193,14 @@ def _sums(which: _Indexes, values: _Numbers, size: int) -> _Numbers:
 
 
 def _log_likelihood(n: _Numbers, good: _Numbers) -> _Numbers:
-    """The logarithm of how likely such outcomes are when every rate is as likely as any other."""
+    """Return the log likelihood of such outcomes under a uniform prior of every rate."""
     good = np.maximum(good, 0)
     bad = np.maximum(n - good, 0)
     return _log_gamma(1 + good) + _log_gamma(1 + bad) - _log_gamma(2 + good + bad)
 
 
 def _log_gamma(x: _Numbers) -> _Numbers:
-    """The logarithm of the gamma function from 1 on, by Stirling's series seven further up."""
+    """Return the logarithm of the gamma function for x >= 1, by Stirling's series at x + 7."""
     product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6)
     y = x + 7
     series = (1 / 12 - (1 / 360 - 1 / (1260 * y * y)) / (y * y)) / y
@@ -211,7 +209,7 @@ def _log_gamma(x: _Numbers) -> _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class _LeafAction:
-    """What one action did in one leaf."""
+    """The record of one action in one leaf."""
 
     action: str
     episodes: Sequence[DecisionEpisode]
@@ -233,7 +231,7 @@ class _LeafAction:
 def _make_branch(
     evidence: _EpisodeTable, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
 ) -> DecisionBranch:
-    """What did best among these episodes; the action that is `usual` further up, unless another is clearly better."""
+    """Return the best action among these episodes: the `usual` one, unless another is clearly better."""
     inside = [int(row) for row in np.flatnonzero(rows)]
     by_action: dict[int, list[int]] = defaultdict(list)
     for row in inside:
@@ -263,7 +261,7 @@ def _make_branch(
 
 
 def _choose(best_first: Sequence[_LeafAction], usual: str | None, threshold: float) -> _LeafAction:
-    """The first, if it is clearly better than the usual one: with many to choose from, one looks better by chance."""
+    """Return the first action if it is clearly better than the usual one: among many, one looks better by chance."""
     first = best_first[0]
     known = next((account for account in best_first if account.action == usual), first)
     clearly = 1 - (1 - threshold) / max(1, len(best_first) - 1)
@@ -271,9 +269,9 @@ def _choose(best_first: Sequence[_LeafAction], usual: str | None, threshold: flo
 
 
 def _abstention(best: _LeafAction, rivals: Sequence[_LeafAction], attempts: int, threshold: float) -> str | None:
-    """Say why not to recommend the best: by what that could cost, as suggestions do, less where one wants to be surer.
+    """Return the reason not to recommend the best action, by what that could cost; `None` to recommend it.
 
-    At the usual threshold it is what may be lost by following a suggestion.
+    At the default threshold the cost accepted is that of suggestions; a higher threshold accepts less.
     """
     if attempts < _ENOUGH:
         return "too little evidence: only 1 attempt"

@@ -1,4 +1,4 @@
-"""Which learned pattern somebody means, who does not know the name that it was given."""
+"""Find the learned pattern that a user means by a name or a word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAYS_NOTHING = frozenset({"pattern", "patterns"})
 
 
 class PatternName(NamedTuple):
-    """A pattern: its id, its name, and everything it can be known by."""
+    """A pattern's id, its name, and texts it can be found by."""
 
     id: str
     name: str
@@ -25,9 +25,9 @@ class PatternName(NamedTuple):
 
 
 def find_patterns(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
-    """The patterns that a word can mean: the one of this id or name, else all that are about each part of it.
+    """Return the pattern with this id or name, else all that contain every part of the word.
 
-    `auth-pattern` is any that is about something that begins with auth.
+    `auth-pattern` finds any pattern with a word that begins with auth.
     """
     every = list(patterns)
     if exact := [each for each in every if word in {each.id, each.name}]:
@@ -37,7 +37,7 @@ def find_patterns(word: str, patterns: Iterable[PatternName]) -> list[PatternNam
 
 
 def pattern_names(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[PatternName]:
-    """Give failures and successes by their names, with the texts that they can be known by; templates have no name."""
+    """Return the names of failure and success patterns, with texts to find them by; templates have no name."""
     found = []
     for each in patterns:
         if isinstance(each, FailurePattern):
@@ -48,7 +48,7 @@ def pattern_names(patterns: Iterable[FailurePattern | SuccessPattern | DecisionT
 
 
 def find_one_name(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
-    """Give the patterns of the one name that a word can mean; none if there is none.
+    """Return the patterns of the only name that a word can mean; none if there is none.
 
     Raises `InvalidInput` with the names if there are several.
     """
@@ -65,5 +65,5 @@ def _is_about(pattern: PatternName, asked: Iterable[str]) -> bool:
 
 
 def name_words(text: str) -> list[str]:
-    """Split a text or a name into its words, in their normal form."""
+    """Split a text or a name into its words, in normal form."""
     return _WORD.findall(normal_form(text))

@@ -1,4 +1,4 @@
-"""Success patterns: what worked again and again in similar contexts, what went with it, and how to do it again."""
+"""Find success patterns: what worked repeatedly in similar contexts, what went with it, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from engram.model.success import Contrast, ReplicationStep, SuccessPattern
 from engram.text.terms import digest, normal_form
 
 REPEATED = 3
-"""Attempts before an approach can be a pattern."""
+"""Attempts needed for an approach to be a pattern."""
 SURE = 0.8
-"""How probable it must be that an approach works more often than not."""
+"""Probability of working more often than not that a pattern needs."""
 COMMON = 0.6
-"""The share of the good runs a step must be in."""
+"""Share of the successful runs that must contain a step."""
 AGREEING = 2
-"""Good runs a step must be in at least: what one session did is no recipe."""
+"""Successful runs that must contain a step: one session is no recipe."""
 MOST_STEPS = 50
 _NAME = 60
 _UNNAMED = re.compile(r"[\W_]+")
@@ -38,9 +38,9 @@ _Runs = Sequence[Sequence[DecisionEpisode]]
 def success_patterns(
     episodes: Iterable[DecisionEpisode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
 ) -> tuple[SuccessPattern, ...]:
-    """The patterns in a set of episodes, in whatever order they come, the surest first.
+    """Return the patterns in a set of episodes, in any order, the most certain first.
 
-    `runs` are the tasks the episodes belong to, each in the order things were done; their episodes count as well.
+    `runs` are the tasks the episodes belong to, each in the order of its steps; their episodes count as well.
     """
     groups = group_episodes([*episodes, *(episode for run in runs for episode in run)])
     return patterns_in_groups(groups, runs, false_discoveries=false_discoveries)
@@ -53,7 +53,7 @@ def patterns_in_groups(
     false_discoveries: float = FALSE_DISCOVERIES,
     taken: Collection[str] = (),
 ) -> tuple[SuccessPattern, ...]:
-    """The same for episodes that are in groups already; no pattern gets a name that is taken."""
+    """Return the patterns in episodes that are grouped already; names in `taken` are not used."""
     containing: dict[str, list[Sequence[DecisionEpisode]]] = defaultdict(list)
     for run in runs:
         for id in {episode.id for episode in run}:
@@ -71,11 +71,11 @@ def patterns_in_groups(
 
 
 def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[ReplicationStep, ...]:
-    """The steps that at least `share` of the good runs have, in the order most of them have them.
+    """Return the steps contained in at least `share` of the successful runs, in the order most of them have.
 
-    A run is good when its last episode went well; what went wrong on the way is not a step. A step that occurs twice
-    in most good runs is there twice. Each step says how common it was in the failed runs, tried at all. A step is in
-    at least two good runs, so a single session has none.
+    A run is successful when its last episode is; failed episodes within it are not steps. A step that occurs twice in
+    most successful runs is listed twice. Each step has its share of the failed runs. A step is in at least two
+    successful runs.
     """
     good = [_steps(run, only_good=True) for run in runs if run and run[-1].quality >= GOOD]
     failed = [_steps(run, only_good=False) for run in runs if run and run[-1].quality < GOOD]
@@ -102,7 +102,7 @@ def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[Replicatio
 
 
 def slug(text: str) -> str:
-    """A text as a name: its words in lower case with hyphens between, cut at a word if it is long."""
+    """Return a text as a name: lower-case words joined by hyphens, cut at a word if long."""
     name = _UNNAMED.sub("-", normal_form(text)).strip("-")
     if len(name) <= _NAME:
         return name
@@ -110,7 +110,7 @@ def slug(text: str) -> str:
 
 
 def _approaches(group: ContextGroup) -> list[list[DecisionEpisode]]:
-    """The episodes of every action that was taken often enough in a group, oldest first."""
+    """Return the episodes of every action taken often enough in a group, oldest first."""
     by_action: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in group.episodes:
         by_action[normal_form(episode.action)].append(episode)
@@ -171,13 +171,13 @@ def _pattern(
 def _runs_with(
     episodes: Sequence[DecisionEpisode], containing: Mapping[str, Sequence[Sequence[DecisionEpisode]]]
 ) -> _Runs:
-    """The runs these episodes belong to, each once, those that began first before the others."""
+    """Return the runs these episodes belong to, each once, earliest first."""
     runs = {tuple(one.id for one in run): run for episode in episodes for run in containing.get(episode.id, ())}
     return [run for _, run in sorted(runs.items(), key=lambda item: (item[1][0].at, item[0]))]
 
 
 def _with_unique_names(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
-    """Give each a name of its own: the first keeps the plain one, the next ones say where they hold."""
+    """Give each pattern a unique name: the first keeps the plain one, others add their situation."""
     taken = set(reserved)
     named = []
     for pattern in patterns:
@@ -191,7 +191,7 @@ def _with_unique_names(patterns: Sequence[SuccessPattern], reserved: Collection[
 
 
 def _steps(run: Sequence[DecisionEpisode], *, only_good: bool) -> dict[_Step, int]:
-    """Where in a run each step is."""
+    """Return the position of each step in a run."""
     seen: Counter[str] = Counter()
     steps: dict[_Step, int] = {}
     for place, episode in enumerate(run):
@@ -204,7 +204,7 @@ def _steps(run: Sequence[DecisionEpisode], *, only_good: bool) -> dict[_Step, in
 
 
 def _first_spellings(runs: _Runs) -> dict[str, str]:
-    """How each action was written first."""
+    """Return the first spelling of each action."""
     names: dict[str, str] = {}
     for episode in distinct_episodes(episode for run in runs for episode in run):
         names.setdefault(normal_form(episode.action), episode.action)
@@ -212,7 +212,7 @@ def _first_spellings(runs: _Runs) -> dict[str, str]:
 
 
 def _in_order(steps: Sequence[_Step], runs: Sequence[Mapping[_Step, int]]) -> list[_Step]:
-    """Steps so ordered that of two neighbours the first came first in most runs that have both."""
+    """Order steps so that of two neighbours the first came first in most runs that have both."""
     lead: Counter[tuple[_Step, _Step]] = Counter()
     for run in runs:
         present = sorted((run[step], step) for step in steps if step in run)

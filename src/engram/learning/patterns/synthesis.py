@@ -1,4 +1,4 @@
-"""Pool the evidence of one or several agents into patterns, templates and rates."""
+"""Pool the outcomes of one or several agents into success patterns, decision templates and rates."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from engram.text.terms import normal_form
 __all__ = ["KnowledgeSynthesizer", "agreement"]
 
 LEAST_EPISODES = 4
-"""Episodes there must be in a group before it gets a decision template."""
+"""Episodes a group needs to get a decision template."""
 
 _Tallies = dict[tuple[str, str], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSynthesizer:
-    """Turns episodes, each marked with whose it is and how far that agent is trusted, into knowledge.
+    """Turns episodes, each with its agent and how far that agent is trusted, into knowledge.
 
-    The result depends on the set of episodes alone: not on their order, and not on how often one is given.
+    The result depends on the set of episodes alone, not on their order or on duplicates.
     """
 
     confidence_threshold: float = CONFIDENCE
@@ -50,12 +50,12 @@ class KnowledgeSynthesizer:
         titles: Mapping[str, str] = MappingProxyType({}),
         taken: Collection[str] = (),
     ) -> Synthesis:
-        """Decision templates, success patterns and pooled rates, as `own` sees them, or nobody in particular.
+        """Return decision templates, success patterns and pooled rates, as they apply to `own`, or to no agent.
 
-        The others' evidence counts by their trust, and less the more their outcomes contradict one's own, or when
-        nobody asks, those of all the others together. There is one template for each situation, none for all of them.
-        What an action did before its rate changed is left out. `titles` are the names of situations, by id.
-        Names in `taken` belong to failures, and no success pattern gets one of them.
+        Other agents' evidence counts by their trust, and less the more their outcomes contradict those of `own`
+        (without `own`, those of all others together). There is one template per situation, none for all of them.
+        Attempts from before the rate of their action changed are left out. `titles` are names of situations, by id. No
+        success pattern gets a name in `taken`, which failures have.
         """
         groups = group_episodes([*episodes, *(episode for run in runs for episode in run)], titles)
         weights = agent_weights(groups, own)
@@ -80,9 +80,9 @@ class KnowledgeSynthesizer:
 
 
 def agent_weights(groups: Iterable[ContextGroup], own: str | None = None) -> dict[str, float]:
-    """Weigh each agent's outcomes for `own`; for nobody in particular, against those of all the others together.
+    """Weigh each agent's outcomes for `own`; without `own`, against those of all the others together.
 
-    One's own count fully, and so do those of everybody whose outcomes nothing contradicts.
+    One's own outcomes count fully, and so do those that nothing contradicts.
     """
     tallies: dict[str, _Tallies] = defaultdict(dict)
     for group in groups:
@@ -118,7 +118,7 @@ def _current(group: ContextGroup, own: str | None) -> ContextGroup:
 
 
 def _with_expected(groups: Sequence[ContextGroup]) -> list[ContextGroup]:
-    """Give each group the rates that are expected of its actions from the other groups."""
+    """Add to each group the rates expected of its actions from the other groups."""
     everywhere: dict[str, GroupTotals] = {}
     for group in groups:
         for one in group.episodes:

@@ -1,4 +1,4 @@
-"""Runs the command of a prevention check: with the user's permission only, never through a shell, and not for long."""
+"""Run the command of a prevention check: only with the user's permission, never through a shell, with a time limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_CHARACTERS = 4000
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended: `met` if it exited with 0; `code` is none when it took too long and was stopped."""
+    """The result of a command: `met` if it exited with 0; `code` is `None` if it was stopped at the time limit."""
 
     met: bool
     code: int | None
@@ -26,9 +26,9 @@ class CommandResult:
 def run_check_command(
     command: Sequence[str], *, allowed: bool, seconds: float = 10.0, folder: str | None = None
 ) -> CommandResult:
-    """Run a program with its arguments, as they are: what a shell would read into them means nothing here.
+    """Run a program with its arguments as they are; shell syntax has no meaning.
 
-    Raises `NotAllowed` without permission, and `InvalidInput` for a program that is not there.
+    Raises `NotAllowed` without permission, and `InvalidInput` if the program cannot be started.
     """
     if not allowed:
         raise NotAllowed("commands of checks run only with your permission; say so explicitly to run this one")

@@ -1,10 +1,10 @@
-"""Whether an action may go ahead: what is known of it in such contexts, weighed by nearness and age.
+"""Decide whether an action may run, from past attempts in similar contexts, weighed by similarity and age.
 
-Evidence comes in three rings: the very same action in the same context, the same with other values, and similar ones.
-Each ring starts from what the wider one says and is moved by its own episodes; older ones count less, in time and by
-what came after them, so that something mended or newly broken is noticed. What is refused can never prove itself: so
-after a number of refusals, which grows with the failures, one try is let through. No embeddings: the same question gets
-the same answer, in little time.
+Evidence has three rings: the identical action in the same context, the same action with other values, and similar ones.
+Each ring starts from the estimate of the wider one and is moved by its own attempts; older ones count less, by time and
+by later outcomes, so that a fixed or newly broken action is noticed. A refused action can never prove itself: so after
+a number of refusals, which grows with the failures, one trial is let through. No embeddings are used: the same question
+gets the same answer, fast.
 """
 
 from __future__ import annotations
@@ -34,54 +34,54 @@ VERY_SAME, SAME, SIMILAR = 0, 1, 2
 SHOWN = 5
 EPISODES = 5
 NAMED_SIMILARITY = 0.6
-"""How much a failure whose message names the action is taken to be about it."""
+"""Similarity of a failure whose message names the action."""
 TRIAL_REASON = "it was refused often since it last failed; a try will tell whether it still does"
 LOOKED_AT = 64
-"""Outcomes in a situation that are looked at, the newest."""
+"""Outcomes in a situation that are considered, the newest."""
 COMPARED = 48
-"""Accounts of other actions that are looked at for what works instead."""
+"""Accounts of other actions considered as alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictSettings:
-    """How evidence is weighed, and how much of it a warning and a block need."""
+    """Weights of evidence, and the amount of it that warnings and blocks need."""
 
     half_life: timedelta = timedelta(days=90)
     refusals: float = 3.0
-    """After so many refusals for every failure in a row one try is let through; 0 for never."""
+    """Refusals per failure in a row after which one trial is let through; 0 for never."""
     patience: float = 2.5
-    """How many times as many refusals it takes at most."""
+    """Most failures in a row that add to the refusals needed."""
     fading: float = 0.8
-    """What an episode is worth after another one of full weight came after it."""
+    """Factor on the weight of an attempt for each later one of full weight."""
     mended: float = 0.3
-    """What a failure is worth besides after a success."""
+    """Factor on the weight of a failure for a later success."""
     broken: float = 0.5
-    """What a success is worth besides after a failure, which may be chance."""
+    """Factor on the weight of a success for a later failure, which may be chance."""
     unknown: float = 0.15
-    """The share of failures that is expected of an action nobody tried."""
+    """Expected share of failures of an action without attempts."""
     hold: float = 2.0
-    """How strongly each ring is held by the wider one: as by so many episodes."""
+    """Weight of the wider ring as the prior of a ring, in attempts."""
     other_values: float = 0.6
-    """What an episode is worth for the same action with other values."""
+    """Weight of an attempt of the same action with other values."""
     everywhere: float = 0.6
-    """What a failure is worth, at least, that strikes all kinds of actions."""
+    """Least weight of a failure that occurs with all kinds of actions."""
     warn: float = 1 / 3
-    """The expected share of failures from which on there is a warning."""
+    """Expected share of failures above which there is a warning."""
     block: float = 0.6
-    """The probability that it fails more often than not, from which on it is blocked."""
+    """Probability that the action mostly fails above which it is blocked."""
     repeated: int = 2
-    """The failures a block needs."""
+    """Failures needed for a block."""
     surely: float = 0.6
-    """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
+    """Probability that it mostly fails in its situation above which there is a warning in any case."""
     near: float = 0.8
-    """The similarity a block needs, if the action was never tried in this very context."""
+    """Similarity needed for a block, if the action was never tried in this very context."""
 
 
 SETTINGS = VerdictSettings()
 
 
 class _WeighedAttempt(NamedTuple):
-    """One episode as evidence."""
+    """One attempt as evidence."""
 
     ring: int
     at: int
@@ -93,13 +93,13 @@ class _WeighedAttempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _RingBelief:
-    """What the evidence comes to."""
+    """The estimate from all rings."""
 
     rate: Beta
     failures: int
     succeeded_last: bool
     only_failed: bool
-    """Whether the very same was tried lately, and failed every time."""
+    """True if the identical action was tried lately, and failed every time."""
     nearest: float
 
 
@@ -114,9 +114,9 @@ def check(
     alike: SituationView | None = None,
     settings: VerdictSettings = SETTINGS,
 ) -> Verdict:
-    """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
+    """Allow, warn or block, with the failures behind that and what worked instead; learns nothing.
 
-    What is not known is allowed, with empty lists. `alike` is the situation of the context.
+    An unknown action is allowed, with empty lists. `alike` is the situation of the context.
     """
     asked, place = parsing.parse_action(action), parsing.parse_context(context, features, environment)
     matches = known.history.matches(asked, place, alike) if asked.key else []
@@ -155,7 +155,7 @@ def check(
 
 
 def _past_reason(matches: Sequence[HistoryMatch]) -> str:
-    """Say what is known of an action that never failed."""
+    """Describe what is known of an action that never failed."""
     qualities = [one.quality for match in matches for one in match.episodes]
     if not qualities:
         return "nothing is known about it"
@@ -163,12 +163,12 @@ def _past_reason(matches: Sequence[HistoryMatch]) -> str:
 
 
 def is_trial(verdict: Verdict) -> bool:
-    """Tell whether an action is let through only to learn whether it still fails."""
+    """Return whether an action is let through only to learn whether it still fails."""
     return verdict.decision == "allow" and verdict.reason == TRIAL_REASON
 
 
 def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
-    """Tell whether such an action failed in any context, so that it matters which situation it is."""
+    """Return whether such an action failed in any context, so that its situation matters."""
     return known.history.failed_elsewhere(parsing.parse_action(action))
 
 
@@ -178,7 +178,7 @@ def _applies(watch: CheckState, asked: ParsedAction, place: ParsedContext) -> bo
 
 
 def _patterns_naming(known: PatternRecognizer, asked: ParsedAction, place: ParsedContext) -> list[Pattern]:
-    """Failures that nobody said an action for, but whose message names this one."""
+    """Return failures recorded without an action whose message names this one."""
     words = tuple(term for word in asked.head for term in index_terms(word))
     return [pattern for pattern in known.index.find_mentioning(words)[:SHOWN] if _happens_in(pattern, place)]
 
@@ -196,7 +196,7 @@ def _weigh_attempts(
     now: int,
     settings: VerdictSettings,
 ) -> list[_WeighedAttempt]:
-    """Every episode that counts, the newest first, with what it is worth."""
+    """Return every attempt that counts with its weight, newest first."""
     found, worth = list[_WeighedAttempt](), dict[str, float]()
     head = " ".join(asked.head)
     for match in matches:
@@ -218,9 +218,9 @@ def _weigh_attempts(
 
 
 def _aged(pieces: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings) -> list[_WeighedAttempt]:
-    """The pieces, the newest first, with the weight that age and what came later leave them.
+    """Reduce the weights by age and by later outcomes; the attempts are newest first.
 
-    What the very same action did elsewhere tells about it here; what it did with other values does not.
+    Outcomes of the identical action elsewhere count as later outcomes here; those with other values do not.
     """
     aged = list[_WeighedAttempt]()
     half_life = settings.half_life / timedelta(microseconds=1)
@@ -245,7 +245,7 @@ def _aged(pieces: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings
 def _combine_rings(
     pieces: Sequence[_WeighedAttempt], failed: Sequence[HistoryMatch], settings: VerdictSettings
 ) -> _RingBelief:
-    """What the rings say together, from the widest to the narrowest that has anything to say."""
+    """Combine the rings, from the widest to the narrowest that has attempts."""
     rate = Beta(settings.hold * settings.unknown, settings.hold * (1 - settings.unknown))
     for ring in (SIMILAR, SAME, VERY_SAME):
         own = [piece for piece in pieces if piece.ring == ring]
@@ -271,21 +271,21 @@ def _decide(belief: _RingBelief, sure: float, failures: int, settings: VerdictSe
 
 
 class _SituationRecord(NamedTuple):
-    """What is known of an action in a situation: the belief that other advice has, its outcomes, the last change."""
+    """An action's outcomes in a situation, the posterior of its rate there, and the last change of that rate."""
 
     belief: Beta
     outcomes: Sequence[SituationOutcome]
     ids: Sequence[str]
-    """Of the outcomes."""
+    """Ids of the outcomes."""
     change: RateChange | None
 
     def failures(self) -> int:
-        """Count the failures."""
+        """Return the number of failures."""
         return sum(one.quality < GOOD for one in self.outcomes)
 
 
 def _in_situation(asked: ParsedAction, matches: Sequence[HistoryMatch], now: datetime) -> _SituationRecord | None:
-    """Give what is known of an action in this situation, with other values only if it was not tried with these.
+    """Return the record of an action in this situation; with other values only if it has no attempts with these.
 
     `None` if it was not tried there.
     """
@@ -304,7 +304,7 @@ def _in_situation(asked: ParsedAction, matches: Sequence[HistoryMatch], now: dat
 
 
 def _reconcile(decision: Decision, belief: Beta | None, failures: int, settings: VerdictSettings) -> Decision:
-    """Say nothing that the belief about this situation contradicts."""
+    """Adjust a decision that contradicts the belief about this situation."""
     if belief is None:
         return decision
     if decision == "block" and belief.below(GOOD) < settings.block:
@@ -314,7 +314,7 @@ def _reconcile(decision: Decision, belief: Beta | None, failures: int, settings:
 
 
 def _is_trial_due(failed: Sequence[HistoryMatch], settings: VerdictSettings) -> bool:
-    """Whether the nearest of what failed was refused so often since that only another try can tell."""
+    """Return whether the nearest failed action was refused so often that only another try can tell."""
     if not failed or not settings.refusals:
         return False
     newest = sorted(failed[0].episodes, key=lambda one: -one.at)
@@ -323,7 +323,7 @@ def _is_trial_due(failed: Sequence[HistoryMatch], settings: VerdictSettings) -> 
 
 
 def _patterns(known: PatternRecognizer, pieces: Sequence[_WeighedAttempt]) -> list[Pattern]:
-    """The patterns of the failures among the evidence, the weightiest first."""
+    """Return the patterns of the failures among the evidence, by weight."""
     weights = dict[str, float]()
     for piece in pieces:
         if piece.pattern is not None and piece.quality < GOOD:
@@ -338,7 +338,10 @@ def _apply_check_status(
     failed: Sequence[HistoryMatch],
     settings: VerdictSettings,
 ) -> Decision:
-    """What the check of the weightiest failure may say: a retired one nothing, a loosened one warns of what is near."""
+    """Apply the status of the main failure's check to a decision.
+
+    A retired check is silent, a loosened one only warns of what failed with this very action.
+    """
     if decision == "allow" or status == "active":
         return decision
     here = [piece for piece in pieces if piece.ring != SIMILAR]
@@ -348,7 +351,7 @@ def _apply_check_status(
 
 
 def _status(known: PatternRecognizer, pattern: Pattern) -> CheckStatus:
-    """The status of the least restrained check of a pattern; a pattern without one is not restrained."""
+    """Return the status of a pattern's most active check; "active" if it has none."""
     found = {known.checks[id].status for id in pattern.checks}
     order: tuple[CheckStatus, ...] = ("active", "loosened", "retired")
     return next((status for status in order if status in found), "active")
@@ -357,7 +360,7 @@ def _status(known: PatternRecognizer, pattern: Pattern) -> CheckStatus:
 def _firing_checks(
     known: PatternRecognizer, patterns: Sequence[Pattern], rules: Sequence[CheckState], decision: Decision
 ) -> list[str]:
-    """The ids of the checks that speak up, each once."""
+    """Return the ids of the checks that fire, each once."""
     own = [id for pattern in patterns[:SHOWN] for id in pattern.checks] if decision != "allow" else []
     active = [id for id in own if known.checks[id].status != "retired" and not known.checks[id].action]
     return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
@@ -395,7 +398,7 @@ def _failures(
 
 
 def _known_failure(known: PatternRecognizer, matches: Sequence[HistoryMatch]) -> KnownFailure:
-    """Give what failed in one context, or in one situation in several wordings."""
+    """Return the failures of one context, or of one situation in several wordings."""
     first = matches[0]
     episodes = [one for match in matches for one in match.episodes]
     failed = sorted((one for one in episodes if one.quality < GOOD), key=lambda one: -one.at)
@@ -424,7 +427,7 @@ def _instead(
     alike: SituationView | None,
     now: datetime,
 ) -> tuple[Remedy, ...]:
-    """Solutions that helped more often than not, and other actions that mostly succeed here; the best first."""
+    """Return solutions that mostly helped, and other actions that mostly succeed here; best first."""
     found = dict[tuple[str, str], Remedy]()
     for pattern in patterns[:SHOWN]:
         for one in pattern.ranked_solutions()[:SHOWN]:
@@ -449,7 +452,7 @@ def _solution(text: str, rate: float, tried: int, episodes: Sequence[str]) -> Re
 
 
 def _remedy_action(account: ActionAccount, here: _SituationRecord) -> Remedy | None:
-    """Give an action that is believed to succeed more often than not."""
+    """Return an action as a remedy, if it is believed to mostly succeed."""
     newest = reversed([*zip(here.ids, here.outcomes, strict=True)])
     good = [id for id, one in newest if one.quality >= GOOD]
     if here.belief.mean <= GOOD or not good:
@@ -493,7 +496,7 @@ def _reason(
 
 
 def _times(qualities: Sequence[float], last: str = "") -> str:
-    """Say how many of some outcomes, the oldest first, were failures, and whether these were the latest."""
+    """Describe how many of some outcomes, oldest first, were failures, and whether these were the latest."""
     failed = sum(quality < GOOD for quality in qualities)
     if 1 < failed < len(qualities) and all(quality < GOOD for quality in qualities[-failed:]):
         return f"the last {failed} of {last}{len(qualities)} times"

@@ -1,7 +1,7 @@
-"""Tell from what is done in two contexts, and how it goes, whether they are the same situation.
+"""Compare what is done in two contexts, and how it goes, to decide whether they are the same situation.
 
-The odds of one common habit against two separate ones are compared (Dirichlet and beta priors). How usual an action is
-everywhere is taken into account, so that what is done in all contexts alike joins none of them.
+The odds of one common habit against two separate ones are compared (Dirichlet and beta priors). How common an action is
+overall is taken into account, so that what is done in all contexts alike merges none of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pydantic import JsonValue
 _MILLION = 1_000_000
 
 PRIOR = 5.0
-"""How firmly a context is expected to have the usual mixture of actions, in decisions."""
+"""Strength of the prior that a context has the usual mixture of actions, in decisions."""
 
 
 class OutcomeCounts(NamedTuple):
-    """How often an action was taken, how often its outcome is known, and the sum of the qualities, in millionths.
+    """The number of decisions for an action, of known outcomes, and the sum of their qualities, in millionths.
 
-    Whole numbers: the order of recording leaves no trace.
+    Integers, so that the order of recording leaves no trace.
     """
 
     taken: int = 0
@@ -29,7 +29,7 @@ class OutcomeCounts(NamedTuple):
     good: int = 0
 
     def plus(self, other: OutcomeCounts, times: int = 1) -> OutcomeCounts:
-        """Add another record, or take it away with `times` -1."""
+        """Add other counts, or subtract them with `times=-1`."""
         return OutcomeCounts(
             self.taken + times * other.taken, self.known + times * other.known, self.good + times * other.good
         )
@@ -39,7 +39,7 @@ NO_COUNTS = OutcomeCounts()
 
 
 class ActionCounts:
-    """What was done, and how it went: a record for each action that was taken."""
+    """Counts of decisions and outcomes by action."""
 
     __slots__ = ("decisions", "records")
 
@@ -53,22 +53,22 @@ class ActionCounts:
         self.decisions += 1
 
     def count_outcome(self, action: str, quality: float, before: float | None) -> None:
-        """Count an outcome, or replace one that was told before."""
+        """Count an outcome, or replace the earlier one `before`."""
         worth = round(quality * _MILLION) - round((before or 0.0) * _MILLION)
         self._add(action, OutcomeCounts(known=int(before is None), good=worth))
 
     def taken(self, action: str) -> int:
-        """Count the decisions for an action."""
+        """Return the number of decisions for an action."""
         return self.records.get(action, NO_COUNTS).taken
 
     def merge(self, other: ActionCounts) -> None:
-        """Add those of another one."""
+        """Add the counts of another one."""
         for action, record in other.records.items():
             self._add(action, record)
         self.decisions += other.decisions
 
     def without(self, other: ActionCounts) -> ActionCounts:
-        """Give what is left without a part."""
+        """Return the counts minus a part."""
         left = {
             action: record.plus(other.records.get(action, NO_COUNTS), -1) for action, record in self.records.items()
         }
@@ -79,12 +79,12 @@ class ActionCounts:
         return ActionCounts(self.records)
 
     def dump(self) -> JsonValue:
-        """Give the records as JSON."""
+        """Return the records as JSON."""
         return {action: [*record] for action, record in sorted(self.records.items())}
 
     @classmethod
     def load(cls, state: Mapping[str, Iterable[int]]) -> ActionCounts:
-        """Give what `dump` gave."""
+        """Restore from the output of `dump`."""
         return cls({action: OutcomeCounts(*record) for action, record in state.items()})
 
     def _add(self, action: str, record: OutcomeCounts) -> None:
@@ -92,7 +92,7 @@ class ActionCounts:
 
 
 def sum_counts(parts: Iterable[ActionCounts]) -> ActionCounts:
-    """Sum up several."""
+    """Return the sum of several."""
     found = ActionCounts()
     for part in parts:
         found.merge(part)
@@ -100,7 +100,7 @@ def sum_counts(parts: Iterable[ActionCounts]) -> ActionCounts:
 
 
 def log_odds_same(one: ActionCounts, other: ActionCounts, usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that both have one habit and one rate for each action, against two of each.
+    """Return the log odds that both have one habit, and one rate for each action, against separate ones.
 
     `usual` is the share of each action among all decisions.
     """
@@ -111,7 +111,7 @@ def log_odds_same(one: ActionCounts, other: ActionCounts, usual: Mapping[str, fl
 
 
 def log_odds_all_same(parts: Sequence[ActionCounts], usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that all have one habit and one rate for each action, against each its own."""
+    """Return the log odds that all have one habit, and one rate for each action, against separate ones."""
     whole = sum_counts(parts)
     odds = _mixture(whole, usual) - fsum(_mixture(part, usual) for part in parts)
     rates = (_rate(part, action) for part in parts for action in part.records)
@@ -119,7 +119,7 @@ def log_odds_all_same(parts: Sequence[ActionCounts], usual: Mapping[str, float])
 
 
 def log_odds_unusual(customs: ActionCounts, usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that these have a habit of their own, against what is usual everywhere."""
+    """Return the log odds that these have a habit of their own, against what is usual everywhere."""
     return _mixture(customs, usual) - fsum(
         record.taken * log(usual[action]) for action, record in customs.records.items()
     )

@@ -1,4 +1,4 @@
-"""Look at the situations of an agent, and arrange them by hand: that stays, whatever is learned later."""
+"""List the situations of an agent, and let users rename, merge, split and pin them permanently."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class SituationEditor:
             return learned.situations.naming_wordings(id)
 
     def list(self) -> list[Situation]:
-        """List all situations, those with most decisions first."""
+        """Return all situations, those with most decisions first."""
         with self._experience.of(self._scope) as learned:
             return learned.situations.list_all()
 
     def get(self, which: str) -> Situation:
-        """Give the situation of this id, name or context. Raises `NotFound`."""
+        """Return the situation with this id, name or context. Raises `NotFound`."""
         said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
             id = learned.situations.find(said)
@@ -54,7 +54,7 @@ class SituationEditor:
         raise _unknown(said)
 
     def rename(self, which: str, name: str) -> Situation:
-        """Give a situation a name, and pin it. Raises `NotFound` and `InvalidInput`."""
+        """Name a situation, and pin it. Raises `NotFound` and `InvalidInput`."""
         said = self._name(name)
         id = self._find(which)
         with self._experience.of(self._scope) as learned:
@@ -77,7 +77,7 @@ class SituationEditor:
         return self.get(id)
 
     def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
-        """Make some contexts of a situation one of their own. Raises `NotFound` and `InvalidInput`."""
+        """Move some contexts of a situation into a new one. Raises `NotFound` and `InvalidInput`."""
         named, called = arguments.texts("contexts", contexts), self._name(name) if name else ""
         id = self._find(which)
         texts = [self._clean("context", context) for context in named]
@@ -96,18 +96,18 @@ class SituationEditor:
         return self.rename(new, called) if called else self.get(new)
 
     def pin(self, which: str, *, pinned: bool = True) -> Situation:
-        """Keep a situation as it is: no other is merged with it by itself. With `pinned=False`, let it change again."""
+        """Protect a situation from automatic merging and splitting; `pinned=False` allows it again."""
         return self._append_edit(self._find(which), {"pinned": pinned})
 
     def _name(self, name: str) -> str:
-        """Check a name that somebody gives. Raises `InvalidInput`."""
+        """Check a user-supplied name. Raises `InvalidInput`."""
         said = self._clean("name", name).strip()
         if len(said) > LONGEST_NAME:
             raise InvalidInput(f"the name has {len(said):,} characters; give one of at most {LONGEST_NAME}")
         return said
 
     def _find(self, which: str) -> str:
-        """Find a situation to arrange: only what is exactly meant."""
+        """Find a situation to edit, by exact matches only."""
         said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
             found = learned.situations.find_exact(said)
@@ -116,15 +116,15 @@ class SituationEditor:
         return found
 
     def _append_edit(self, id: str, change: dict[str, JsonValue]) -> Situation:
-        """Write down what a person arranged, under no memory: it stays when decisions are forgotten."""
-        require(self._store, KeepsEvents, "arranging situations")
+        """Record an edit under no memory, so that it stays when decisions are deleted."""
+        require(self._store, KeepsEvents, "editing situations")
         body: dict[str, JsonValue] = {"situation": id, "wordings": [*self._named_by(id)], **change}
         event = Event(self._sources.new_id(), events.SITUATION, self._sources.now(), "", "", body)
         self._store.append(self._scope, [event])
         with self._experience.of(self._scope) as learned:
             current = learned.situations.find_exact(id)
             if current is None:
-                raise NotFound("this situation is gone; its decisions were forgotten")
+                raise NotFound("this situation no longer exists: its decisions were deleted")
             return learned.situations.to_model(current)
 
 

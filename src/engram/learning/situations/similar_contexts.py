@@ -1,4 +1,4 @@
-"""Group episodes by situation; those whose context has none yet by the words that their contexts share."""
+"""Group episodes by situation, and those without a situation by the words their contexts share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engram.learning.decisions.belief import DecisionEpisode
 from engram.text.terms import MAX_QUERY_TERMS, STOP_WORDS, normal_form, query_terms
 
 SIMILAR = 0.5
-"""The share of their words two contexts must have in common to be one kind of situation."""
+"""Share of common words above which two contexts are of one kind."""
 _INSTANCE = 0.25  # what a word with a digit in it counts: it names one case rather than a kind
 _WORD = re2.compile(r"[\p{L}\p{N}]+")
 WORD = "word="
@@ -23,22 +23,22 @@ WORD = "word="
 
 @dataclass(frozen=True, slots=True)
 class ContextGroup:
-    """One kind of situation: the context it was first met in, and everything that happened in it, oldest first."""
+    """One kind of situation: its first context, and all its episodes, oldest first."""
 
     signature: str
     episodes: tuple[DecisionEpisode, ...]
     title: str = ""
     expected: Mapping[str, float] = field(default_factory=dict)
-    """By action, in normal form: the rate that is expected of it from everywhere else."""
+    """By action, in normal form: the rate expected from all other situations."""
 
     @property
     def display_name(self) -> str:
-        """The name that people read: its title, or the signature if it has none."""
+        """The name shown to people: its title, else its signature."""
         return self.title or self.signature
 
 
 def distinct_episodes(episodes: Iterable[DecisionEpisode]) -> list[DecisionEpisode]:
-    """Every episode once, oldest first, whatever order they came in; of two copies the better trusted one."""
+    """Return every episode once, oldest first; of two copies the better trusted one."""
     known: dict[str, DecisionEpisode] = {}
     for episode in episodes:
         other = known.get(episode.id)
@@ -48,7 +48,7 @@ def distinct_episodes(episodes: Iterable[DecisionEpisode]) -> list[DecisionEpiso
 
 
 def descriptive_features(context: str, features: frozenset[str]) -> frozenset[str]:
-    """What can be said about a situation: its features, and `word=…` for each telling word of its context."""
+    """Return the features of a context, and `word=…` for each of its significant words."""
     words = dict.fromkeys(word for word in _WORD.findall(normal_form(context)) if word not in STOP_WORDS)
     return features | {WORD + word for word in list(words)[:MAX_QUERY_TERMS]}
 
@@ -56,11 +56,11 @@ def descriptive_features(context: str, features: frozenset[str]) -> frozenset[st
 def group_episodes(
     episodes: Iterable[DecisionEpisode], titles: Mapping[str, str] = MappingProxyType({})
 ) -> list[ContextGroup]:
-    """Put the episodes of each situation together, the situations in the order they were first met.
+    """Group episodes by situation, in the order the situations were first met.
 
-    Situations of several agents are one if they have a context in common. A context that has no situation yet joins
-    the most similar of those met before it. `titles` are the names of situations, by id. A group is known by the first
-    of its contexts, so it keeps its signature.
+    Situations of several agents are one if they share a context. A context without a situation joins the most similar
+    one before it. `titles` are names of situations, by id. A group's signature is its first context, so it stays the
+    same.
     """
     members: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in distinct_episodes(episodes):
@@ -89,7 +89,7 @@ def _root(first: dict[str, str], context: str) -> str:
 
 
 def _join(first: dict[str, str], order: Mapping[str, int], one: str, other: str) -> None:
-    """Make the groups of two contexts one; the context that was met first stands for it."""
+    """Merge the groups of two contexts; the context that was met first represents it."""
     earlier, later = sorted((_root(first, one), _root(first, other)), key=order.__getitem__)
     first[later] = earlier
 
@@ -103,7 +103,7 @@ def _rank(episode: DecisionEpisode) -> tuple[float, str, str, str, float, float]
 
 
 def _signatures(contexts: Sequence[str]) -> dict[str, str]:
-    """For each context, in the order they were met, the first one of its kind."""
+    """Return, for each context in the order they were met, the first one of its kind."""
     words = [query_terms(context) for context in contexts]
     weight = {word: _INSTANCE if any(map(str.isdigit, word)) else 1.0 for several in words for word in several}
     known: list[str] = []
@@ -127,7 +127,7 @@ def _signatures(contexts: Sequence[str]) -> dict[str, str]:
 
 
 def _common(having: Sequence[tuple[array[int], float]], kinds: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For every kind, what the words it shares weigh."""
+    """Return, for every kind, the weight of the words it shares."""
     if not having:
         return np.zeros(kinds)
     which = np.concatenate([np.frombuffer(several, dtype=np.int64) for several, _ in having])

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from engram import __version__
+from engram.api.call import Call
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.learning.decisions.comparisons import certainty
@@ -26,7 +27,6 @@ from engram.model.api_key import EVERYONE, Right
 from engram.ports import Scope, arguments, reserved
 from engram.server.dashboard import charts
 from engram.server.dashboard.sessions import Session, Sessions
-from engram.server.rest.routes.agents import visible
 
 T = TypeVar("T")
 HOME = "/dashboard"
@@ -155,7 +155,7 @@ class Asking:
     def names(self) -> list[str]:
         """The agents that may be looked at."""
         if self._names is None:
-            self._names = visible(self.brain, self.session.key)
+            self._names = Call(self.brain, self.session.key).agents()
         return self._names
 
     @property

@@ -25,7 +25,7 @@ from engram.server.rest.auth import AGENT, right_of
 from engram.server.rest.idempotency import Once
 from engram.server.rest.middleware import Address, Border, Gate
 from engram.server.rest.openapi import described
-from engram.server.rest.operations import IDEMPOTENCY, Operations, known_parameters
+from engram.server.rest.parameters import IDEMPOTENCY, Operations, known_parameters
 from engram.server.rest.routes import ROUTERS, server
 from engram.transfer.signing import PublicKey
 

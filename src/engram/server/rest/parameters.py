@@ -1,17 +1,37 @@
-"""Which operations there are: found by their path, and what each of them takes."""
+"""The parameters of routes: those that several share, and which ones a route takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
-from fastapi import Request
+from anyio.to_thread import run_sync
+from fastapi import Header, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from engram.api.paging import MOST
+from engram.model import Moment
+from engram.model.bundle import MAX_LABEL
+
+T = TypeVar("T")
 IDEMPOTENCY = "Idempotency-Key"
 LONGEST_NAME = 60
+Limit = Annotated[int, Query(ge=1, le=MOST, description="How many, at most.")]
+Cursor = Annotated[str | None, Query(max_length=500, description="The `next_cursor` of the page before.")]
+Since = Annotated[Moment | None, Query(description="Only what happened from then on.")]
+Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the memory.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias=IDEMPOTENCY,
+        min_length=1,
+        max_length=255,
+        description="Makes it safe to send the same again: it is carried out once. Another request needs another one.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,11 @@ class Operations:
     def keyed(self, path: str, method: str) -> APIRoute | None:
         """The operation of a request that may have an `Idempotency-Key`, if it is one."""
         return next((route for route in self.at(path) if method in (route.methods or ()) and takes_key(route)), None)
+
+
+async def slowly(request: Request, call: Callable[[], T]) -> T:
+    """Run what takes long in a thread of its own pool, so that short requests do not wait for one."""
+    return await run_sync(call, limiter=request.app.state.slow)
 
 
 async def known_parameters(request: Request) -> None:
