@@ -19,7 +19,6 @@ from engram.agents.workflows.steps import StepContext
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model.workflow import StepResult
 from engram.ports import Scope
-from engram.upkeep.reindex import maintained
 
 Make = Callable[..., WorkflowEngine]
 
@@ -642,7 +641,7 @@ def test_a_database_with_runs_is_sound_and_what_is_learned_can_be_folded_again(
     brain: engram.Engram, make: Make
 ) -> None:
     make(steps={"f": Counting(fails=1)}).run(steps("{name: a, run: f, retry: {times: 1}}"))
-    assert maintained(brain).check() == []
+    assert brain.upkeep.database.check() == []
     before = brain.agent("alice").learning.failures()
     assert brain.experience.anew(Scope("alice")) == 1
     assert brain.agent("alice").learning.failures() == before

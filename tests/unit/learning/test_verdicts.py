@@ -14,7 +14,6 @@ from engram.engine import AgentHandle, Engram
 from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 from engram.learning.prevention.verdicts import SETTINGS, check
 from engram.model import Verdict
-from engram.upkeep.reindex import relearn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMEOUT = "TimeoutError: connect to 10.0.0.7:5432 timed out after 30s"
@@ -364,7 +363,7 @@ def test_a_wrong_check_is_retired_in_use_and_comes_back_when_the_action_fails_ag
     assert check.status == "active"
     assert agent.check("npm install", contexts[0]).decision != "allow"
     learned = agent.learning.checks()
-    relearn(brain, ["alice"])
+    brain.upkeep.relearn(["alice"])
     assert agent.learning.checks() == learned
 
 
