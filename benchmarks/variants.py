@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from engram.learning.decisions.comparisons import wilson
-from engram.learning.failures.failures import Happening, PatternRecognizer
+from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 from engram.learning.prevention.verdicts import check
 
 CONTEXT = "release of the billing service"
@@ -449,11 +449,11 @@ def pairs(text: str) -> Iterator[Pair]:
 
 
 def warned(pair: Pair) -> bool:
-    """Whether the action is warned of or blocked after the other one failed."""
+    """Return whether the action is warned of or blocked after the other one failed."""
     known, now = PatternRecognizer(), datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(FAILURES):
         now += timedelta(minutes=1)
-        said = Happening("decision", f"d{number}", now, "agent", action=pair.failed, context=CONTEXT, quality=0.0)
+        said = FailureEvent("decision", f"d{number}", now, "agent", action=pair.failed, context=CONTEXT, quality=0.0)
         known.fold(said)
     return check(known, pair.asked, CONTEXT, now=now).decision != "allow"
 

@@ -18,7 +18,7 @@ from io import StringIO
 from pathlib import Path
 
 import engram
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 
 EDITS = {
     "cast-result": (r"    return (.+)", r"    return int(\1)"),
@@ -107,7 +107,7 @@ def candidates(source: str) -> list[str]:
 
 
 def cured(test: str, before: Sequence[str], after: Mapping[str, str]) -> bool:
-    """Whether a test passes now, and no other one fails that passed before."""
+    """Return whether a test passes now, and no other one fails that passed before."""
     return test not in after and after.keys() <= set(before)
 
 

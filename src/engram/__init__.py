@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Suggestion,
         Verdict,
     )
-    from engram.model.life import ActionProposal, ActionResult, Agent, AgentCycle
+    from engram.model.agent import ActionProposal, ActionResult, Agent, AgentCycle
     from engram.model.success import DecisionTemplate, SuccessPattern, Synthesis
     from engram.model.workflow import ExecutionResult
     from engram.model.workspace import Workspace, WorkspaceFile
@@ -102,10 +102,10 @@ _HOMES = {
     "SemanticMemory": "engram.memories.semantic",
     "ProceduralMemory": "engram.memories.procedural",
     "Life": "engram.agents.cycles",
-    "Agent": "engram.model.life",
-    "AgentCycle": "engram.model.life",
-    "ActionProposal": "engram.model.life",
-    "ActionResult": "engram.model.life",
+    "Agent": "engram.model.agent",
+    "AgentCycle": "engram.model.agent",
+    "ActionProposal": "engram.model.agent",
+    "ActionResult": "engram.model.agent",
     "ExecutionResult": "engram.model.workflow",
     "Workspace": "engram.model.workspace",
     "WorkspaceFile": "engram.model.workspace",
@@ -185,8 +185,9 @@ _MOVED = {
     "engram.knowledge.signing": "engram.transfer.signing",
     "engram.learn.alarms": "engram.learning.alarms",
     "engram.learn.belief": "engram.learning.decisions.belief",
-    "engram.learn.decisions": "engram.learning.decisions.weighing",
+    "engram.learn.decisions": "engram.learning.decisions.suggestions",
     "engram.lifecycle.agents": "engram.agents.definitions",
+    "engram.model.life": "engram.model.agent",
     "engram.mcp.server": "engram.server.mcp.server",
     "engram.memory.forgetting": "engram.memories.forgetting_curve",
     "engram.memory.skills": "engram.memories.skills",
@@ -200,7 +201,7 @@ _MOVED = {
     "engram.words": "engram.text.terms",
 }
 """Documented import paths that have changed; the old ones work with a `DeprecationWarning`."""
-_MOVED_PACKAGES = {path.rpartition(".")[0] for path in _MOVED} - {"engram", "engram.server"}
+_MOVED_PACKAGES = {path.rpartition(".")[0] for path in _MOVED} - {"engram", "engram.model", "engram.server"}
 
 
 class _MovedModules:

@@ -20,6 +20,7 @@ from engram.agents.guard import Around, Function, Guarding, OnWarn, Options, gua
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
+from engram.audit import AuditTrail
 from engram.clock import Sources
 from engram.errors import InvalidInput, Unsupported
 from engram.learning import advice, events
@@ -51,7 +52,6 @@ from engram.model import (
 )
 from engram.ports import (
     LONG_TERM,
-    CountsAccess,
     Embedder,
     Entry,
     ExpiringStore,
@@ -59,7 +59,6 @@ from engram.ports import (
     KeepsEvents,
     ListsAgents,
     MemoryStore,
-    MirrorsVectors,
     Placed,
     Purpose,
     Query,
@@ -69,6 +68,7 @@ from engram.ports import (
     reserved,
 )
 from engram.ports.arguments import When
+from engram.ports.completed import can, complete, require
 from engram.recall import run
 from engram.recall.quoting import quoted
 from engram.recall.tuning import Tuning
@@ -80,6 +80,8 @@ from engram.recording.input import Gate, Kinds
 from engram.recording.quarantine import Quarantine
 from engram.recording.record import Item
 from engram.retention import erasure
+from engram.retention.policies import Retention
+from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.lenders import Sharing
 from engram.sharing.patterns import SharedPatterns
@@ -88,6 +90,8 @@ from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
     from engram.memories.procedural import ProceduralMemory
+    from engram.transfer.knowledge import Knowledge
+    from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
 
@@ -106,6 +110,7 @@ class Engram:
         objects: Objects | None = None,
         working: Callable[[], ExpiringStore] | None = None,
     ) -> None:
+        store = complete(store)
         self.store = store
         self.objects = objects
         self.books = Books(store)
@@ -129,8 +134,7 @@ class Engram:
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""
-        if not isinstance(self.store, ListsAgents):
-            raise Unsupported("this store does not list its agents; name one")
+        require(self.store, ListsAgents, "listing the agents")
         return sorted(name for name in {*self.store.agents(), *self.sharing.importers()} if not reserved(name))
 
     @property
@@ -158,6 +162,28 @@ class Engram:
     def definitions(self) -> Definitions:
         """The agents that were defined, version by version."""
         return Definitions(self.store, self.redactor, self.sources)
+
+    @property
+    def keys(self) -> Keys:
+        """API keys of callers: create, list and revoke them. Raises `Unsupported` if the store keeps none."""
+        return Keys(self.store, self.redactor, self.sources)
+
+    @property
+    def audit(self) -> AuditTrail:
+        """The audit trail: search, verify, sign and prune it. Raises `Unsupported` if the store keeps none."""
+        return AuditTrail(self.store, self.sources)
+
+    @property
+    def retention(self) -> Retention:
+        """Retention policies, legal holds, and the erasure of whole agents."""
+        return Retention(self)
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Maintenance: consolidate, forget what has faded, evaluate, and rebuild what is derived."""
+        from engram.upkeep.maintenance import Upkeep  # noqa: PLC0415 - few programs maintain a memory
+
+        return Upkeep(self)
 
     def clean(self, text: str) -> Clean:
         """A text without its secrets."""
@@ -491,7 +517,7 @@ class AgentHandle:
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
-        if not isinstance(self._store, MirrorsVectors) or not arguments.is_id(id):
+        if not arguments.is_id(id):
             return ()
         return tuple(self._store.indexes(self._scope, id))
 
@@ -561,7 +587,7 @@ class AgentHandle:
         return self._overrides().working.options()
 
     def _overrides(self) -> Overrides:
-        known = isinstance(self._store, KeepsEvents)
+        known = can(self._store, KeepsEvents)
         return overrides(self._brain.definitions.current(self.name) if known else None)
 
     @property
@@ -569,6 +595,13 @@ class AgentHandle:
         """What it shares, asks for and may use of others, and for how long."""
         brain = self._brain
         return Grants(brain.store, self._scope, brain.sharing, brain.sources, brain.gate.clean)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Export of its knowledge to a file, and import of that of others."""
+        from engram.transfer.knowledge import Knowledge  # noqa: PLC0415 - few programs export or import
+
+        return Knowledge(self._brain, self)
 
     @property
     def shared_patterns(self) -> SharedPatterns:
@@ -608,8 +641,7 @@ class AgentHandle:
 
     def _noted(self, ids: Sequence[str]) -> None:
         """Note that memories were asked for, as a recall does."""
-        if isinstance(self._store, CountsAccess):
-            self._store.touch(self._scope, ids, self._brain.sources.now())
+        self._store.touch(self._scope, ids, self._brain.sources.now())
 
     @property
     def procedural(self) -> ProceduralMemory:

@@ -16,9 +16,9 @@ from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learning import events
-from engram.learning.decisions.weighing import DecisionEvaluator
+from engram.learning.decisions.suggestions import DecisionEvaluator
 from engram.learning.failures import signatures
-from engram.learning.failures.failures import PatternRecognizer
+from engram.learning.failures.recognizer import PatternRecognizer
 from engram.learning.failures.signatures import ErrorSignature
 from engram.learning.patterns.synthesis import KnowledgeSynthesizer
 from engram.memories import working
@@ -38,7 +38,7 @@ from engram.model import (
 )
 from engram.model.content import ResultContent
 from engram.model.episode import Handover, ToolCall, Turn
-from engram.ports import MemoryStore, Scope, arguments
+from engram.ports import Scope, Store, arguments
 from engram.privacy import SecretRedactor
 
 TOOL_CALL = "tool-call"
@@ -63,7 +63,7 @@ class LearningEngine:
         """Turns episodes into success patterns, decision templates and pooled rates."""
 
     @property
-    def memory_store(self) -> MemoryStore:
+    def memory_store(self) -> Store:
         """Where everything is kept."""
         return self._brain.store
 

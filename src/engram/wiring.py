@@ -16,20 +16,19 @@ from engram.agents.workspaces.objects import SUFFIX, Objects
 from engram.clock import Sources
 from engram.config import Settings
 from engram.embed.catalog import KNOWN
-from engram.embed.models import Models, default_folders, notice, resolve
+from engram.embed.models import Models, default_folders, resolve, warn_if_changed
 from engram.engine import Engram
 from engram.errors import ConfigError, Conflict, InvalidInput, MissingExtra, StoreError, Unsupported
 from engram.ports import (
     Embedder,
     Encrypts,
     ExpiringStore,
-    KeepsSettings,
     Maintains,
-    MemoryStore,
-    MirrorsVectors,
+    Store,
     SyncsVectors,
     VectorStore,
 )
+from engram.ports.completed import complete
 from engram.privacy import SecretRedactor, keys
 from engram.privacy.cipher import MasterKey
 from engram.stores.expiring import InProcessExpiring
@@ -84,7 +83,7 @@ def open_objects(settings: Settings) -> Objects | None:
     return Objects(Path(folder).expanduser(), durable=settings.durable) if folder else None
 
 
-def choose_redactor(settings: Settings, store: MemoryStore) -> SecretRedactor:
+def choose_redactor(settings: Settings, store: Store) -> SecretRedactor:
     """The redactor that the settings describe; one secret has one placeholder in all of a database."""
     policy = {}
     for part in filter(None, (part.strip() for part in settings.redaction.split(","))):
@@ -100,10 +99,8 @@ def choose_redactor(settings: Settings, store: MemoryStore) -> SecretRedactor:
     )
 
 
-def _redaction_key(store: MemoryStore) -> bytes | None:
+def _redaction_key(store: Store) -> bytes | None:
     """What placeholders are made with: drawn once for a database, and kept in it; none if it cannot be written."""
-    if not isinstance(store, KeepsSettings):
-        return None
     if (known := store.setting(REDACTION_KEY)) is None:
         try:
             store.set_setting(REDACTION_KEY, secrets.token_hex(32))
@@ -114,7 +111,7 @@ def _redaction_key(store: MemoryStore) -> bytes | None:
     return None if known is None else bytes.fromhex(known)
 
 
-def open_store(settings: Settings, sources: Sources) -> MemoryStore:
+def open_store(settings: Settings, sources: Sources) -> Store:
     """The store that the database setting names."""
     scheme, location = locate(settings.db)
     vectors = LocalVectors()
@@ -122,8 +119,7 @@ def open_store(settings: Settings, sources: Sources) -> MemoryStore:
     options |= encrypting(settings, scheme)
     if settings.vectors:
         options["remote"] = open_vectors(settings)
-    store: MemoryStore = find_plugin("stores", scheme)(location, vectors, sources, options)
-    return store
+    return complete(find_plugin("stores", scheme)(location, vectors, sources, options))
 
 
 def encrypting(settings: Settings, scheme: str) -> dict[str, Any]:
@@ -195,7 +191,7 @@ def open_working(url: str = "", sources: Sources | None = None) -> ExpiringStore
 
 
 @contextmanager
-def opened(settings: Settings, db: str) -> Iterator[MemoryStore]:
+def opened(settings: Settings, db: str) -> Iterator[Store]:
     """Another store than the one in the settings, for as long as it is needed."""
     store = open_store(replace(settings, db=db), Sources())
     try:
@@ -243,9 +239,9 @@ def models(settings: Settings) -> Models:
     return Models([*own, *default_folders()], target=own[0] if own else None)
 
 
-def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str], None]) -> Embedder:
+def choose_embedder(settings: Settings, store: Store, say: Callable[[str], None]) -> Embedder:
     """The embedder that the settings name, or the best one that can be had."""
-    remembered = store.embedder() if isinstance(store, MirrorsVectors) else None
+    remembered = store.embedder()
     if settings.embedder in {"auto", "local", *KNOWN}:
         embedder = resolve(settings.embedder, models(settings), remembered, settings.model_download, say)
     else:
@@ -253,7 +249,7 @@ def choose_embedder(settings: Settings, store: MemoryStore, say: Callable[[str],
         embedder = find_plugin("embedders", kind, also=("auto", "local", *KNOWN))(
             argument, key=settings.embedder_key or None
         )
-    notice(remembered, embedder, say)
+    warn_if_changed(remembered, embedder, say)
     return embedder
 
 

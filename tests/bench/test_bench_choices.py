@@ -12,8 +12,8 @@ import pytest
 
 from engram.embed.hashing import HashingEmbedder
 from engram.errors import InvalidInput, NotFound
-from engram.learning.decisions import weighing
-from engram.learning.decisions.belief import EVERYTHING, Episode, Tally
+from engram.learning.decisions import suggestions
+from engram.learning.decisions.belief import EVERYTHING, DecisionEpisode, GroupTotals
 from engram.learning.scores import calibration_error
 from engram.privacy.redactor import SecretRedactor
 from engram_bench import choices
@@ -155,15 +155,15 @@ def test_the_replay_believes_what_a_suggestion_would_say() -> None:
     *before, last = np.random.default_rng(0).permutation(80).tolist()
     taken = {place: ACTIONS[replay.choices[0, place]] for place in (*before, last)}
     past = [
-        Episode(
+        DecisionEpisode(
             str(place), taken[place], replay.got[0, place], NOW, given.contexts[place], float(made[place] @ made[last])
         )
         for place in before
     ]
     tallies = {
-        action: Tally(len(got), sum(got))
+        action: GroupTotals(len(got), sum(got))
         for action in ACTIONS
         for got in [[one.quality for one in past if one.action == action]]
     }
-    told = weighing.predict(given.contexts[last], taken[last], past, now=NOW, groups={EVERYTHING: tallies})
+    told = suggestions.predict(given.contexts[last], taken[last], past, now=NOW, groups={EVERYTHING: tallies})
     assert told.probability == pytest.approx(replay.predicted[0, last], abs=1e-4)

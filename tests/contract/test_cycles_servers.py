@@ -10,7 +10,7 @@ import pytest
 import engram
 from engram.agents.cycles import Life
 from engram.errors import Conflict
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 from support.redis_server import redis_url
 
 pytest_plugins = ["support.postgres_server"]

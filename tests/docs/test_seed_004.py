@@ -13,7 +13,7 @@ import engram
 from engram.engine import AgentHandle
 from engram.errors import Conflict, NotFound
 from engram.model import Clean, Memory, MemoryRecord
-from engram.model.life import ActionProposal, ActionResult, Agent, AgentCycle, AgentDefinition
+from engram.model.agent import ActionProposal, ActionResult, Agent, AgentCycle, AgentDefinition
 from engram.model.workspace import Workspace, WorkspaceFile
 from engram.ports import LONG_TERM, MirrorsVectors, Placed, Query, Scope
 

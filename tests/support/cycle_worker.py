@@ -11,7 +11,7 @@ import engram
 import engram.stores.sqlite
 import engram.wiring
 from engram.agents.cycles import Life
-from engram.model.life import AgentCycle
+from engram.model.agent import AgentCycle
 
 
 def main(path: str, log: str, kills: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import engram
 from engram.model import MemoryType
-from engram.model.life import AgentDefinition
+from engram.model.agent import AgentDefinition
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'</td></table><b>bold</b> javascript:alert(3) {{7*7}}"
 FACTS = [

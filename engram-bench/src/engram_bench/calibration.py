@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.learning.decisions import belief, weighing
-from engram.learning.decisions.belief import EVERYTHING, Episode, Settings, Tally
+from engram.learning.decisions import belief, suggestions
+from engram.learning.decisions.belief import EVERYTHING, BeliefSettings, DecisionEpisode, GroupTotals
 from engram.learning.scores import calibration_error
 from engram_bench import Tell, unheard
 from engram_bench.choices import NEIGHBOURS
@@ -55,7 +55,7 @@ def run(
     worlds: int = WORLDS,
     world: World | None = None,
     *,
-    settings: Settings = belief.DEFAULT,
+    settings: BeliefSettings = belief.DEFAULT,
     seed: int = 0,
     tell: Tell = unheard,
 ) -> tuple[dict[str, Any], list[Told]]:
@@ -67,7 +67,9 @@ def run(
     return report(found), found
 
 
-def simulate(world: World, number: int, dice: np.random.Generator, settings: Settings = belief.DEFAULT) -> list[Told]:
+def simulate(
+    world: World, number: int, dice: np.random.Generator, settings: BeliefSettings = belief.DEFAULT
+) -> list[Told]:
     """What is told about every action in every context of one world, after its episodes."""
     rates = dice.random((world.groups, world.actions))
     count = world.groups * world.wordings
@@ -78,7 +80,7 @@ def simulate(world: World, number: int, dice: np.random.Generator, settings: Set
     which = dice.integers(0, world.actions, world.episodes)
     good = (dice.random(world.episodes) < rates[group[where], which]).astype(np.float64)
     tallies = {
-        f"action-{action}": Tally(float((which == action).sum()), float(good[which == action].sum()))
+        f"action-{action}": GroupTotals(float((which == action).sum()), float(good[which == action].sum()))
         for action in range(world.actions)
     }
     told = []
@@ -87,7 +89,7 @@ def simulate(world: World, number: int, dice: np.random.Generator, settings: Set
         same, others = np.flatnonzero(where == context), np.flatnonzero(where != context)
         nearest = others[np.argsort(-close[others], kind="stable")[:NEIGHBOURS]]
         episodes = [
-            Episode(
+            DecisionEpisode(
                 id=str(place),
                 action=f"action-{which[place]}",
                 quality=float(good[place]),
@@ -97,7 +99,7 @@ def simulate(world: World, number: int, dice: np.random.Generator, settings: Set
             )
             for place in (*same.tolist(), *nearest.tolist())
         ]
-        suggestion = weighing.weigh(
+        suggestion = suggestions.suggest(
             f"context-{context}",
             episodes,
             now=NOW,

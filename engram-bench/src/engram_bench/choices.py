@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from engram.errors import InvalidInput
-from engram.learning.decisions import belief, weighing
-from engram.learning.decisions.belief import Evidence, Settings
+from engram.learning.decisions import belief, suggestions
+from engram.learning.decisions.belief import BeliefSettings, EvidenceSums
 from engram.learning.scores import calibration_error
-from engram.model import explain
+from engram.model import describe_error
 from engram.ports import Embedder, Redactor
 from engram_bench import Tell, unheard
 from engram_bench.data import unpacked
@@ -85,7 +85,7 @@ def read(path: Path) -> Tasks:
         try:
             row = Row.model_validate_json(line)
         except ValidationError as error:
-            raise InvalidInput(f"{path.name}, line {number}: {explain(error)}; {FORMAT}") from None
+            raise InvalidInput(f"{path.name}, line {number}: {describe_error(error)}; {FORMAT}") from None
         if rows and row.outcomes.keys() != rows[0].outcomes.keys():
             raise InvalidInput(f"{path.name}, line {number} has other actions than line 1; {FORMAT}")
         if not all(0 <= outcome <= 1 for outcome in row.outcomes.values()):
@@ -131,7 +131,7 @@ def play(
     embedder: str = "",
     *,
     seeds: int = SEEDS,
-    settings: Settings = belief.DEFAULT,
+    settings: BeliefSettings = belief.DEFAULT,
     tell: Tell = unheard,
 ) -> Played:
     """Every arm on every seed's order of the tasks; the same seed gives every arm the same order."""
@@ -234,7 +234,7 @@ class Likeness:
 
 
 def _stream(
-    tasks: Tasks, seed: int, settings: Settings, likeness: Likeness | None = None, *, shuffled: bool = False
+    tasks: Tasks, seed: int, settings: BeliefSettings, likeness: Likeness | None = None, *, shuffled: bool = False
 ) -> _Stream:
     """One stream, chosen by draws from the beliefs of `learning.decisions.belief`; without likeness, context-free."""
     dice, chance = np.random.default_rng(seed), Random(seed)  # noqa: S311 - a replay, not cryptography
@@ -251,9 +251,9 @@ def _stream(
             past, alike = likeness.before(int(texts[step]), position, step)
             here, near = _sums(chosen[past], got[past], alike, width, settings)
         rest, rest_good = tries - here[0] - near[0], good - here[1] - near[1]
-        evidence = Evidence(*here, *near, np.maximum(rest, 0), np.clip(rest_good, 0, np.maximum(rest, 0)))
-        beliefs = belief.believe(evidence, settings)
-        action = weighing.draw(beliefs, chance)
+        evidence = EvidenceSums(*here, *near, np.maximum(rest, 0), np.clip(rest_good, 0, np.maximum(rest, 0)))
+        beliefs = belief.estimate_rates(evidence, settings)
+        action = suggestions.draw(beliefs, chance)
         chosen[step], predicted[step] = action, beliefs.mean[action]
         got[step] = tasks.outcomes[order[step], action]
         tries[action] += 1
@@ -263,12 +263,12 @@ def _stream(
 
 
 def _sums(
-    actions: Places, got: Numbers, alike: Numbers, width: int, settings: Settings
+    actions: Places, got: Numbers, alike: Numbers, width: int, settings: BeliefSettings
 ) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers, Numbers]]:
     same: NDArray[np.bool_] = alike >= belief.SAME
     close = np.zeros(len(alike))
     close[~same] = belief.closeness(alike[~same], settings)
-    close[close < belief.LEAST] = 0.0
+    close[close < belief.LEAST_WEIGHT] = 0.0
     return (
         (_total(actions, same.astype(np.float64), width), _total(actions, same * got, width)),
         (_total(actions, close, width), _total(actions, close * got, width), _total(actions, close**2, width)),

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from engram.errors import InvalidInput
-from engram.learning.failures.log_templates import DEFAULT, Limits, TemplateTree, group_lines
+from engram.learning.failures.log_templates import DEFAULT, GroupingLimits, TemplateTree, group_lines
 from engram.learning.failures.signatures import extract_error_signature
 from engram_bench import Tell, unheard
 from engram_bench.data import unpacked
@@ -25,7 +25,7 @@ FORMAT = 'a line is {"system", "text", "group"} for logs or {"suite" or "tool", 
 ENGRAM, INCREMENTAL, DRAIN, ALONE, CHANCE = "engram", "engram, line by line", "drain3", "no grouping", "placebo"
 LEFT_OUT = "engram, system left out"
 """The thresholds are those that do best on the other systems."""
-CHOICES = [DEFAULT, *(Limits(enough, fewest) for enough in (16, 20, 24, 32) for fewest in (2, 3, 4))]
+CHOICES = [DEFAULT, *(GroupingLimits(enough, fewest) for enough in (16, 20, 24, 32) for fewest in (2, 3, 4))]
 TOOLS = "tools"
 """The one system that all errors of tools belong to: the same error means the same in every suite."""
 _FEWEST_SYSTEMS = 3
@@ -143,7 +143,7 @@ def leave_one_out(lines: Sequence[Line]) -> list[Score]:
         for limits in CHOICES
     }
 
-    def elsewhere(limits: Limits, left_out: str) -> float:
+    def elsewhere(limits: GroupingLimits, left_out: str) -> float:
         return sum(one.accuracy for system, one in found[limits].items() if system != left_out)
 
     return [found[max(found, key=lambda one: elsewhere(one, system))][system] for system in systems]

@@ -25,11 +25,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from engram.learning.actions import actions as forms
-from engram.learning.actions.actions import Action, Context
-from engram.learning.actions.history import Alike, Ledger
-from engram.learning.failures.failures import Happening, PatternRecognizer
-from engram.learning.prevention.verdicts import SETTINGS, Settings, check, is_try
+from engram.learning.actions import parsing as forms
+from engram.learning.actions.history import ActionHistory, SituationView
+from engram.learning.actions.parsing import ParsedAction, ParsedContext
+from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
+from engram.learning.prevention.verdicts import SETTINGS, VerdictSettings, check, is_trial
 from engram.model.failure import Verdict
 from engram_bench import Tell, unheard
 from engram_bench.factories import word
@@ -244,7 +244,7 @@ class Simulation:
 
 
 def run(
-    seeds: int = SEEDS, world: World | None = None, *, settings: Settings = SETTINGS, tell: Tell = unheard
+    seeds: int = SEEDS, world: World | None = None, *, settings: VerdictSettings = SETTINGS, tell: Tell = unheard
 ) -> Result:
     """Let the agent live through the world in all arms, once for each seed."""
     rows, world = [], world or World()
@@ -256,7 +256,11 @@ def run(
 
 
 def grid(
-    seeds: int = 5, worlds: Mapping[str, World] | None = None, *, settings: Settings = SETTINGS, tell: Tell = unheard
+    seeds: int = 5,
+    worlds: Mapping[str, World] | None = None,
+    *,
+    settings: VerdictSettings = SETTINGS,
+    tell: Tell = unheard,
 ) -> dict[str, Result]:
     """The same in other worlds, by what is different there."""
     several = WORLDS if worlds is None else worlds
@@ -267,7 +271,7 @@ def grid(
     return results
 
 
-def live(simulation: Simulation, arm: Arm, settings: Settings = SETTINGS) -> Tally:
+def live(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS) -> Tally:
     """What one arm meets in one run."""
     tally, known, struck = Tally(), PatternRecognizer(), set[Cause]()
     for day in simulation.days():
@@ -284,13 +288,13 @@ def live(simulation: Simulation, arm: Arm, settings: Settings = SETTINGS) -> Tal
             text = simulation.spoken(day.context, chosen, day.step)
             error = simulation.error(day, chosen) if failed else ""
             quality = 0.0 if failed else 1.0
-            decision = Happening("decision", f"d{day.step}", day.at, "agent", verdict, error, text, day.words)
+            decision = FailureEvent("decision", f"d{day.step}", day.at, "agent", verdict, error, text, day.words)
             known.fold(replace(decision, quality=quality))
     return tally
 
 
 def _ask(
-    simulation: Simulation, known: PatternRecognizer, day: Day, arm: Arm, tally: Tally, settings: Settings
+    simulation: Simulation, known: PatternRecognizer, day: Day, arm: Arm, tally: Tally, settings: VerdictSettings
 ) -> tuple[int, str]:
     """The action that is taken after asking, -1 if every wish is refused; and the id of the last verdict."""
     open = list(day.wishes)
@@ -300,8 +304,8 @@ def _ask(
         text, words = simulation.spoken(day.context, action, day.step), day.words
         verdict = _judge(simulation, known, day, action, arm, settings)
         id = f"v{day.step}.{len(open)}"
-        if verdict.decision != "allow" or is_try(verdict):
-            said = Happening("checked", id, day.at, "agent", action=text, context=words)
+        if verdict.decision != "allow" or is_trial(verdict):
+            said = FailureEvent("checked", id, day.at, "agent", action=text, context=words)
             known.fold(replace(said, verdict=verdict.decision, checks=verdict.checks))
         good = not day.fails[action]
         tally.asked += 1
@@ -312,14 +316,14 @@ def _ask(
         tally.refused += 1
         tally.refused_good += good
         tally.refused_whole += day.causes[action] is None
-        better = {forms.action(remedy.text).head for remedy in verdict.instead if remedy.kind == "action"}
-        heads = {one: forms.action(simulation.spoken(day.context, one, day.step)).head for one in open}
+        better = {forms.parse_action(remedy.text).head for remedy in verdict.instead if remedy.kind == "action"}
+        heads = {one: forms.parse_action(simulation.spoken(day.context, one, day.step)).head for one in open}
         open.sort(key=lambda one: heads[one] not in better)
     return -1, id
 
 
 def _judge(
-    simulation: Simulation, known: PatternRecognizer, day: Day, action: int, arm: Arm, settings: Settings
+    simulation: Simulation, known: PatternRecognizer, day: Day, action: int, arm: Arm, settings: VerdictSettings
 ) -> Verdict:
     if arm == "checks":
         text, words = simulation.spoken(day.context, action, day.step), day.words
@@ -409,10 +413,12 @@ class Speed:
     agreement: float
 
 
-class _Scan(Ledger):
+class _Scan(ActionHistory):
     """Compares with every account."""
 
-    def _candidates(self, action: Action, context: Context, situation: Alike | None) -> Iterator[int]:
+    def _candidates(
+        self, action: ParsedAction, context: ParsedContext, situation: SituationView | None
+    ) -> Iterator[int]:
         return iter(range(len(self.accounts)))
 
 
@@ -425,12 +431,12 @@ def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: 
         action, context = _made_up(dice)
         error = f"{word(dice.randrange(400)).title()}Error: " + " ".join(word(dice.randrange(3000)) for _ in range(5))
         at = START + timedelta(minutes=number)
-        known.fold(Happening("failure", f"f{number}", at, "agent", None, error, action, context, solution="wait"))
+        known.fold(FailureEvent("failure", f"f{number}", at, "agent", None, error, action, context, solution="wait"))
         asked.append((action, context))
     questions = [dice.choice(asked) if place % 2 else _made_up(dice) for place in range(queries)]
     now = START + timedelta(minutes=patterns)
     scanning = PatternRecognizer.load(known.dump())
-    scanning.ledger = _Scan.load(known.ledger.dump())
+    scanning.history = _Scan.load(known.history.dump())
     for question in questions[:20]:
         check(known, *question, now=now)
     quick, verdicts = _timed(lambda one: check(known, *one, now=now), questions)

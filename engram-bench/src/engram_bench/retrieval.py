@@ -11,7 +11,6 @@ from engram.errors import InvalidInput, MissingExtra, ModelError
 from engram.model import Draft, Hit, Memory
 from engram.ports import Embedder
 from engram.text.terms import digest
-from engram.upkeep import reindex
 from engram_bench import Tell, baselines, unheard
 from engram_bench.baselines import Baseline, Found
 from engram_bench.data import Conversation, DataSet, Question, Turn
@@ -73,7 +72,7 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
                 tell(done + first + len(batch), total, "storing")
         done += len(conversation.turns)
         tell(done, total, "storing")
-    if missing := reindex.missing_vectors(brain):
+    if missing := brain.upkeep.missing_vectors():
         raise InvalidInput(
             f"{missing:,} memories of this database have no vector of {identity}; "
             "run `engram upkeep reembed` on it, or give another --db"
@@ -149,7 +148,7 @@ def agents_of(brain: Engram, data: DataSet) -> dict[str, AgentHandle]:
 
 
 def _is_there(agent: AgentHandle, conversation: Conversation) -> bool:
-    """Whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
+    """Return whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
     last = len(conversation.turns) - 1
     return last < 0 or bool(agent.list(limit=1, offset=last))
 

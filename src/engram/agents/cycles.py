@@ -17,12 +17,13 @@ from pydantic import JsonValue
 from engram.agents.event_erasure import erase
 from engram.agents.payloads import error_payload, packed
 from engram.clock import Sources
-from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.errors import Conflict, InvalidInput, NotFound
 from engram.memories import holds
 from engram.model import Draft, ForgetReceipt, Hit, Receipt
-from engram.model.life import AgentCycle, AgentState, Recollection, Recollections
-from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, arguments
+from engram.model.agent import AgentCycle, AgentState, Recollection, Recollections
+from engram.ports import Event, KeepsEvents, Redactor, Scope, Store, arguments
 from engram.ports.agent import Lives
+from engram.ports.completed import require
 from engram.text.terms import digest, index_terms, query_terms
 
 PROPOSAL, RESULT, COUNTED = "proposal", "result", "counted"
@@ -47,9 +48,8 @@ How = Literal["abandon", "retry"]
 class Life:
     """One agent's cycles, numbered from 1 without a gap, whatever number of processes live it."""
 
-    def __init__(self, agent: Lives, store: MemoryStore, redactor: Redactor, sources: Sources) -> None:
-        if not isinstance(store, KeepsEvents):
-            raise Unsupported("this store does not keep the cycles of agents; SQLite, PostgreSQL and Redis do")
+    def __init__(self, agent: Lives, store: Store, redactor: Redactor, sources: Sources) -> None:
+        require(store, KeepsEvents, "a cycle of an agent")
         self._agent = agent
         self._scope = Scope(agent.name)
         self._store = store
@@ -200,7 +200,7 @@ class Life:
         if last is not None and _index(last) == known.index:
             self._events.append(self._scope, [_count(last, self._sources.now())])
         subject = _subject(known.index)
-        erased = erase(self._store, self._redactor, self._scope, [subject], self._sources.now())
+        erased = erase(self._store, self._scope, [subject])
         return ForgetReceipt(id=subject, forgotten=erased > 0, removed={"events": erased})
 
     # events --------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Life:
 
     def _last(self) -> Event | None:
         """The newest proposal, or what is left of it."""
-        return max(self._events.about(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
+        return max(self._events.events_by_topic(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
 
     def _unfinished(self, last: Event) -> list[AgentCycle]:
         """All cycles without a result: those that were known when the newest was begun, and itself, if still so."""

@@ -10,12 +10,13 @@ from pydantic import Field, JsonValue
 
 from engram.agents.payloads import packed
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotFound
 from engram.memories.working import SessionOptions
+from engram.model.agent import Agent, AgentDefinition
 from engram.model.content import Frozen
-from engram.model.life import Agent, AgentDefinition
-from engram.ports import Event, KeepsEvents, MemoryStore, Redactor, Scope, arguments
-from engram.text.safe_yaml import fitting, read_as
+from engram.ports import Event, KeepsEvents, Redactor, Scope, Store, arguments
+from engram.ports.completed import require
+from engram.text.safe_yaml import read_as, validate_as
 
 DEFINITION = "agent:definition"
 """The topic and subject of the events that say who an agent is."""
@@ -59,7 +60,7 @@ class Overrides(Frozen):
 def overrides(agent: Agent | AgentDefinition | None) -> Overrides:
     """What an agent's configuration says about its memory. Raises `InvalidInput` for what is unknown."""
     told = {} if agent is None else agent.config.get(OVERRIDES, {})
-    return fitting(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
+    return validate_as(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
 
 
 def read_definition(source: str | Path, what: str = "the definition") -> AgentDefinition:
@@ -91,10 +92,9 @@ def read_definitions(path: Path) -> list[AgentDefinition]:
 class Definitions:
     """The definitions of all agents; each is kept in its agent's scope, version by version."""
 
-    def __init__(self, store: MemoryStore, redactor: Redactor, sources: Sources) -> None:
-        if not isinstance(store, KeepsEvents):
-            raise Unsupported("this store does not keep who its agents are; SQLite, PostgreSQL and Redis do")
-        self._events: KeepsEvents = store
+    def __init__(self, store: Store, redactor: Redactor, sources: Sources) -> None:
+        require(store, KeepsEvents, "defining agents")
+        self._events = store
         self._redactor = redactor
         self._sources = sources
 
@@ -134,7 +134,7 @@ class Definitions:
 
     def _versions(self, name: str, limit: int) -> list[Agent]:
         scope = Scope(name)
-        return [_agent(scope, event) for event in self._events.about(scope, DEFINITION, limit)]
+        return [_agent(scope, event) for event in self._events.events_by_topic(scope, DEFINITION, limit)]
 
 
 def _event(version: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:

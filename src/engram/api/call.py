@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
 from engram.api.operations import no_agent
-from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed
-from engram.model import AuditEntry, EvaluationReport, Verification
-from engram.model.access import EVERYONE, ApiKey
+from engram.model import AuditEntry, AuditVerification, EvaluationReport
+from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.ports import reserved, unstorable
 from engram.retention.policies import Retention
 from engram.transfer import Knowledge
-from engram.upkeep import maintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,10 @@ class Call:
     repeat_key: str | None = None
     """The Idempotency-Key of the request, where it came beside the request and not in it."""
 
+    def repeatable(self, key: str) -> Call:
+        """The same call, to be carried out once for an Idempotency-Key."""
+        return replace(self, repeat_key=key)
+
     @property
     def agent(self) -> AgentHandle:
         """The agent that the call is for; one outside the key's reach is reported as not found."""
@@ -36,26 +38,21 @@ class Call:
 
     def agent_name(self) -> str:
         """The name of that agent. Raises `NotFound`, and `InvalidInput` if none is named and the key is for several."""
-        if self.named is None:
-            if len(self.key.agents) == 1 and self.key.agents[0] != EVERYONE:
-                return self.key.agents[0]
-            raise InvalidInput("the key is not for just one agent; name one in the metadata engram-agent")
-        try:
-            name = unquote(self.named, errors="strict")
-        except UnicodeDecodeError:
-            raise no_agent() from None
-        if reserved(name) or not self.key.reaches(name):
-            raise no_agent()
-        return name
+        return agent_named(self.key, self.named)
 
-    def for_all(self) -> None:
+    def check_right(self, right: Right) -> None:
+        """Raise `NotAllowed` if the key does not have a right."""
+        if not self.key.has_right(right):
+            raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
+
+    def check_all(self) -> None:
         """Raise `NotAllowed` unless the key is for all agents."""
         if EVERYONE not in self.key.agents:
             raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
 
     def agents(self) -> list[str]:
         """The names of the existing agents within the key's reach."""
-        return [name for name in self.brain.agents() if self.key.reaches(name) and not reserved(name)]
+        return [name for name in self.brain.agents() if self.key.may_act_for(name) and not reserved(name)]
 
     @staticmethod
     def check_name(text: str) -> str:
@@ -83,22 +80,40 @@ class Call:
     @property
     def retention(self) -> Retention:
         """Policies, holds and runs of retention."""
-        return Retention(self.brain)
+        return self.brain.retention
 
     @property
     def knowledge(self) -> Knowledge:
         """Export, import and merge for the agent."""
-        return Knowledge(self.brain, self.agent)
+        return self.agent.knowledge
 
     def evaluate(self, **query: Any) -> EvaluationReport:
         """Measure how well memory serves the agent."""
-        return maintenance.evaluate(self.brain, [self.agent.name], **query)
+        return self.brain.upkeep.evaluate([self.agent.name], **query)
+
+    def audited_agent(self) -> str | None:
+        """The agent whose audit trail is meant; `None` for all: no agent is named, and the key is for all."""
+        return None if EVERYONE in self.key.agents and self.named is None else self.agent_name()
 
     def trail(self, after: int, limit: int, **filters: Any) -> list[AuditEntry]:
-        """Entries of the audit trail: of all agents only for a key that is for all, if the request names none."""
-        everyone = EVERYONE in self.key.agents and self.named is None
-        return audited(self.brain.store).trail(after, limit, agent=None if everyone else self.agent_name(), **filters)
+        """Entries of the audit trail of that agent, or of all."""
+        return self.brain.audit.find(after, limit, agent=self.audited_agent(), **filters)
 
-    def verify_trail(self) -> Verification:
+    def verify_trail(self) -> AuditVerification:
         """Check every entry of the audit trail."""
-        return verify(audited(self.brain.store))
+        return self.brain.audit.verify()
+
+
+def agent_named(key: ApiKey, named: str | None) -> str:
+    """The agent that a request names, or the only one of its key. Raises `NotFound` and `InvalidInput`."""
+    if named is None:
+        if len(key.agents) == 1 and key.agents[0] != EVERYONE:
+            return key.agents[0]
+        raise InvalidInput("the key is not for just one agent; name one in `Engram-Agent`")
+    try:
+        name = unquote(named, errors="strict")
+    except UnicodeDecodeError:
+        raise no_agent() from None
+    if reserved(name) or not key.may_act_for(name):
+        raise no_agent()
+    return name

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engram.model import AuditEntry
-from engram.model.access import EVERYONE
-from engram.ports import KeepsAudit, MemoryStore, reserved
+from engram.model.api_key import EVERYONE
+from engram.ports import KeepsAudit, Store, reserved
 
 PAGE = 1000
 NOTHING_GONE = frozenset(
@@ -59,7 +59,7 @@ class Losses:
 class Watch:
     """Reads the audit trail on, whenever it is asked to; every process that opens the database writes there."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._newest: AuditEntry | None = None

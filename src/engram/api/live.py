@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import InvalidInput
 from engram.model.wire import LiveEvent
-from engram.ports import FORGOTTEN, KeepsEvents, KeepsSettings, MemoryStore, Scope, TellsChanges
+from engram.ports import FORGOTTEN, KeepsSettings, ListsChanges, Scope, Store
+from engram.ports.completed import require
 
 PAGE = 500
 HIDING = "events:hiding"
@@ -56,13 +57,12 @@ class Veil:
         return int.from_bytes(made.digest()) & _MASK
 
 
-def veil_of(store: MemoryStore, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
+def veil_of(store: Store, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
     """What hides the numbers of a database: drawn once, and kept in it, so that it is the same for every server.
 
     Should two servers draw it at the same moment, the later one counts for both: it is read again for each use.
     """
-    if not isinstance(store, KeepsSettings):
-        raise Unsupported("this store cannot tell of its changes; SQLite and PostgreSQL can")
+    require(store, KeepsSettings, "a stream of changes")
     if (known := store.setting(HIDING)) is None:
         store.set_setting(HIDING, entropy(32).hex())
         known = store.setting(HIDING) or ""
@@ -73,7 +73,7 @@ def veil_of(store: MemoryStore, entropy: Callable[[int], bytes] = os.urandom) ->
 class Listener:
     """Somebody who hears of the changes of some agents, from a place on; each once, as long as he listens."""
 
-    store: MemoryStore
+    store: Store
     after: int
     _seen: set[int] = field(default_factory=set)
     _began: bool = False
@@ -86,7 +86,7 @@ class Listener:
         return [event.model_copy(update={"seq": veil.shown(event.seq)}) for event in found]
 
     def _found(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
-        lag = self.store.lag() if isinstance(self.store, TellsChanges) else 0
+        lag = self.store.lag() if isinstance(self.store, ListsChanges) else 0
         if lag and not self._began:  # what was there before he came is no news, wherever its number is
             self._seen = {event.seq for event in self._since(scopes, self.after - lag, lag + PAGE)}
             self._seen = {seq for seq in self._seen if seq <= self.after}
@@ -103,30 +103,29 @@ class Listener:
         return list(islice(sorted(found, key=lambda event: event.seq), limit))
 
 
-def place(store: MemoryStore, scopes: Sequence[Scope], number: int | None) -> int:
+def place(store: Store, scopes: Sequence[Scope], number: int | None) -> int:
     """Where to go on after the event that was told with this number, or from now on. Raises `InvalidInput`."""
     return newest(store, scopes) if number is None else veil_of(store).place(number)
 
 
-def newest(store: MemoryStore, scopes: Sequence[Scope]) -> int:
+def newest(store: Store, scopes: Sequence[Scope]) -> int:
     """The place of the newest thing that happened to these agents."""
-    if isinstance(store, TellsChanges):
+    if isinstance(store, ListsChanges):
         return max((store.newest(scope) for scope in scopes), default=0)
     return 0
 
 
-def _of(store: MemoryStore, scope: Scope, after: int, limit: int) -> list[LiveEvent]:
+def _of(store: Store, scope: Scope, after: int, limit: int) -> list[LiveEvent]:
     found, agent = [], scope.agent
-    tells = isinstance(store, TellsChanges)
-    if isinstance(store, TellsChanges):
+    tells = isinstance(store, ListsChanges)
+    if isinstance(store, ListsChanges):
         found += [
             LiveEvent(seq=change.seq, agent=agent, event=change.what, subject=change.id, at=change.at)
             for change in store.changes(scope, after, limit)
         ]
-    if isinstance(store, KeepsEvents):
-        found += [
-            LiveEvent(seq=event.seq, agent=agent, event=event.kind, subject=event.subject, at=event.at)
-            for event in store.feed(scope, after, limit)
-            if not (tells and event.kind == FORGOTTEN)
-        ]
+    found += [
+        LiveEvent(seq=event.seq, agent=agent, event=event.kind, subject=event.subject, at=event.at)
+        for event in store.events_after(scope, after, limit)
+        if not (tells and event.kind == FORGOTTEN)
+    ]
     return found

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from engram.api import paging
 from engram.api.problems import Refused
@@ -48,6 +48,7 @@ from engram.model import (
     AgentCycle,
     AgentState,
     AuditEntry,
+    AuditVerification,
     DecisionTemplate,
     Draft,
     EvaluationReport,
@@ -65,14 +66,13 @@ from engram.model import (
     SuccessPattern,
     Suggestion,
     Verdict,
-    Verification,
     Workspace,
     WorkspaceDiff,
 )
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.model.content import Frozen
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., BaseModel])
 T = TypeVar("T")
-About = Literal["agent", "key", "all"]
+About = Literal["agent", "named", "key", "all"]
 Repeat = Literal["safe", "key", "never"]
 RUNS, USES = 1000, 10_000
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -134,8 +134,8 @@ class Operation:
     status: int
     """The HTTP status of success."""
     about: About
-    """`agent`: it acts for one agent; `all`: it is about all agents, and needs a key for all; `key`: for what the key
-    reaches."""
+    """`agent`: one agent; `named`: the agent that the request names, or all that the key reaches; `key`: all that the
+    key reaches; `all`: all agents, which needs a key for all."""
     repeat: Repeat
     """`safe`: the same request again changes nothing; `key`: it is carried out once for its key; `never`: again, it
     would do something else."""
@@ -149,7 +149,7 @@ class Operation:
     def run(self, call: Call, request: BaseModel) -> BaseModel:
         """Carry it out. Raises `NotAllowed` if it is about all agents and the key is not."""
         if self.about == "all":
-            call.for_all()
+            call.check_all()
         return self.function(call, request)
 
     @property
@@ -184,8 +184,9 @@ class Operation:
 
     @property
     def query_fields(self) -> dict[str, str]:
-        """The fields of the request that are query parameters, and their names there."""
-        return {name: self.renamed.get(name, name) for name in self._others()} if self.verb == "GET" else {}
+        """The fields of the request that are query parameters, and their names there; the part of a list comes last."""
+        names = sorted(self._others(), key=lambda name: name in Listing.model_fields) if self.verb == "GET" else []
+        return {name: self.renamed.get(name, name) for name in names}
 
     @property
     def body_field(self) -> str | None:
@@ -256,7 +257,9 @@ def operation(
 class AuditEntries(Frozen):
     """Entries of the audit trail."""
 
-    items: tuple[AuditEntry, ...]
+    items: tuple[AuditEntry, ...] = Field(
+        description="The entries, in the order of the chain; give the number of the last as `after` to go on."
+    )
 
 
 # Memories ---------------------------------------------------------------------------------------------
@@ -645,14 +648,14 @@ def discard(call: Call, which: Id) -> ForgetReceipt:
 # Administration ---------------------------------------------------------------------------------------
 
 
-@operation("GET /audit", "audit", "admin", about="key")
+@operation("GET /audit", "audit", "admin", about="named")
 def list_audit(call: Call, query: AuditListing) -> AuditEntries:
     """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
     return AuditEntries(items=tuple(call.trail(**query.model_dump())))
 
 
 @operation("GET /audit/verification", "audit", "admin", about="all", long=True)
-def verify_audit(call: Call, nothing: Nothing) -> Verification:
+def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
     """Check every entry, and report each one that was changed; this needs a key for all agents."""
     return call.verify_trail()
 

@@ -166,9 +166,9 @@ def _report_error(cli: Invocation, error: EngramError | OSError | ValueError) ->
     pydantic = sys.modules.get("pydantic")  # if it is not imported, the error cannot be one of its
     if pydantic is None or not isinstance(error, pydantic.ValidationError):
         raise error
-    from engram.model import explain
+    from engram.model import describe_error
 
-    cli.error("invalid", explain(error))
+    cli.error("invalid", describe_error(error))
     return 2
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engram.agents.cycles import Life
     from engram.agents.definitions import Definitions
     from engram.engine import Engram
-    from engram.model.life import Agent, AgentCycle, AgentDefinition, AgentState
+    from engram.model.agent import Agent, AgentCycle, AgentDefinition, AgentState
 
 
 @click.group("agent", cls=CommandGroup)
@@ -80,7 +80,7 @@ def create(
 ) -> None:
     """Define an agent, or several from YAML files; a changed definition becomes a new version, and old ones stay."""
     from engram.agents.definitions import read_definitions
-    from engram.model.life import AgentDefinition
+    from engram.model.agent import AgentDefinition
 
     own = bool(name or description or directives or overrides)
     if own == (file is not None) or (own and not name):
@@ -112,14 +112,12 @@ def erase(cli: Invocation, name: str, yes: bool) -> None:
     It deletes memories, events, what it learned, copies that other agents have, grants, definitions, cycles, workflows,
     workspaces, sessions and keys. The audit trail records the deletion. If it is interrupted, run it again.
     """
-    from engram.retention import erasure
-
     if not yes:
         if cli.json or not sys.stdin.isatty():
             raise click.UsageError("Give --yes to erase an agent.")
         click.confirm(f"Delete everything of {one_line(name)} for good?", abort=True, err=True)
     with cli.brain() as brain, progress(cli, "erasing") as on_progress:
-        receipt = erasure.erase(brain, name, on_progress)
+        receipt = brain.retention.erase(name, on_progress)
     if cli.json:
         print_json(receipt.model_dump(mode="json"))
     else:
@@ -217,9 +215,8 @@ def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, r
 
 
 def _definitions(brain: Engram) -> Definitions:
-    from engram.agents.definitions import Definitions
 
-    return Definitions(brain.store, brain.redactor, brain.sources)
+    return brain.definitions
 
 
 def _life(brain: Engram, name: str) -> Life:

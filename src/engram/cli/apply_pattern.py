@@ -155,10 +155,12 @@ def _exact_plan(writer: AgentHandle, name: str, owner: str | None) -> Plan:
 
 def _resolve_name(writer: AgentHandle, words: str) -> str:
     """Return the name of the only own pattern that matches some words, or the words if there is none."""
-    from engram.learning.patterns.pattern_lookup import named, only
+    from engram.learning.patterns.pattern_lookup import find_one_name, pattern_names
 
     learning = writer.learning
-    found = only(words, named([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns]))
+    found = find_one_name(
+        words, pattern_names([*learning.failures(quiet=True), *learning.synthesis(quiet=True).patterns])
+    )
     return found[0].name if found else words
 
 

@@ -12,12 +12,11 @@ from engram.cli.formatting import format_time, one_line, plural
 from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, parse_time
 from engram.cli.render import print_json, print_list, print_model, print_result
-from engram.clock import Sources
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
     from engram.audit import PublicKey
-    from engram.model import AuditEntry, Verification
+    from engram.model import AuditEntry, AuditVerification
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 KEY = "audit.key"
@@ -51,10 +50,8 @@ def command() -> None:
 @click.pass_obj
 def log(cli: Invocation, agent: str | None, grant: str | None, since: datetime | None, limit: int) -> None:
     """Show the newest entries, in order."""
-    from engram.audit import audited
-
     with cli.brain() as brain:
-        found = audited(brain.store).trail(limit=limit, agent=agent, grant=grant, since=since, newest=True)
+        found = brain.audit.find(limit=limit, agent=agent, grant=grant, since=since, newest=True)
     print_list(cli, found, ["NUMBER", "TIME", "BY", "ACTION", "AGENT", "COUNT", "ABOUT"], _row, "No entries.")
 
 
@@ -74,9 +71,9 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
-        store = audit.audited(brain.store)
+        trail = brain.audit
         known = [anchor for path in anchors for anchor in audit.read_anchors(path)]
-        found = audit.verify(store, known, _keys(public, checkpoints=bool(store.checkpoints() or known)))
+        found = trail.verify(known, _keys(public, checkpoints=bool(trail.checkpoints() or known)))
     if cli.json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -90,12 +87,10 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 @click.pass_obj
 def export(cli: Invocation, out: Path | None, force: bool) -> None:
     """Export all entries as JSON lines, in order."""
-    from engram import audit
-
     if out is not None and out.exists() and not force:
         raise InvalidInput(f"{out} exists; name another file, or overwrite it with --force")
     with cli.brain() as brain:
-        lines = audit.export(audit.audited(brain.store))
+        lines = brain.audit.export()
         if out is None:
             for line in lines:
                 click.echo(line)
@@ -116,7 +111,7 @@ def checkpoint(cli: Invocation, key: Path | None) -> None:
     from engram import audit
 
     with cli.brain() as brain:
-        signed = audit.take_checkpoint(audit.audited(brain.store), audit.signer(key or _default_key()), Sources().now())
+        signed = brain.audit.checkpoint(audit.signer(key or _default_key()))
     print_model(cli, signed, f"Signed entry {signed.seq} with key {signed.key_id}")
 
 
@@ -136,7 +131,7 @@ def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> N
         raise InvalidInput("an anchor is either signed with --key or --unsigned, not both")
     with cli.brain() as brain:
         signer = None if unsigned else audit.signer(key or _default_key())
-        made = audit.head_of(audit.audited(brain.store), Sources().now(), signer)
+        made = brain.audit.head(signer)
         audit.add_anchor(target, made)
     print_result(cli, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
 
@@ -147,10 +142,8 @@ def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> N
 @click.pass_obj
 def prune(cli: Invocation, through: int, public: tuple[Path, ...]) -> None:
     """Delete the entries up to a signed checkpoint. The trail is verified first; the rest can still be verified."""
-    from engram import audit
-
     with cli.brain() as brain:
-        count = audit.prune(audit.audited(brain.store), through, _keys(public, checkpoints=True))
+        count = brain.audit.prune(through, _keys(public, checkpoints=True))
     print_result(cli, f"Removed {plural(count, 'entry')}", entries=count, through=through)
 
 
@@ -183,12 +176,12 @@ def _row(entry: AuditEntry) -> list[str]:
 
 
 def _detail(detail: dict[str, Any]) -> str:
-    from engram.model.audit import canonical
+    from engram.model.audit import canonical_json
 
-    return canonical(detail) if detail else ""
+    return canonical_json(detail) if detail else ""
 
 
-def _print_verification(cli: Invocation, found: Verification) -> None:
+def _print_verification(cli: Invocation, found: AuditVerification) -> None:
     for problem in found.problems:
         click.echo(f"entry {problem.seq} {one_line(problem.what)}")
     if found.ok:

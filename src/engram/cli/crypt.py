@@ -166,7 +166,6 @@ def destroy(cli: Invocation, agent: str, yes: bool) -> None:
     Existing backups still contain the keys, protected by the master key of that time.
     """
     from engram.ports import Scope
-    from engram.retention import erasure
 
     with _encrypted(cli) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
@@ -174,7 +173,7 @@ def destroy(cli: Invocation, agent: str, yes: bool) -> None:
         if store.encryption()["mode"] != "fields":
             store.destroy(Scope(agent))  # raises an error that says why not
         with cli.brain() as brain:
-            removed = erasure.erase(brain, brain.agent(agent).name).removed  # includes copies and quarantined memories
+            removed = brain.retention.erase(brain.agent(agent).name).removed  # includes copies and quarantined memories
         store.destroy(Scope(agent))
     if cli.json:
         print_json({"agent": agent, "removed": dict(removed)})

@@ -22,7 +22,7 @@ from engram.clock import Sources
 from engram.errors import EngramError, ModelError, StoreError
 
 if TYPE_CHECKING:
-    from engram.ports import MemoryStore
+    from engram.ports import Store
 
 Status = Literal["ok", "warning", "problem"]
 LITTLE_SPACE = 100_000_000
@@ -179,12 +179,12 @@ def _vector_database(cli: Invocation) -> Iterator[CheckResult]:
     import numpy as np
 
     from engram import wiring
-    from engram.ports import Scope, Shelf
+    from engram.ports import Scope, VectorSpace
 
     if not cli.settings.vectors:
         return
     with closing(wiring.open_vectors(cli.settings)) as vectors:
-        empty = Shelf(Scope("doctor"), "none", "none")
+        empty = VectorSpace(Scope("doctor"), "none", "none")
         try:
             vectors.search(empty, np.eye(1, 2, dtype=np.float32)[0], 1)
         except StoreError as error:
@@ -202,10 +202,9 @@ def _writable(file: Path) -> Iterator[CheckResult]:
         )
 
 
-def _embedder(cli: Invocation, store: MemoryStore) -> Iterator[CheckResult]:
+def _embedder(cli: Invocation, store: Store) -> Iterator[CheckResult]:
     from engram import wiring
-    from engram.ports import MirrorsVectors
-    from engram.upkeep.reindex import unplaced
+    from engram.upkeep.maintenance import unplaced
 
     notices: list[str] = []
     settings = replace(cli.settings, model_download=False)  # a check downloads nothing
@@ -214,7 +213,7 @@ def _embedder(cli: Invocation, store: MemoryStore) -> Iterator[CheckResult]:
     except EngramError as error:
         yield CheckResult("embedder", "problem", str(error))
         return
-    stored_with = store.embedder() if isinstance(store, MirrorsVectors) else None
+    stored_with = store.embedder()
     same = stored_with in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {stored_with}"
     yield CheckResult("embedder", "ok" if same and not notices else "warning", detail, "; ".join(notices))

@@ -220,7 +220,7 @@ def _all_grants(brain: Engram, wanted: str | None) -> list[Grant]:
     """Return the grants of all agents with their present state."""
     ledger = brain.sharing.ledger
     now = ledger.now()
-    grants = [grant.model_copy(update={"state": grant.at(now)}) for grant in ledger.grants()]
+    grants = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in ledger.grants()]
     return [grant for grant in grants if wanted in {None, grant.state}]
 
 

@@ -14,7 +14,7 @@ from engram.cli.render import print_json, print_list, print_model
 
 if TYPE_CHECKING:
     from engram.engine import Engram
-    from engram.model.access import ApiKey
+    from engram.model.api_key import ApiKey
     from engram.sharing.api_keys import Keys
 
 # Written out, because importing the model would make --help slow; a test compares it with the model.
@@ -79,13 +79,12 @@ def revoke(cli: Invocation, id: str) -> None:
 
 
 def _row(key: ApiKey, now: datetime) -> list[str]:
-    status = "good" if key.live(now) else "revoked" if key.revoked_at else "expired"
+    status = "good" if key.is_active(now) else "revoked" if key.revoked_at else "expired"
     times = [format_time(key.last_used) or "never", format_time(key.expires_at) or "never"]
     agents = ", ".join(one_line(agent) for agent in key.agents)
     return [key.id, status, ", ".join(key.rights), *times, agents, one_line(key.name)]
 
 
 def _keys(brain: Engram) -> Keys:
-    from engram.sharing.api_keys import Keys
 
-    return Keys(brain.store, brain.redactor, brain.sources)
+    return brain.keys

@@ -56,15 +56,13 @@ def export(
 
     Knowledge shared by other agents is included only if their grants include the right `reshare`.
     """
-    from engram.transfer import Knowledge
-
     with cli.brain() as brain:
         owner = cli.writer(brain, agent)
         ending = "jsonl" if jsonl else "json"
         target = file or Path(f"{_file_name(domains[0] if len(domains) == 1 else owner.name)}-knowledge.{ending}")
         lines = jsonl or ".jsonl" in target.suffixes
         with progress(cli, "exporting", "memories") as on_progress:
-            report = Knowledge(brain, owner).export(
+            report = owner.knowledge.export(
                 target,
                 domains=domains,
                 tags=tags,
@@ -108,21 +106,20 @@ def import_(
     It reads Engram's own files, exports of mem0, files of the MCP memory server, folders of Markdown, chats exported
     from OpenAI and Anthropic, and LangGraph stores. Importing the same file again changes nothing.
     """
-    from engram.transfer import Knowledge
     from engram.wiring import trusted_keys
 
     if not file.exists():
         raise InvalidInput(f"there is no file {one_line(str(file))}; give the path of one")
     options: dict[str, Any] = {"format": format_, "trusted": trusted_keys(), "large": large}
     with cli.brain(create=True) as brain, progress(cli, "importing", "records") as on_progress:
-        knowledge = Knowledge(brain, cli.writer(brain, agent))
+        knowledge = cli.writer(brain, agent).knowledge
         if require_signature:
-            checked = knowledge.take_in(file, dry_run=True, **options).verification
+            checked = knowledge.import_file(file, dry_run=True, **options).verification
             if checked.status != "valid":
                 raise InvalidInput(
                     f"it has no valid signature by a trusted key ({checked.status}); nothing was imported"
                 )
-        report = knowledge.take_in(file, dry_run=dry_run, progress=on_progress, **options)
+        report = knowledge.import_file(file, dry_run=dry_run, progress=on_progress, **options)
         receiver = cli.writer(brain, agent).name
     _print(cli, report, receiver)
 
@@ -136,11 +133,9 @@ def import_(
 @click.pass_obj
 def merge(cli: Invocation, /, from_agent: str, agent: str | None, **options: Any) -> None:
     """Copy what another agent shares with the right `learn`; the copies are kept as long as the grant is valid."""
-    from engram.transfer import Knowledge
-
     with cli.brain() as brain:
         receiver = cli.writer(brain, agent)
-        report = Knowledge(brain, receiver).merge(from_agent, **options)
+        report = receiver.knowledge.merge(from_agent, **options)
     _print(cli, report, receiver.name)
 
 

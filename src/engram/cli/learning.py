@@ -25,6 +25,7 @@ from engram.cli.patterns import circumstances, format_interval, format_rate, vie
 from engram.cli.render import preview, print_fields, print_json, print_list, print_table, to_json, with_agent
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -274,11 +275,9 @@ def harmful(cli: Invocation, agent: str | None) -> None:
 @click.pass_obj
 def rebuild(cli: Invocation, agent: str | None) -> None:
     """Rebuild all learned state from what was recorded."""
-    from engram.upkeep import reindex
-
     with cli.brain() as brain:
         _require_agent(cli, brain, agent)
-        rebuilt = reindex.relearn(brain, [reader.name for reader in cli.readers(brain, agent)])
+        rebuilt = brain.upkeep.relearn([reader.name for reader in cli.readers(brain, agent)])
     if cli.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:
@@ -291,7 +290,7 @@ def _require_agent(cli: Invocation, brain: Engram, agent: str | None) -> None:
     from engram.ports import ListsAgents
 
     named = cli.selected(agent)
-    if named is None or not isinstance(brain.store, ListsAgents):
+    if named is None or not can(brain.store, ListsAgents):
         return
     if brain.agent(named).name not in brain.agents():
         raise NotFound(f"there is no agent {named} here: it has stored nothing; omit --agent for all agents")

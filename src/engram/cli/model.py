@@ -107,13 +107,11 @@ def verify(cli: Invocation, name: str | None) -> None:
 
 def _model_in_use(cli: Invocation) -> str | None:
     """Return the identity of the embedder that the vectors of this database come from, if there is one."""
-    from engram.ports import MirrorsVectors
-
     try:
         if cli.missing:
             return None
         with cli.brain() as brain:
-            return brain.store.embedder() if isinstance(brain.store, MirrorsVectors) else None
+            return brain.store.embedder()
     except EngramError as error:
         cli.notice(f"the model that the database uses is not known: {error}")
         return None

@@ -16,9 +16,7 @@ from engram.cli.render import print_json, print_list, print_model, progress
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from engram.engine import Engram
     from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
-    from engram.retention.policies import Retention
 
 OUTCOMES = click.Choice(["success", "partial", "failure"])
 ACTIONS = click.Choice(["forget", "archive"])
@@ -60,7 +58,7 @@ def set_(cli: Invocation, /, name: str, **policy: Any) -> None:
     A policy of the same name is replaced.
     """
     with cli.brain(create=True) as brain:
-        stored = _retention(brain).set(name, **policy)
+        stored = brain.retention.set(name, **policy)
     print_model(cli, stored, f"Set {one_line(stored.name)}: {_conditions(stored)}.")
 
 
@@ -69,7 +67,7 @@ def set_(cli: Invocation, /, name: str, **policy: Any) -> None:
 def list_(cli: Invocation) -> None:
     """List the policies, in the order in which they run."""
     with cli.brain() as brain:
-        found = _retention(brain).policies()
+        found = brain.retention.policies()
     print_list(
         cli,
         found,
@@ -85,7 +83,7 @@ def list_(cli: Invocation) -> None:
 def remove(cli: Invocation, name: str) -> None:
     """Remove a policy."""
     with cli.brain() as brain:
-        policy = _retention(brain).remove(name)
+        policy = brain.retention.remove(name)
     print_model(cli, policy, f"Removed {one_line(policy.name)}.")
 
 
@@ -104,7 +102,7 @@ def run(cli: Invocation, dry_run: bool, archive: Path | None, agent: str | None)
     It can be stopped at any time; the next run continues with what is left.
     """
     with cli.brain() as brain:
-        retention = _retention(brain)
+        retention = brain.retention
         archives = any(policy.action == "archive" for policy in retention.policies())
         target = archive or (archive_path(cli, brain.sources.now()) if archives and not dry_run else None)
         with progress(cli, "looking") as on_progress:
@@ -131,7 +129,7 @@ def hold(cli: Invocation, /, reason: str, **covered: Any) -> None:
     The REASON is shown in the error of every attempt.
     """
     with cli.brain() as brain:
-        placed = _retention(brain).hold(reason, **covered)
+        placed = brain.retention.hold(reason, **covered)
     print_model(cli, placed, f"Placed hold {placed.id} on {_covered(placed)}.")
 
 
@@ -140,7 +138,7 @@ def hold(cli: Invocation, /, reason: str, **covered: Any) -> None:
 def holds(cli: Invocation) -> None:
     """List the legal holds in force, and their reasons."""
     with cli.brain() as brain:
-        found = _retention(brain).holds()
+        found = brain.retention.holds()
     print_list(
         cli,
         found,
@@ -156,7 +154,7 @@ def holds(cli: Invocation) -> None:
 def release(cli: Invocation, id: str) -> None:
     """Release a legal hold."""
     with cli.brain() as brain:
-        ended = _retention(brain).release(id)
+        ended = brain.retention.release(id)
     print_model(cli, ended, f"Released hold {ended.id} on {_covered(ended)}.")
 
 
@@ -186,12 +184,6 @@ def print_kept(kept: Mapping[str, int]) -> None:
     """Print how many memories were kept, by reason."""
     for reason, count in kept.items():
         click.echo(f"  Kept {plural(count, 'memory')}: {reason}")
-
-
-def _retention(brain: Engram) -> Retention:
-    from engram.retention.policies import Retention
-
-    return Retention(brain)
 
 
 def _conditions(policy: RetentionPolicy) -> str:

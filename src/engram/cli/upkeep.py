@@ -15,11 +15,12 @@ from engram.cli.options import CommandGroup, parse_duration, parse_fraction, rea
 from engram.cli.render import preview, print_fields, print_json, print_result, progress, to_json
 from engram.cli.retention import archive_path, print_kept, print_report
 from engram.errors import InvalidInput, NotFound
+from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import Engram
     from engram.model.retention import RetentionReport
-    from engram.model.upkeep import Forgetting
+    from engram.model.upkeep import ForgettingReport
     from engram.recall.learned_weights import Outcome
 
 
@@ -38,15 +39,13 @@ def reembed(cli: Invocation, embedder: str | None, drop_old: bool) -> None:
     If it is interrupted, run it again: it continues where it stopped. With the setting `auto` it switches to the best
     installed model.
     """
-    from engram.upkeep import reindex
-
     cli.require_database()
     with cli.brain(embedder=embedder or _best_embedder(cli)) as brain:
         try:
             with progress(cli, "embedding") as on_progress:
-                added = reindex.reembed(brain, on_progress, drop_old=drop_old)
+                added = brain.upkeep.reembed(on_progress, drop_old=drop_old)
         except KeyboardInterrupt:
-            left = plural(reindex.missing_vectors(brain), "memory")
+            left = plural(brain.upkeep.missing_vectors(), "memory")
             cli.notice(f"stopped: {left} still without a vector; run it again to continue")
             raise
         name = brain.embedder.identity
@@ -61,11 +60,9 @@ def reembed(cli: Invocation, embedder: str | None, drop_old: bool) -> None:
 @click.pass_obj
 def sync(cli: Invocation, anew: bool) -> None:
     """Copy missing vectors from the database to the vector database (setting `vectors`)."""
-    from engram.upkeep import reindex
-
     cli.require_database()
     with cli.brain() as brain, progress(cli, "copying vectors") as on_progress:
-        number = reindex.sync(brain, on_progress, anew=anew)
+        number = brain.upkeep.sync(on_progress, anew=anew)
     if cli.json:
         print_json({"vectors": number})
     else:
@@ -80,10 +77,8 @@ def tune(cli: Invocation, dry_run: bool) -> None:
 
     Tuned weights are used only if they are better on the newest recalls, and are dropped when they no longer are.
     """
-    from engram.upkeep import reindex
-
     with cli.brain() as brain:
-        outcomes = reindex.tune(brain, dry_run=dry_run)
+        outcomes = brain.upkeep.tune(dry_run=dry_run)
     if cli.json:
         print_json([{"agent": agent, **asdict(outcome)} for agent, outcome in outcomes.items()])
     else:
@@ -102,8 +97,6 @@ def consolidate(cli: Invocation, dry_run: bool, undo: str | None, agent: str | N
     New memories name their sources and are tagged `consolidated`. Merged statements are no longer valid, but nothing
     is deleted.
     """
-    from engram.upkeep import maintenance
-
     if undo is not None and dry_run:
         raise click.UsageError("--undo does not support --dry-run.")
     with cli.brain() as brain:
@@ -112,10 +105,10 @@ def consolidate(cli: Invocation, dry_run: bool, undo: str | None, agent: str | N
             owner = next((name for name in names if brain.agent(name).get(undo) is not None), names[0] if names else "")
             if not owner:
                 raise NotFound(f"nothing was consolidated as {undo}")
-            changes = [maintenance.undo(brain, owner, undo)]
+            changes = [brain.upkeep.undo(owner, undo)]
         else:
             with progress(cli, "consolidating") as on_progress:
-                changes = maintenance.consolidate(brain, names, on_progress, dry_run=dry_run)
+                changes = brain.upkeep.consolidate(names, on_progress, dry_run=dry_run)
     if cli.json:
         print_json(to_json(changes))
     elif undo is not None:
@@ -174,24 +167,19 @@ def forget(
     `engram retention` run, too.
     """
     from engram.memories.forgetting_curve import Limits
-    from engram.upkeep import maintenance
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore cannot be combined with --dry-run and --archive.")
     limits, report = Limits(below, older_than), None
     with cli.brain() as brain:
         if restore is not None:
-            count = maintenance.restore(brain, restore)
+            count = brain.upkeep.restore(restore)
         else:
             names = [reader.name for reader in cli.readers(brain, agent)]
             target = None if dry_run else archive or archive_path(cli, brain.sources.now())
             if target is not None and not target.parent.is_dir():
                 raise InvalidInput(f"the folder {target.parent} for the archive does not exist; create it first")
-            found = (
-                maintenance.fading(brain, names, limits)
-                if target is None
-                else maintenance.forget(brain, names, target, limits)
-            )
+            found = brain.upkeep.fading(names, limits) if target is None else brain.upkeep.forget(names, target, limits)
             report = _run_policies(brain, names, target)
     if restore is not None:
         print_result(cli, f"Restored {plural(count, 'memory')}.", restored=count)
@@ -208,10 +196,8 @@ def forget(
 @click.pass_obj
 def rebuild(cli: Invocation) -> None:
     """Rebuild all derived indexes from the memories."""
-    from engram.upkeep import reindex
-
     with cli.brain() as brain, progress(cli, "rebuilding") as on_progress:
-        rebuilt = reindex.rebuild(brain, on_progress)
+        rebuilt = brain.upkeep.rebuild(on_progress)
     if cli.json:
         print_json(dict(rebuilt))
     else:
@@ -222,15 +208,14 @@ def rebuild(cli: Invocation) -> None:
 def _run_policies(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
     """Run the retention policies for some agents; `None` if there are no policies."""
     from engram.ports import KeepsEvents
-    from engram.retention.policies import Retention
 
-    if not isinstance(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+    if not can(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)
 
 
-def _print_forgetting(found: Forgetting, dry_run: bool) -> None:
+def _print_forgetting(found: ForgettingReport, dry_run: bool) -> None:
     for each in found.gone:
         click.echo(f"{each.id} ({one_line(each.agent)}, {each.kind}): {each.reason}: {preview(each.text)}")
     click.echo(f"{'Would forget' if dry_run else 'Forgot'} {plural(len(found.gone), 'memory')}.")
@@ -257,4 +242,4 @@ def _best_embedder(cli: Invocation) -> str | None:
     from engram import wiring
 
     settings = cli.settings
-    return "local" if settings.embedder == "auto" and wiring.models(settings).best() else None
+    return "local" if settings.embedder == "auto" and wiring.models(settings).best_installed() else None

@@ -17,7 +17,7 @@ from engram.errors import InvalidInput
 if TYPE_CHECKING:
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.model.workspace import Change, Pruned, Skipped, Snapshot
+    from engram.model.workspace import Change, PruneReport, Skipped, Snapshot
 
 CONFLICT = 5
 ID_LENGTH = 12
@@ -244,7 +244,7 @@ def forget(cli: Invocation, name: str, dry_run: bool, yes: bool, agent: str | No
     _print_pruned(cli, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
 
 
-def _print_pruned(cli: Invocation, done: Pruned, verb: str) -> None:
+def _print_pruned(cli: Invocation, done: PruneReport, verb: str) -> None:
     if cli.json:
         print_json(done.model_dump(mode="json"))
         return

@@ -38,16 +38,16 @@ from engram.model import (
     Verdict,
     Workspace,
     WorkspaceDiff,
-    explain,
+    describe_error,
 )
+from engram.model.audit import AuditVerification
 from engram.model.grant import Grant, GrantUse, Revocation, Source
-from engram.model.quarantine import Quarantined
+from engram.model.memory import Quarantined
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.transfer import ImportReport
 from engram.model.wire import (
     AgentView,
     Annotation,
-    AuditVerification,
     CheckQuery,
     ContextQuery,
     ContextText,
@@ -812,7 +812,7 @@ def _made(model: type[M], **values: Any) -> M:
     try:
         return model(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        raise InvalidInput(explain(error)) from None
+        raise InvalidInput(describe_error(error)) from None
 
 
 def _sent(model: BaseModel) -> dict[str, JsonValue]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cache
 
 from engram.clock import EPOCH
-from engram.learning.decisions import weighing
+from engram.learning.decisions import suggestions
 from engram.learning.events import Circumstances
 from engram.learning.service import Beside, Near, Testimony
 from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
-from engram.ports import RemembersShown, arguments
+from engram.ports import LogsRecalls, arguments
 from engram.recall import credit
 from engram.recording.agent_context import Seat
 from engram.sharing.lenders import topic
@@ -36,7 +36,7 @@ def suggest(
     """
     wanted = None if actions is None else arguments.texts("actions", actions)
     if not seats:
-        return weighing.weigh(context, [], now=EPOCH)
+        return suggestions.suggest(context, [], now=EPOCH)
     first, gate, near = seats[0], seats[0].gate, cache(seats[0].placing.similar)
     candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
@@ -45,11 +45,11 @@ def suggest(
     suggestion = first.learning.suggest(
         clean, around, candidates, explore=chance, others=told, beside=_beside(seats, beside), near=near
     )
-    if isinstance(first.store, RemembersShown) and suggestion.id is not None:
+    if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
         lent = bool(told) or len(seats) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}
         shown = credit.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
-        first.store.show(first.scope, shown)
+        first.store.log_recall(first.scope, shown)
     return suggestion
 
 
@@ -69,7 +69,7 @@ def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, s
         if theirs.decision != "allow":
             sharing.used(seat.scope, lender, "check", len(theirs.failures) or 1)
             trusted = sharing.trust(seat.scope, lender.key, lender.since).mean >= TRUSTED
-            return seat.learning.note(theirs.of_others(lender.name, trusted=trusted), action, context, around)
+            return seat.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
 
 

@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from engram.learning.decisions.belief import GOOD, SAME, Episode, closeness
+from engram.learning.decisions.belief import GOOD, SAME, DecisionEpisode, closeness
 from engram.learning.decisions.beta import Beta
-from engram.learning.decisions.change import Trial, last_change
+from engram.learning.decisions.rate_changes import Trial, last_change
 from engram.text.terms import normal_form
 
-Source = Callable[[Episode], str]
+Source = Callable[[DecisionEpisode], str]
 """Who is behind an episode: an agent, a session, an author."""
 
 
-def by_agent(episode: Episode) -> str:
+def by_agent(episode: DecisionEpisode) -> str:
     """The agent that recorded it."""
     return episode.agent
 
@@ -74,13 +74,13 @@ class Alarm:
 
 
 def alarms(
-    episodes: Iterable[Episode], now: datetime, *, source: Source = by_agent, settings: Settings = DEFAULT
+    episodes: Iterable[DecisionEpisode], now: datetime, *, source: Source = by_agent, settings: Settings = DEFAULT
 ) -> list[Alarm]:
     """The bursts of contradiction and changes that began recently, least probable first; one per situation and action.
 
     An episode listed twice counts once; one from the future is taken as of now.
     """
-    groups: dict[tuple[str, str], list[Episode]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[DecisionEpisode]] = defaultdict(list)
     for one in {one.id: one for one in episodes}.values():
         where = one.situation or normal_form(one.context)
         groups[where, normal_form(one.action)].append(replace(one, at=min(one.at, now)))
@@ -109,8 +109,8 @@ def alarms(
 
 
 def capped(
-    episodes: Iterable[Episode], per_source: float = 5.0, *, own: str | None = None, source: Source = by_agent
-) -> list[Episode]:
+    episodes: Iterable[DecisionEpisode], per_source: float = 5.0, *, own: str | None = None, source: Source = by_agent
+) -> list[DecisionEpisode]:
     """The episodes, in order, with the word of each source about an action worth so many attempts at most.
 
     So many in this very context, and so many in all that are like it.
@@ -126,12 +126,12 @@ def capped(
     return [one if source(one) == own else _shared(one, told[_said(one, source)], per_source) for one in known]
 
 
-def _said(episode: Episode, source: Source) -> tuple[str, str, bool]:
+def _said(episode: DecisionEpisode, source: Source) -> tuple[str, str, bool]:
     """Who says something about which action, and whether in this very context: many like it must not drown it."""
     return source(episode), normal_form(episode.action), episode.similarity >= SAME
 
 
-def _likeness(episodes: Sequence[Episode]) -> list[float]:
+def _likeness(episodes: Sequence[DecisionEpisode]) -> list[float]:
     """What each episode counts for its context being like the one asked about."""
     similar = np.array([one.similarity for one in episodes], dtype=np.float64)
     here = similar >= SAME
@@ -140,11 +140,11 @@ def _likeness(episodes: Sequence[Episode]) -> list[float]:
     return [float(number) for number in likeness]
 
 
-def _shared(episode: Episode, number: float, limit: float) -> Episode:
+def _shared(episode: DecisionEpisode, number: float, limit: float) -> DecisionEpisode:
     return episode if number <= limit else replace(episode, trust=episode.trust * limit / number)
 
 
-def _windows(members: Sequence[Episode], since: datetime, settings: Settings) -> list[tuple[int, int]]:
+def _windows(members: Sequence[DecisionEpisode], since: datetime, settings: Settings) -> list[tuple[int, int]]:
     """Each stretch of `within` that begins recently, after enough attempts, and holds enough outcomes."""
     found, end = [], 0
     for start in range(settings.established, len(members)):
@@ -157,8 +157,8 @@ def _windows(members: Sequence[Episode], since: datetime, settings: Settings) ->
     return found
 
 
-def _changed(members: Sequence[Episode], since: datetime, settings: Settings) -> int | None:
-    """The place from which on an established rate is another, however slowly the outcomes come, if that is recent."""
+def _changed(members: Sequence[DecisionEpisode], since: datetime, settings: Settings) -> int | None:
+    """The place above which an established rate is another, however slowly the outcomes come, if that is recent."""
     change = last_change([Trial(one.at, one.quality, 1.0, circumstances=one.circumstances()) for one in members])
     if change is None or change.place < settings.established or change.at < since:
         return None
@@ -166,7 +166,7 @@ def _changed(members: Sequence[Episode], since: datetime, settings: Settings) ->
 
 
 def _judged(
-    members: Sequence[Episode],
+    members: Sequence[DecisionEpisode],
     start: int,
     end: int,
     looked_at: int,

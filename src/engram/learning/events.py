@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.learning.decisions.belief import GOOD, Episode
-from engram.learning.failures.failures import Happening
+from engram.learning.decisions.belief import GOOD, DecisionEpisode
+from engram.learning.failures.recognizer import FailureEvent
 from engram.model import DecisionContent, FailureContent, Memory
 from engram.ports import Event
 from engram.text.terms import digest, normal_form
@@ -163,7 +163,7 @@ def _tried(event: Event) -> str:
 
 def episodes(
     events: Sequence[Event], agent: str, similarity: dict[str, float] | None = None, *, attempts: bool = False
-) -> list[Episode]:
+) -> list[DecisionEpisode]:
     """The decisions among events whose outcome is known, each with its last outcome, in the order of recording.
 
     `similarity` says how near the context of each is to the one asked about; without it they are of the same context.
@@ -174,7 +174,7 @@ def episodes(
         if event.kind != DECISION and not attempts:
             continue
         found.append(
-            Episode(
+            DecisionEpisode(
                 id=event.subject,
                 action=text(event, "action"),
                 quality=result,
@@ -188,23 +188,23 @@ def episodes(
     return found
 
 
-def runs(events: Sequence[Event], agent: str) -> list[list[Episode]]:
+def runs(events: Sequence[Event], agent: str) -> list[list[DecisionEpisode]]:
     """The decisions of each session whose outcome is known, in the order they were taken."""
     sessions = {event.subject: text(event, "session") for event in events if event.kind == DECISION}
-    found: defaultdict[str, list[Episode]] = defaultdict(list)
+    found: defaultdict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in sorted(episodes(events, agent), key=lambda episode: episode.at):
         if session := sessions[episode.id]:
             found[session].append(episode)
     return [run for run in found.values() if len(run) > 1]
 
 
-def happening(event: Event, agent: str) -> Happening | None:
+def happening(event: Event, agent: str) -> FailureEvent | None:
     """An event as the recognizer of failures sees it; `None` if it is about something else."""
     if event.kind not in _HAPPENINGS:
         return None
     body: dict[str, Any] = dict(event.body)
     command = body.get("command")
-    return Happening(
+    return FailureEvent(
         kind=cast(Any, event.kind),
         id=event.id,
         at=event.at,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from engram.errors import Conflict, InvalidInput, Unsupported
+from engram.errors import Conflict, InvalidInput
 from engram.learning.service import PATTERN, Told
 from engram.model import Hit, quality
-from engram.ports import Credit, CreditsRecalls, KeepsEvents, Shown, arguments
+from engram.ports import Credit, CreditsRecalls, LoggedRecall, arguments
+from engram.ports.completed import require
 from engram.recall import credit as credits
 from engram.recall.run import parts
 from engram.recording import record
@@ -32,7 +33,7 @@ def outcome(
         )
     if shown is None:
         new = seat.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
-        if new and isinstance(seat.store, KeepsEvents):
+        if new:
             record.credit_sources(seat, seat.store.events_of(seat.scope, [id]))
         return new
     if shown.told and (decided := shown.about.get("decision")):
@@ -45,8 +46,6 @@ def outcome(
     if "context" in shown.about:
         decided = _followed(seat, shown, action, outcome, told)
         event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
-    if not isinstance(seat.store, CreditsRecalls):
-        return True
     counted = seat.store.credit(seat.scope, event)
     if counted:
         seat.sharing.told(seat.scope, id, credits.by_source(shown, event))
@@ -55,8 +54,7 @@ def outcome(
 
 def credit(seat: Seat, hits: Sequence[Hit], helped: Some, key: str | None) -> bool:
     """Tell which hits of a recall helped; `False` if that was known."""
-    if not isinstance(seat.store, CreditsRecalls):
-        raise Unsupported("this store does not keep what became of recalls; SQLite and PostgreSQL do")
+    require(seat.store, CreditsRecalls, "crediting a recall")
     shown = credits.shown(hits, seat.scope.agent)
     chosen = credits.chosen(helped, shown)
     at = seat.sources.now()
@@ -71,7 +69,7 @@ def credit(seat: Seat, hits: Sequence[Hit], helped: Some, key: str | None) -> bo
     return True
 
 
-def _followed(seat: Seat, shown: Shown, action: str | None, outcome: str | float, told: Told) -> str:
+def _followed(seat: Seat, shown: LoggedRecall, action: str | None, outcome: str | float, told: Told) -> str:
     """Record the decision to follow a suggestion, or to do something else; its id."""
     about = shown.about
     taken = str(about.get("action") or "") if action is None else action

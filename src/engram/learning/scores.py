@@ -10,11 +10,11 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
-from engram.learning.decisions.comparisons import MOST, Change, difference, scan, wilson
+from engram.learning.decisions.comparisons import LONGEST_RECORD, RecordShift, difference, scan, wilson
 from engram.learning.decisions.rates import Rates
-from engram.learning.decisions.weighing import DecisionEvaluator
+from engram.learning.decisions.suggestions import DecisionEvaluator
 from engram.learning.situations.situations import RECENT
 from engram.model import Calibration, FailurePattern, HarmfulMemory, LearningStats, Ratio, Trend
 from engram.ports import Credit
@@ -49,15 +49,15 @@ def calibration(replays: Iterable[tuple[float, float]]) -> Calibration:
     )
 
 
-def replay(episodes: Sequence[Episode], evaluator: DecisionEvaluator) -> list[tuple[float, float]]:
+def replay(episodes: Sequence[DecisionEpisode], evaluator: DecisionEvaluator) -> list[tuple[float, float]]:
     """Predict each decision of one agent from those before it, and give that with what became of it.
 
     Those in the same context count whole; those of the same situation, in other words or with other numbers, count as
     much as they do at least; of all others there are the rates of each action.
     """
     ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
-    rates, exact = Rates(), defaultdict[str, list[Episode]](list)
-    alike = defaultdict[str, deque[Episode]](lambda: deque(maxlen=RECENT))
+    rates, exact = Rates(), defaultdict[str, list[DecisionEpisode]](list)
+    alike = defaultdict[str, deque[DecisionEpisode]](lambda: deque(maxlen=RECENT))
     half_life = timedelta(days=evaluator.settings.half_life_days)
     found = []
     for number, episode in enumerate(ordered):
@@ -105,7 +105,7 @@ def harm(credits: Iterable[Credit]) -> list[HarmfulMemory]:
 def stats(
     agents: tuple[str, ...],
     days: Sequence[Mapping[int, tuple[int, ...]]],
-    episodes: Sequence[Episode],
+    episodes: Sequence[DecisionEpisode],
     patterns: Sequence[FailurePattern],
     successes: int,
     calibrated: Calibration,
@@ -136,7 +136,7 @@ def stats(
     )
 
 
-def trend(episodes: Sequence[Episode]) -> Trend | None:
+def trend(episodes: Sequence[DecisionEpisode]) -> Trend | None:
     """Compare newer decisions with older ones: since a change that lasts, or else half by half; `None` if few.
 
     Of a stretch that went otherwise and has passed, the decisions before it are compared with those since. The interval
@@ -169,9 +169,9 @@ def trend(episodes: Sequence[Episode]) -> Trend | None:
     )
 
 
-def _changed(quality: Sequence[float]) -> Change | None:
+def _changed(quality: Sequence[float]) -> RecordShift | None:
     """Find the stretch of a record that differs most from the rest; a long record is looked at in groups."""
-    size = -(-len(quality) // MOST)
+    size = -(-len(quality) // LONGEST_RECORD)
     groups = [quality[place : place + size] for place in range(0, len(quality), size)]
     found = scan([sum(group) for group in groups], [float(len(group)) for group in groups], least=COMPARED)
     if found is None or size == 1:

@@ -17,22 +17,22 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.errors import Conflict, InvalidInput, NotFound
 from engram.learning import events as happened
 from engram.learning import reuse, scores
-from engram.learning.actions.history import SAME_SITUATION, SIMILAR_SITUATION, Alike
+from engram.learning.actions.history import SAME_SITUATION, SIMILAR_SITUATION, SituationView
 from engram.learning.alarms import Alarm, alarms, capped
 from engram.learning.avoided_failures import spared
 from engram.learning.decisions.agreement import agreement
-from engram.learning.decisions.belief import SAME, Episode, Groups, Tally, is_related
-from engram.learning.decisions.weighing import DecisionEvaluator, episodes_of
+from engram.learning.decisions.belief import SAME, DecisionEpisode, Groups, GroupTotals, is_related
+from engram.learning.decisions.suggestions import DecisionEvaluator, episodes_of
 from engram.learning.events import Circumstances
 from engram.learning.patterns.synthesis import KnowledgeSynthesizer
-from engram.learning.prevention import commands, verdicts
+from engram.learning.prevention import check_commands, verdicts
 from engram.learning.situations import nearness
-from engram.learning.situations.nearness import USUAL, Nearness, above
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness, relative_closeness
 from engram.learning.situations.situations import Neighbour, Situations
-from engram.learning.situations.wordings import is_contrast, wording, words
+from engram.learning.situations.wordings import is_contrast, word_stems, wording_key
 from engram.learning.state import Experience, Learned
 from engram.model import (
     Calibration,
@@ -54,14 +54,15 @@ from engram.ports import (
     Event,
     Filter,
     KeepsEvents,
-    MemoryStore,
+    LoggedRecall,
+    LogsRecalls,
     Placed,
     Query,
-    RemembersShown,
     Scope,
-    Shown,
+    Store,
 )
 from engram.ports.arguments import share
+from engram.ports.completed import can, require
 from engram.text.terms import normal_form
 
 CONTEXTS = "contexts"
@@ -73,7 +74,7 @@ COMPARED = 24
 SAMPLED, WIDELY = 40, 64
 """Contexts that tell what closeness means in a memory, and how many near each are looked at."""
 FEW, GROWTH = 30, 3
-"""Decisions from which on it is told, and how often it is told again while they double."""
+"""Decisions above which it is told, and how often it is told again while they double."""
 CREDITS = 5000
 MET_FOR = timedelta(hours=1)
 """For so long what a check verified is taken to be so."""
@@ -93,7 +94,7 @@ class Testimony:
     """What somebody else knows about a context, whose voice it is, and how its actions went for it."""
 
     voice: str
-    episodes: Sequence[Episode]
+    episodes: Sequence[DecisionEpisode]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
     source: str = ""
     """The topic by which an agent keeps how far this source helped it, where it was lent."""
@@ -119,7 +120,7 @@ class Learning:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         scope: Scope,
         experience: Experience,
         sources: Sources,
@@ -162,7 +163,7 @@ class Learning:
         The agents `beside` it are asked together with it: the evidence of each counts alike.
         """
         now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
-        suggestion = self._evaluator.weigh(
+        suggestion = self._evaluator.suggest(
             context,
             known.episodes,
             now=now,
@@ -216,7 +217,7 @@ class Learning:
             nearness=known.nearness(context),
         )
 
-    def _situation_name(self, context: Clean, episodes: Sequence[Episode], suggestion: Suggestion) -> str:
+    def _situation_name(self, context: Clean, episodes: Sequence[DecisionEpisode], suggestion: Suggestion) -> str:
         """Name the situation of a context, or for a new wording, of the nearest one that counted."""
         counted = set(suggestion.evidence)
         nearest = max(
@@ -236,17 +237,17 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return Testimony(self.voice, episodes, learned.rates.pairs())
 
-    def episodes(self, context: Clean, near: Near | None = None) -> list[Episode]:
+    def episodes(self, context: Clean, near: Near | None = None) -> list[DecisionEpisode]:
         """The decisions taken in this context and in similar ones, whose outcome is known.
 
         Who asks several about one context gives a `near` that remembers where it is.
         """
         store, scope = self._store, self._scope
-        if not isinstance(store, KeepsEvents):
+        if not can(store, KeepsEvents):
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
-        exact = store.about(scope, happened.topic(context), MOST_EPISODES)
+        exact = store.events_by_topic(scope, happened.topic(context), MOST_EPISODES)
         placed = (near or self._near)(context)
         found = [] if placed is None else store.search(scope, Query(near=placed, limit=NEIGHBOURS))
         known = {event.subject for event in exact}
@@ -255,21 +256,23 @@ class Learning:
         episodes = happened.episodes([*exact, *similar], scope.agent, similarity, attempts=True)
         return self._situated(store, context, episodes)
 
-    def _situated(self, store: KeepsEvents, context: Clean, episodes: list[Episode]) -> list[Episode]:
+    def _situated(self, store: KeepsEvents, context: Clean, episodes: list[DecisionEpisode]) -> list[DecisionEpisode]:
         """Mark the episodes of the same situation, and add those that only the situation finds."""
         if not episodes:
             return episodes
         usual = self._usual(context)
-        known = USUAL if usual is None else self._nearness(context)
+        known = DEFAULT_NEARNESS if usual is None else self._nearness(context)
         contrasts = _contrasts(context, episodes)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            rivals = situations.rivals(context)
-            own = situations.like(context)
+            rivals = situations.ambiguous(context)
+            own = situations.find_like(context)
             if own is None and usual is not None and not rivals:
                 own = situations.nearest(_neighbours(context, episodes, usual), known)
             of = {one.id: situations.of(one.context) for one in episodes}
-            apart = rivals - {own} | (situations.apart(own, {id for id in of.values() if id}) if own else set())
+            apart = rivals - {own} | (
+                situations.different_from(own, {id for id in of.values() if id}) if own else set()
+            )
             like = {of[one.id] for one in episodes if one.context not in contrasts}
             apart |= {id for id in of.values() if id and id != own and id not in like}
             same = {id: _sameness(situation, own, apart) for id, situation in of.items()}
@@ -313,7 +316,7 @@ class Learning:
         """Tell whether any decision that an agent knows counts in a context."""
         return bool(
             known.episodes
-            and self._evaluator.weigh(
+            and self._evaluator.suggest(
                 context,
                 known.episodes,
                 now=now,
@@ -324,7 +327,7 @@ class Learning:
             ).evidence
         )
 
-    def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[Episode]:
+    def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[DecisionEpisode]:
         """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
         episodes = self.episodes(context, near)
         if not others:
@@ -344,7 +347,7 @@ class Learning:
 
     def _nearest_situation(self, context: Clean) -> tuple[str | None, bool]:
         """Give the situation of the nearest decision, if that is near enough, and whether it is surely the same."""
-        near, known = self._neighbours(context, COMPARED), self._experience.nearness(self._scope) or USUAL
+        near, known = self._neighbours(context, COMPARED), self._experience.nearness(self._scope) or DEFAULT_NEARNESS
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
             if (id := situations.nearest(near, known)) is not None:
@@ -355,7 +358,7 @@ class Learning:
     def _neighbours(self, context: Clean, most: int) -> list[Neighbour]:
         """List the nearest decisions in other contexts, the nearest first."""
         usual, placed = self._usual(context), self._near(context)
-        if not isinstance(self._store, KeepsEvents) or usual is None or placed is None:
+        if usual is None or placed is None:
             return []
         found = self._store.search(self._scope, Query(near=placed, limit=most))
         events = self._store.events_of(self._scope, [match.id for match in found])
@@ -368,7 +371,7 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             decisions, last = learned.situations.decisions, learned.nearness
         if decisions < FEW or placed is None:
-            return USUAL
+            return DEFAULT_NEARNESS
         state = f"{round(GROWTH * math.log2(decisions))} {placed.embedder}"
         if last is not None and last[0] == state:
             return last[1]
@@ -377,7 +380,7 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             sample, habits = learned.situations.sample(SAMPLED), learned.situations.habits()
         samples = [each for text in sample if (each := self._sample(self._clean("context", text))) is not None]
-        found = nearness.learned(samples, habits, self._unrelated())
+        found = nearness.learn_nearness(samples, habits, self._unrelated())
         self._experience.keep_nearness(self._scope, state, found)
         return found
 
@@ -393,7 +396,7 @@ class Learning:
             shares = tuple((one.closeness, situations.agreement(context, one.context)) for one in other)
         return nearness.Sample(near[0].closeness if near else 1.0, shares)
 
-    def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, Tally]]:
+    def _groups(self, around: Circumstances, now: datetime) -> dict[str, dict[str, GroupTotals]]:
         half_life = timedelta(days=self._evaluator.settings.half_life_days)
         with self._experience.of(self._scope) as learned:
             return learned.rates.tallies(around.features(), now, half_life)
@@ -449,7 +452,7 @@ class Learning:
     def up_to_date(self, memories: list[Memory]) -> list[Memory]:
         """The same memories; decisions with the success that was told of them last."""
         decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
-        if not decided or not isinstance(self._store, KeepsEvents):
+        if not decided:
             return memories
         told = happened.outcomes(self._store.events_of(self._scope, decided))
         last = {event.subject: happened.number(event, "quality") for event in told}
@@ -476,10 +479,10 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.recognizer.pattern(name)
 
-    def formerly(self, name: str) -> list[FailurePattern]:
+    def by_former_name(self, name: str) -> list[FailurePattern]:
         """The failure patterns that earlier versions can have known by this name."""
         with self._experience.of(self._scope) as learned:
-            return learned.recognizer.formerly(name)
+            return learned.recognizer.by_former_name(name)
 
     def unlearned(self, id: str, signature: str) -> FailurePattern:
         """What can be said of a failure in a store that keeps no events: that it was stored."""
@@ -512,7 +515,7 @@ class Learning:
     def check(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
         """Whether an action may go ahead; what speaks up is noted, to see later whether it helped."""
         verdict = self.verdict(action, context, around)
-        if verdicts.is_try(verdict):
+        if verdicts.is_trial(verdict):
             self.note(verdict, action, context, around)
         return verdict if verdict.decision == "allow" else self.note(verdict, action, context, around)
 
@@ -593,7 +596,7 @@ class Learning:
             raise InvalidInput("the command holds a secret; let it read that from the environment or a file")
         return list(command)
 
-    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, commands.Ran]:
+    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, check_commands.CommandResult]:
         """Run the command of a check, if that is allowed. Raises `NotFound` and `NotAllowed`."""
         check = next((check for check in self.checks() if name in {check.id, check.name}), None)
         if check is None:
@@ -604,7 +607,7 @@ class Learning:
             raise NotFound(
                 f"the check {check.name!r} has no command; `engram prevention generate --command` gives it one"
             )
-        ran = commands.run(check.command, allowed=allowed, seconds=seconds)
+        ran = check_commands.run_check_command(check.command, allowed=allowed, seconds=seconds)
         body: dict[str, JsonValue] = {"about": check.id, "quality": 1.0 if ran.met else 0.0}
         self._append(happened.RAN, self._known(check.pattern_id), body)
         said = self._clean("output", ran.output) if ran.output.strip() else ran.output
@@ -617,7 +620,7 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.rates.by_action()
 
-    def history(self) -> list[Episode]:
+    def history(self) -> list[DecisionEpisode]:
         """All decisions whose outcome is known, oldest first."""
         return self._with_situations(happened.episodes(self._feed(), self._scope.agent))
 
@@ -632,16 +635,16 @@ class Learning:
             self.show_patterns(given, lent=bool(others))
         return found
 
-    def _past(self, others: Sequence[Learning]) -> tuple[list[Episode], list[list[Episode]]]:
+    def _past(self, others: Sequence[Learning]) -> tuple[list[DecisionEpisode], list[list[DecisionEpisode]]]:
         """All attempts of this agent and the others whose outcome is known, and those of each session in order."""
-        episodes, runs = list[Episode](), list[list[Episode]]()
+        episodes, runs = list[DecisionEpisode](), list[list[DecisionEpisode]]()
         for each in (self, *others):
             events = each._feed()
             episodes += each._with_situations(happened.episodes(events, each._scope.agent, attempts=True))
             runs += [each._with_situations(run) for run in happened.runs(events, each._scope.agent)]
         return episodes, runs
 
-    def _with_situations(self, episodes: Sequence[Episode]) -> list[Episode]:
+    def _with_situations(self, episodes: Sequence[DecisionEpisode]) -> list[DecisionEpisode]:
         """Give episodes the situation that their context was placed in."""
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
@@ -651,9 +654,9 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.situations.names()
 
-    def _synthesized(self, episodes: Sequence[Episode], runs: Sequence[Sequence[Episode]]) -> Synthesis:
+    def _synthesized(self, episodes: Sequence[DecisionEpisode], runs: Sequence[Sequence[DecisionEpisode]]) -> Synthesis:
         with self._experience.of(self._scope) as learned:
-            taken = set(learned.recognizer.shelf.names)
+            taken = set(learned.recognizer.index.names)
         return self._synthesizer.synthesize(
             episodes, runs=runs, own=self._scope.agent, titles=self._titles(), taken=taken
         )
@@ -665,15 +668,15 @@ class Learning:
 
         `sources` says from which sources each came.
         """
-        if not isinstance(self._store, RemembersShown):
+        if not isinstance(self._store, LogsRecalls):
             return
         now = self._sources.now()
         for id in ids:
-            if self._store.shown(self._scope, id) is None:
+            if self._store.get_recall(self._scope, id) is None:
                 behind = sources.get(id, ())
                 shares: dict[str, JsonValue] = {name: 1 / len(behind) for name in behind}
                 about: dict[str, JsonValue] = {"lent": lent, PATTERN: True, happened.SOURCES: shares}
-                self._store.show(self._scope, Shown(id, now, (), about=about))
+                self._store.log_recall(self._scope, LoggedRecall(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:
         """Bursts of outcomes that contradict what was well established, and who is behind them."""
@@ -685,8 +688,7 @@ class Learning:
 
     def harmful(self) -> list[HarmfulMemory]:
         """Memories whose use goes with failure, the worst first."""
-        if not isinstance(self._store, CreditsRecalls):
-            raise Unsupported("this store does not keep what became of recalls; SQLite and PostgreSQL do")
+        require(self._store, CreditsRecalls, "finding harmful memories")
         harm = scores.harm(self._store.credits(self._scope, CREDITS))
         found = self._store.get(self._scope, [each.id for each in harm])
         told = zip(harm, found, strict=True)
@@ -696,7 +698,7 @@ class Learning:
         """Measure how well this agent and the others learn, each from its own decisions, and sum that up."""
         agents = tuple(each._scope.agent for each in (self, *others))
         several = sorted((self, *others), key=lambda one: one._scope.agent)
-        days, patterns, episodes, successes = [], [], list[Episode](), 0
+        days, patterns, episodes, successes = [], [], list[DecisionEpisode](), 0
         replays = list[tuple[float, float]]()
         for each in several:
             with each._experience.of(each._scope) as learned:
@@ -718,9 +720,7 @@ class Learning:
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
-        if not isinstance(store, KeepsEvents):
-            return []
-        while some := store.feed(self._scope, after, PAGE):
+        while some := store.events_after(self._scope, after, PAGE):
             found, after = found + some, some[-1].seq
         return found
 
@@ -745,8 +745,7 @@ class Learning:
         self._events().append(self._scope, [event])
 
     def _events(self) -> KeepsEvents:
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+        require(self._store, KeepsEvents, "learning from outcomes")
         return self._store
 
 
@@ -759,7 +758,7 @@ class _Evidence:
     """The agents that answer a question, and the decisions and tallies that tell."""
 
     agents: tuple[Learning, ...]
-    episodes: Sequence[Episode]
+    episodes: Sequence[DecisionEpisode]
     groups: Groups
 
     def nearness(self, context: Clean) -> Nearness:
@@ -772,7 +771,7 @@ def _joint(several: Sequence[_Evidence]) -> _Evidence:
     """Put together what several agents know; an episode that two of them bring counts as its owner's."""
     if len(several) == 1:
         return several[0]
-    episodes, groups = dict[str, Episode](), dict[str, dict[str, Tally]]()
+    episodes, groups = dict[str, DecisionEpisode](), dict[str, dict[str, GroupTotals]]()
     for known in several:
         for one in known.episodes:
             if one.id not in episodes or one.trust > episodes[one.id].trust:
@@ -780,8 +779,8 @@ def _joint(several: Sequence[_Evidence]) -> _Evidence:
         for name, tallies in known.groups.items():
             sums = groups.setdefault(name, {})
             for action, tally in tallies.items():
-                before = sums.get(action, Tally(0.0, 0.0))
-                sums[action] = Tally(before.attempts + tally.attempts, before.quality + tally.quality)
+                before = sums.get(action, GroupTotals(0.0, 0.0))
+                sums[action] = GroupTotals(before.attempts + tally.attempts, before.quality + tally.quality)
     return _Evidence(tuple(each for known in several for each in known.agents), list(episodes.values()), groups)
 
 
@@ -789,11 +788,11 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
     """Give the situation of a context, if the action failed somewhere, and whether no search could tell more."""
     if not context.strip() or not verdicts.failed_elsewhere(learned.recognizer, action):
         return None, True
-    id = learned.situations.like(context)
-    return id, id is not None or bool(learned.situations.rivals(context))
+    id = learned.situations.find_like(context)
+    return id, id is not None or bool(learned.situations.ambiguous(context))
 
 
-def _alike(situations: Situations, id: str | None, *, surely: bool) -> Alike | None:
+def _alike(situations: Situations, id: str | None, *, surely: bool) -> SituationView | None:
     """Tell a check what is of a situation, or if that is not sure, of a similar one."""
     id = None if id is None else situations.current(id)
     if id is None:
@@ -801,11 +800,11 @@ def _alike(situations: Situations, id: str | None, *, surely: bool) -> Alike | N
 
     @cache
     def is_apart(wording: str) -> bool:
-        other = situations.having(wording)
-        return other is not None and bool(situations.apart(id, [other]))
+        other = situations.id_of_wording(wording)
+        return other is not None and bool(situations.different_from(id, [other]))
 
     nearness = SAME_SITUATION if surely else SIMILAR_SITUATION
-    return Alike(lambda known: situations.of(known) == id, is_apart, situations.latest(id), nearness)
+    return SituationView(lambda known: situations.of(known) == id, is_apart, situations.latest(id), nearness)
 
 
 def _sameness(situation: str | None, own: str | None, apart: Collection[str]) -> bool | None:
@@ -815,24 +814,24 @@ def _sameness(situation: str | None, own: str | None, apart: Collection[str]) ->
     return False if situation in apart else None
 
 
-def _is_unread(context: str, episode: Episode) -> bool:
+def _is_unread(context: str, episode: DecisionEpisode) -> bool:
     """Tell whether only the embedder finds two contexts the same, which happens where it knows none of their words."""
-    return episode.similarity >= SAME and words(context).isdisjoint(words(episode.context))
+    return episode.similarity >= SAME and word_stems(context).isdisjoint(word_stems(episode.context))
 
 
-def _likeness(context: str, episode: Episode) -> float:
+def _likeness(context: str, episode: DecisionEpisode) -> float:
     """Give how alike the context of an episode is; other words are never the same, though an embedder may say so."""
-    if episode.similarity < SAME or wording(episode.context) == wording(context):
+    if episode.similarity < SAME or wording_key(episode.context) == wording_key(context):
         return episode.similarity
     return ALMOST
 
 
-def _contrasts(context: str, episodes: Iterable[Episode]) -> set[str]:
+def _contrasts(context: str, episodes: Iterable[DecisionEpisode]) -> set[str]:
     """Give the contexts that a search finds near, but whose words say something else."""
     return {one.context for one in episodes if is_contrast(context, one.context) or _is_unread(context, one)}
 
 
-def _neighbours(context: str, near: Sequence[Episode], usual: float) -> list[Neighbour]:
+def _neighbours(context: str, near: Sequence[DecisionEpisode], usual: float) -> list[Neighbour]:
     """List the nearest episodes in other contexts that may be of one situation with this one, and how close they are.
 
     The nearest come first.
@@ -840,4 +839,4 @@ def _neighbours(context: str, near: Sequence[Episode], usual: float) -> list[Nei
     contrasts = _contrasts(context, near)
     alike = (one for one in near if one.similarity < SAME and one.context not in contrasts)
     others = sorted(alike, key=lambda one: (-one.similarity, one.id))
-    return [Neighbour(one.context, above(usual, one.similarity)) for one in others]
+    return [Neighbour(one.context, relative_closeness(usual, one.similarity)) for one in others]

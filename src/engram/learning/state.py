@@ -20,10 +20,11 @@ from pydantic import JsonValue
 from engram.errors import StoreError
 from engram.learning import events as happened
 from engram.learning.decisions.rates import Rates, day_of
-from engram.learning.failures.failures import PatternRecognizer
+from engram.learning.failures.recognizer import PatternRecognizer
 from engram.learning.situations.nearness import Nearness
 from engram.learning.situations.situations import Situations
-from engram.ports import FORGOTTEN, Event, KeepsEvents, KeepsSettings, MemoryStore, Scope, by_themselves
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Scope, Store, as_agents
+from engram.ports.completed import can
 from engram.text.terms import digest
 
 FORM = 14
@@ -174,7 +175,7 @@ class Learned:
 class Experience:
     """What agents have learned; at every look, what other processes recorded meanwhile is folded in."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._learned: OrderedDict[Scope, Learned] = OrderedDict()
         self._pending: dict[Scope, list[Event]] = {}
@@ -187,8 +188,6 @@ class Experience:
             yield self._brought_up_to_date(scope)
 
     def _brought_up_to_date(self, scope: Scope) -> Learned:
-        if not isinstance(self._store, KeepsEvents):
-            return Learned(scope.agent)
         learned = self._learned.get(scope) or self._snapshot(scope) or Learned(scope.agent)
         known = learned
         learned = self._go_on(self._store, scope, learned)
@@ -232,8 +231,8 @@ class Experience:
         with self._lock:
             for owner in [scope] if scope is not None else list(self._pending):
                 events = self._pending.pop(owner, [])
-                if events and isinstance(self._store, KeepsEvents):
-                    with by_themselves():
+                if events and can(self._store, KeepsEvents):
+                    with as_agents():
                         self._store.append(owner, events)
 
     def anew(self, scope: Scope) -> int:
@@ -246,7 +245,7 @@ class Experience:
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
         """Fold what came since; from the start, if something that was learned from has been forgotten."""
         fresh = set[str]() if learned.seq == 0 else None
-        while events := store.feed(scope, learned.seq, PAGE):
+        while events := store.events_after(scope, learned.seq, PAGE):
             for event in events:
                 if event.kind == FORGOTTEN and (fresh is None or event.body.get("id") in fresh):
                     self._drop_snapshot(scope)
@@ -268,7 +267,7 @@ class Experience:
         self._drop(_name(scope, NEARNESS))
 
     def _drop(self, name: str) -> None:
-        if isinstance(self._store, KeepsSettings) and self._store.setting(name):
+        if self._store.setting(name):
             self._store.set_setting(name, "")
 
     def _snapshot(self, scope: Scope) -> Learned | None:
@@ -276,17 +275,15 @@ class Experience:
         return Learned.load(scope.agent, json.loads(kept)) if kept else None
 
     def _keep(self, scope: Scope, learned: Learned) -> None:
-        if learned.unkept < WORTH_KEEPING or learned.early or not isinstance(self._store, KeepsSettings):
+        if learned.unkept < WORTH_KEEPING or learned.early:
             return
         learned.unkept = 0
         self._set(_name(scope), json.dumps(learned.dump(), ensure_ascii=False))
 
     def _setting(self, name: str) -> str | None:
-        return self._store.setting(name) if isinstance(self._store, KeepsSettings) else None
+        return self._store.setting(name)
 
     def _set(self, name: str, value: str) -> None:
-        if not isinstance(self._store, KeepsSettings):
-            return
         try:
             self._store.set_setting(name, value)
         except StoreError as error:  # whoever only reads need not be able to write

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
@@ -16,8 +16,9 @@ from engram.model import Draft, Memory, MemoryType, Recall, Receipt, quality
 from engram.model.clean import Clean
 from engram.model.decision import QUALITIES
 from engram.model.episode import Episode
-from engram.ports import Event, Filter, KeepsEvents, MemoryStore, Query, Scope, Surveys, arguments
+from engram.ports import Event, Filter, KeepsEvents, Query, ReadsNeighbours, Scope, Store, arguments
 from engram.ports.arguments import When
+from engram.ports.completed import require
 from engram.text.terms import index_terms, query_terms
 from engram.text.time_phrases import Interval, intervals, overall
 
@@ -72,16 +73,11 @@ class Agent(Protocol):
         ...
 
 
-@runtime_checkable
-class Searches(MemoryStore, Surveys, Protocol):
-    """A store that finds words, and knows how common they are."""
-
-
 @dataclass(frozen=True, slots=True)
 class Archive:
     """Where the interactions of an agent are kept, and how it says which of them are meant."""
 
-    store: MemoryStore
+    store: Store
     scope: Scope
     where: Callable[..., Filter]
     """Takes kinds, tags, since, until, as_of and session."""
@@ -190,8 +186,9 @@ class EpisodicMemory:
         `Conflict`.
         """
         result, archive = quality(outcome), self._archive
-        if archive is None or not isinstance(archive.store, KeepsEvents):
-            raise Unsupported("this store does not keep what is told later; SQLite, PostgreSQL and Redis do")
+        if archive is None:
+            raise Unsupported("reporting an outcome later needs a store; use the memory of an agent, `agent.episodic`")
+        require(archive.store, KeepsEvents, "reporting an outcome later")
         while True:
             memory = self._agent.get(id)
             known = None if memory is None else episode(memory)
@@ -285,11 +282,11 @@ class EpisodicMemory:
     ) -> Iterator[Memories] | None:
         """At least the messages with the rarest of these words, newest first; `None` if reading on is faster."""
         archive = self._archive
-        if archive is None or not isinstance(archive.store, Searches):
+        if archive is None or not isinstance(archive.store, ReadsNeighbours):
             return None
         needed = frozenset(query_terms(said))
         words = {word: terms for word in said.split() if needed.issuperset(terms := query_terms(word)) and terms}
-        rows, holders = archive.store.spread(archive.scope, sorted(needed))
+        rows, holders = archive.store.term_counts(archive.scope, sorted(needed))
         sizes = {word: sum(holders.get(term, 0) for term in terms) for word, terms in words.items()}
         rarest = min(sizes, key=lambda word: sizes[word], default=None)
         if rarest is None or sizes[rarest] ** 2 > most * rows:
@@ -314,7 +311,7 @@ class EpisodicMemory:
 
     def _told(self, ids: Sequence[str]) -> dict[str, list[float]]:
         """The outcomes that were told later, in order."""
-        if self._archive is None or not isinstance(self._archive.store, KeepsEvents) or not ids:
+        if self._archive is None or not ids:
             return {}
         found = dict[str, list[float]]()
         for event in self._archive.store.events_of(self._archive.scope, ids):

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from fsrs import Card, Rating, Scheduler
 
 from engram.model import DecisionContent, Memory, MemoryType
-from engram.model.upkeep import Fading, Forgetting, Strength
+from engram.model.upkeep import FadedMemory, ForgettingReport, Strength
 from engram.ports import Credit
 
 BELOW = 0.05
@@ -89,7 +89,7 @@ def fade(
     *,
     cited: Collection[str] = frozenset(),
     learned: Collection[str] = frozenset(),
-) -> Forgetting:
+) -> ForgettingReport:
     """Which of one agent's memories may go, weakest first, and why the others stay; nothing goes by this.
 
     `cited` are more memories that others stand on, and `learned` those that something was learned from.
@@ -109,16 +109,18 @@ def fade(
         else:
             weak.append((memory, force))
     weak.sort(key=lambda each: (each[1].value, each[0].id))
-    return Forgetting(
+    return ForgettingReport(
         gone=tuple(_fading(memory, force, now, limits) for memory, force in weak), kept=dict(sorted(kept.items()))
     )
 
 
-def together(several: Iterable[Forgetting]) -> Forgetting:
+def together(several: Iterable[ForgettingReport]) -> ForgettingReport:
     """What several agents forget, as one."""
     several = list(several)
     kept: Mapping[str, int] = sum((Counter(dict(each.kept)) for each in several), Counter[str]())
-    return Forgetting(gone=tuple(fading for each in several for fading in each.gone), kept=dict(sorted(kept.items())))
+    return ForgettingReport(
+        gone=tuple(fading for each in several for fading in each.gone), kept=dict(sorted(kept.items()))
+    )
 
 
 def _holds(memory: Memory, standing: Collection[str], learned: Collection[str]) -> str | None:
@@ -132,10 +134,12 @@ def _holds(memory: Memory, standing: Collection[str], learned: Collection[str]) 
     return "cited" if memory.id in standing else None
 
 
-def _fading(memory: Memory, force: Strength, now: datetime, limits: Limits) -> Fading:
+def _fading(memory: Memory, force: Strength, now: datetime, limits: Limits) -> FadedMemory:
     days = (now - force.touched).days
     reason = f"strength {force.value:.3f} is below {limits.below:g}; neither stored nor used for {days} days"
-    return Fading(id=memory.id, agent=memory.agent, kind=memory.kind, text=memory.text, strength=force, reason=reason)
+    return FadedMemory(
+        id=memory.id, agent=memory.agent, kind=memory.kind, text=memory.text, strength=force, reason=reason
+    )
 
 
 def _reviews(memory: Memory, told: Sequence[Told], now: datetime) -> list[tuple[datetime, Rating]]:

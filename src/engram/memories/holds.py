@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pydantic import JsonValue, ValidationError
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
+from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.model import Clean, Memory
-from engram.model.clean import UNSAID
-from engram.model.memory import explain
+from engram.model.clean import DELETED_TEXT
+from engram.model.memory import describe_error
 from engram.model.retention import LegalHold, RetentionPolicy
-from engram.ports import ErasesEvents, Event, KeepsEvents, MemoryStore, Scope, acting
+from engram.ports import Event, KeepsEvents, Scope, Store, acting
+from engram.ports.completed import require
 
 RETENTION = Scope("\x1fretention")
 """The reserved scope that keeps the log; no agent can have its name."""
@@ -23,12 +24,12 @@ HOLD, RELEASED, POLICY, REMOVED = "hold", "hold-released", "policy", "policy-rem
 PAGE = 1000
 
 
-def held(store: MemoryStore) -> list[LegalHold]:
+def held(store: Store) -> list[LegalHold]:
     """The holds that are in force, oldest first."""
     return [hold for hold in holds(store) if hold.released_at is None]
 
 
-def holds(store: MemoryStore) -> list[LegalHold]:
+def holds(store: Store) -> list[LegalHold]:
     """All holds, those that were released too, oldest first."""
     found: dict[str, LegalHold] = {}
     for event in _events(store):
@@ -39,7 +40,7 @@ def holds(store: MemoryStore) -> list[LegalHold]:
     return list(found.values())
 
 
-def policies(store: MemoryStore) -> list[RetentionPolicy]:
+def policies(store: Store) -> list[RetentionPolicy]:
     """The policies in force, in the order in which they were first set."""
     found: dict[str, RetentionPolicy] = {}
     for event in _events(store):
@@ -71,7 +72,7 @@ def refusal(hold: LegalHold, what: str) -> NotAllowed:
     )
 
 
-def refuse_held(store: MemoryStore, scope: Scope, memories: Iterable[Memory]) -> None:
+def refuse_held(store: Store, scope: Scope, memories: Iterable[Memory]) -> None:
     """Raise `NotAllowed` if one of these memories of an agent is held."""
     in_force = held(store)
     for memory in memories if in_force else ():
@@ -79,32 +80,29 @@ def refuse_held(store: MemoryStore, scope: Scope, memories: Iterable[Memory]) ->
             raise refusal(hold, f"memory {memory.id}")
 
 
-def refuse_whole(store: MemoryStore, scope: Scope, what: str) -> None:
+def refuse_whole(store: Store, scope: Scope, what: str) -> None:
     """Raise `NotAllowed` about something that is no memory if everything that its agent has is held."""
     for hold in held(store):
         if hold.whole and hold.agent == scope.agent:
             raise refusal(hold, what)
 
 
-def unword(store: MemoryStore, sources: Sources, hold: LegalHold) -> None:
+def unword(store: Store, sources: Sources, hold: LegalHold) -> None:
     """Take away what a hold says: all of it, if it was released, else the reason."""
-    if not isinstance(store, KeepsEvents) or not isinstance(store, ErasesEvents):
-        return
     old = [event.id for event in _events(store) if event.subject == hold.id]
     with acting("", "hold.reword" if hold.released_at is None else "hold.forget", agent=hold.agent or ""):
         if hold.released_at is None:
-            body = hold.model_copy(update={"reason": UNSAID}).model_dump(mode="json")
+            body = hold.model_copy(update={"reason": DELETED_TEXT}).model_dump(mode="json")
             store.append(RETENTION, [Event(sources.new_id(), HOLD, sources.now(), hold.id, HOLD, body)])
-        store.unrecord(RETENTION, old)
+        store.delete_events(RETENTION, old)
 
 
 class Keeping:
     """Says what is held, and what goes by itself."""
 
-    def __init__(self, store: MemoryStore, sources: Sources, clean: Callable[[str], Clean]) -> None:
-        if not isinstance(store, KeepsEvents):
-            raise Unsupported("this store keeps no policies and holds; SQLite, PostgreSQL and Redis do")
-        self._store, self._log = store, store
+    def __init__(self, store: Store, sources: Sources, clean: Callable[[str], Clean]) -> None:
+        require(store, KeepsEvents, "retention")
+        self._store = store
         self._sources, self._clean = sources, clean
 
     def hold(
@@ -130,7 +128,7 @@ class Keeping:
                 sessions=tuple(self._clean(session) for session in sessions),
             )
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
         self._append(HOLD, made.id, made.model_dump(mode="json"))
         return made
 
@@ -162,20 +160,18 @@ class Keeping:
 
     def _append(self, kind: str, subject: str, body: dict[str, JsonValue]) -> None:
         now, id = self._sources.now(), self._sources.new_id()
-        self._log.append(RETENTION, [Event(id, kind, now, subject, kind, body)])
+        self._store.append(RETENTION, [Event(id, kind, now, subject, kind, body)])
 
 
-def naming(store: MemoryStore, agent: str) -> list[Event]:
+def naming(store: Store, agent: str) -> list[Event]:
     """The events of policies and of holds that name an agent."""
     events = _events(store)
     subjects = {event.subject for event in events if event.body.get("agent") == agent}
     return [event for event in events if event.subject in subjects]
 
 
-def _events(store: MemoryStore) -> list[Event]:
+def _events(store: Store) -> list[Event]:
     found, after = list[Event](), 0
-    if not isinstance(store, KeepsEvents):
-        return found
-    while some := store.feed(RETENTION, after, PAGE):
+    while some := store.events_after(RETENTION, after, PAGE):
         found, after = found + some, some[-1].seq
     return found

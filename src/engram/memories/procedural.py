@@ -22,7 +22,7 @@ from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.learning.decisions.beta import Beta
 from engram.memories.skills import captured, checked, literal, read_skill, rendered
 from engram.model import ForgetReceipt, Memory, MemoryType, Recall, Receipt, SuccessPattern
-from engram.model.skill import Skill, SkillDefinition, SkillMatch, SkillOrigin, Step, Triggers
+from engram.model.skill import Skill, SkillDefinition, SkillMatch, SkillOrigin, SkillStep, Triggers
 from engram.ports import unstorable
 from engram.ports.arguments import count
 from engram.text.terms import index_terms, query_terms
@@ -210,7 +210,7 @@ class ProceduralMemory:
             name=wanted,
             description=f"{pattern.successful_approach}, for {pattern.context_signature}"[:2000],
             triggers=Triggers(examples=tuple(one for one in (pattern.context_signature.strip()[:200],) if one)),
-            steps=tuple(Step(action=literal(step)) for step in steps[:50]),
+            steps=tuple(SkillStep(action=literal(step)) for step in steps[:50]),
         )
         origin = SkillOrigin(
             pattern_id=pattern.pattern_id, success_rate=pattern.success_rate, attempts=pattern.attempts

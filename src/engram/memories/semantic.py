@@ -17,7 +17,7 @@ from engram.memories.facts.graph import Direction, Graph
 from engram.memories.facts.names import concept_key
 from engram.memories.facts.predicates import FUNCTIONAL, canonical, sentence
 from engram.model import Draft, ForgetReceipt, Memory, MemoryType, Recall, Receipt
-from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, Learned, Statement
+from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, FactReceipt, Statement
 from engram.ports import unstorable
 from engram.ports.arguments import When, count, moment, several, share
 from engram.privacy import SecretRedactor
@@ -135,7 +135,7 @@ class SemanticMemory:
         replaces: bool | None = None,
         negated: bool = False,
         quote: str = "",
-    ) -> Learned:
+    ) -> FactReceipt:
         """Learn a fact, valid from `valid_from`, or from when it was said, on; the answer comes after the commit.
 
         Where the predicate has one value at a time, it ends what was valid before, and ends itself where something
@@ -195,7 +195,7 @@ class SemanticMemory:
         self._agent.forget(id)
         return [back for each in again if (back := self._read(each)) is not None]
 
-    def relate(self, /, a: str, relation: str, b: str, **fields: Any) -> Learned:
+    def relate(self, /, a: str, relation: str, b: str, **fields: Any) -> FactReceipt:
         """Join two concepts; `fields` are those of `learn`."""
         return self.learn(a, relation, b, **fields)
 
@@ -336,7 +336,7 @@ class SemanticMemory:
 
     # keeping -------------------------------------------------------------------------------------------
 
-    def _add(self, new: _Claim, known: Sequence[Fact], fields: Mapping[str, Any]) -> Learned:
+    def _add(self, new: _Claim, known: Sequence[Fact], fields: Mapping[str, Any]) -> FactReceipt:
         """Keep a fact that is not known, in words that no other fact has, so that it is not taken for that one."""
         taken = {fact.text for fact in known}
         plain = sentence(new.subject, new.predicate, new.object, negated=new.negated)
@@ -354,17 +354,17 @@ class SemanticMemory:
             if not receipt.ok or (fact is not None and new.is_kept_as(fact)):
                 break
         if receipt is None or not receipt.ok or fact is None or not new.is_kept_as(fact):
-            return Learned(
+            return FactReceipt(
                 fact=None, status="rejected", reason=receipt.reason if receipt else "it cannot be told apart"
             )
         return self._answer(fact, receipt, self._close([*known, fact]), known)
 
-    def _confirm(self, new: _Claim, same: Fact, known: Sequence[Fact], fields: Mapping[str, Any]) -> Learned:
+    def _confirm(self, new: _Claim, same: Fact, known: Sequence[Fact], fields: Mapping[str, Any]) -> FactReceipt:
         """Count a fact that is known once more; unless it has ended, what it excludes and what began earlier ends."""
         claim = replace(new, subject=same.subject, object=same.object)
         receipt = self._agent.remember(_draft(same.text, claim, None, fields))
         if not receipt.ok:
-            return Learned(fact=None, status="rejected", reason=receipt.reason)
+            return FactReceipt(fact=None, status="rejected", reason=receipt.reason)
         if new.valid_until is not None and (same.valid_until is None or new.valid_until < same.valid_until):
             self._agent.annotate(same.id, valid_until=new.valid_until)
         ended = list[str]()
@@ -387,13 +387,13 @@ class SemanticMemory:
                 closed.append(fact.id)
         return closed
 
-    def _answer(self, fact: Fact, receipt: Receipt, closed: Iterable[str], known: Sequence[Fact]) -> Learned:
+    def _answer(self, fact: Fact, receipt: Receipt, closed: Iterable[str], known: Sequence[Fact]) -> FactReceipt:
         again = [self._read(id) for id in closed]
         now = {f.id: f for f in [*known, *(f for f in again if f is not None), fact]}
         pairs = timeline.contradictions(now.values(), self._functional)
         against = [f for pair in pairs if fact.id in {f.id for f in pair.facts} for f in pair.facts if f.id != fact.id]
         ended = tuple(f for f in again if f is not None and f.id != fact.id)
-        return Learned(
+        return FactReceipt(
             fact=fact,
             status="merged" if receipt.status == "merged" else "stored",
             reason=receipt.reason,

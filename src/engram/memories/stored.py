@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engram.errors import Conflict, NotFound, Unsupported
+from engram.errors import Conflict, NotFound
 from engram.memories import holds
 from engram.model import Clean, Memory
 from engram.ports import Annotates, Changes, Filter, Query, arguments
 from engram.ports.arguments import When
+from engram.ports.completed import require
 from engram.recording.agent_context import Seat
 from engram.recording.draft import refuse_list
 
@@ -50,8 +51,7 @@ def annotated(
     expected_version: int | None,
 ) -> Memory:
     """The memory with what surrounds it changed. Raises `NotFound`, `Conflict`, and `NotAllowed` if it is held."""
-    if not isinstance(seat.store, Annotates):
-        raise Unsupported("this store cannot change memories; forget it and remember it anew")
+    require(seat.store, Annotates, "changing a memory")
     for name, value in {"importance": importance, "confidence": confidence}.items():
         if value is not None:
             arguments.share(name, value)

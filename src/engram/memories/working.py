@@ -22,7 +22,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from engram.clock import Sources, micros
 from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt
 from engram.memories.summaries import Said, summarise
-from engram.model import Draft, Memory, MemoryType, Origin, Receipt, explain
+from engram.model import Draft, Memory, MemoryType, Origin, Receipt, describe_error
 from engram.model.clean import Clean
 from engram.model.episode import Handover, Turn
 from engram.ports import ClearsSessions, ExpiringStore, Redactor, Scope, Volatile, arguments, unstorable
@@ -406,7 +406,9 @@ class WorkingMemory:
             return kind.validate_python(found)
         except ValidationError as error:
             name = ascii(self.session)
-            raise StoreCorrupt(f"session {name} is not as it was written: {explain(error)}; use another one") from None
+            raise StoreCorrupt(
+                f"session {name} is not as it was written: {describe_error(error)}; use another one"
+            ) from None
 
     def _fetched(self, numbers: range) -> list[Turn]:
         return [turn for turn in self._each(numbers) if turn is not None]

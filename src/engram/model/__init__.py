@@ -1,7 +1,22 @@
-"""The values Engram is made of: frozen, one definition for storage, JSON and the wire."""
+"""Immutable values shared by every layer: memories, decisions, failures, facts, grants, reports.
 
-from engram.model.audit import AuditEntry, AuditProblem, Checkpoint, Verification
-from engram.model.clean import Clean, joined, pieces, without
+Each class is defined once and used for storage, JSON and the wire. It imports nothing above itself but `clock` and
+`errors`.
+"""
+
+from engram.model.agent import (
+    ActionError,
+    ActionProposal,
+    ActionResult,
+    Agent,
+    AgentCycle,
+    AgentDefinition,
+    AgentState,
+    Recollection,
+    Recollections,
+)
+from engram.model.audit import AuditEntry, AuditProblem, AuditVerification, Checkpoint
+from engram.model.clean import Clean, join_clean, remove_matches, split_clean
 from engram.model.content import (
     KNOWLEDGE_LIKE,
     CollaborationContent,
@@ -18,11 +33,11 @@ from engram.model.content import (
     ReflectionContent,
     ResultContent,
     SuccessContent,
-    told,
+    comparable_content,
 )
 from engram.model.decision import ActionRecord, Prediction, Suggestion, quality
 from engram.model.episode import Episode, Handover, ToolCall, Turn
-from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, Learned, Statement
+from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, FactReceipt, Statement
 from engram.model.failure import (
     CheckStatus,
     Effect,
@@ -35,17 +50,6 @@ from engram.model.failure import (
     Verdict,
 )
 from engram.model.learning import Calibration, HarmfulMemory, LearningStats, Ratio, RecordedOutcome, Trend
-from engram.model.life import (
-    ActionError,
-    ActionProposal,
-    ActionResult,
-    Agent,
-    AgentCycle,
-    AgentDefinition,
-    AgentState,
-    Recollection,
-    Recollections,
-)
 from engram.model.memory import (
     AgentMemory,
     Draft,
@@ -60,7 +64,7 @@ from engram.model.memory import (
     Recall,
     Receipt,
     Share,
-    explain,
+    describe_error,
 )
 from engram.model.skill import Skill, SkillDefinition, SkillMatch
 from engram.model.success import (
@@ -81,8 +85,8 @@ from engram.model.upkeep import (
     Drift,
     EvaluationReport,
     EvaluationRow,
-    Fading,
-    Forgetting,
+    FadedMemory,
+    ForgettingReport,
     Measure,
     Measures,
     Strength,
@@ -103,6 +107,7 @@ __all__ = [
     "AgentState",
     "AuditEntry",
     "AuditProblem",
+    "AuditVerification",
     "Calibration",
     "CheckStatus",
     "Checkpoint",
@@ -129,12 +134,13 @@ __all__ = [
     "EvaluationRow",
     "ExecutionResult",
     "Fact",
-    "Fading",
+    "FactReceipt",
+    "FadedMemory",
     "FailureContent",
     "FailurePattern",
     "FailureRate",
     "ForgetReceipt",
-    "Forgetting",
+    "ForgettingReport",
     "Frozen",
     "Handover",
     "HarmfulMemory",
@@ -142,7 +148,6 @@ __all__ = [
     "KeyFactor",
     "KnowledgeContent",
     "KnownFailure",
-    "Learned",
     "LearningStats",
     "Measure",
     "Measures",
@@ -189,15 +194,14 @@ __all__ = [
     "Trend",
     "Turn",
     "Verdict",
-    "Verification",
     "Workflow",
     "Workspace",
     "WorkspaceDiff",
     "WorkspaceFile",
-    "explain",
-    "joined",
-    "pieces",
+    "comparable_content",
+    "describe_error",
+    "join_clean",
     "quality",
-    "told",
-    "without",
+    "remove_matches",
+    "split_clean",
 ]

@@ -1,4 +1,4 @@
-"""The audit trail: what was done, each entry sealed together with the one before it."""
+"""The audit trail: entries in a hash chain, checkpoints, and the result of a verification."""
 
 from __future__ import annotations
 
@@ -13,40 +13,42 @@ from engram.clock import micros
 from engram.model.content import Frozen
 
 GENESIS = "genesis"
-"""The action of entry 1, which follows on nothing and is the same in every database."""
+"""Action of entry 1, which has no predecessor and is the same in every database."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
-def canonical(value: JsonValue | Mapping[str, JsonValue]) -> str:
-    """The one JSON text of a value: keys in order, no spaces, every letter as it is."""
+def canonical_json(value: JsonValue | Mapping[str, JsonValue]) -> str:
+    """Serialise a value as canonical JSON: sorted keys, no spaces, no escapes."""
     return _JSON.encode(value)
 
 
-def hashed(text: str) -> str:
-    """The SHA-256 of a text, in hexadecimal; also of one that is no Unicode, which only a forger writes."""
+def sha256_hex(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal; lone surrogates, as in forged entries, are accepted."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AuditEntry(Frozen):
-    """Who did what, when, by which grant and how many. Ids, counts and hashes, never content."""
+    """One audited action: actor, time, grant and count. Holds ids, counts and hashes, never content."""
 
     seq: int = Field(description="From 1, without gaps.")
     at: datetime
-    actor: str = Field(description="The agent that did it; empty for whoever looks after the database.")
-    principal: str = Field(description="On whose behalf: the id of a key, a user of the command line, or empty.")
+    actor: str = Field(description="The agent that acted; empty for the operator of the database.")
+    principal: str = Field(
+        description="The caller on whose behalf: the id of an API key, a user of the command line, or empty."
+    )
     action: str
-    agent: str = Field(description="Whose memory it was done to; empty if it is about all of them.")
-    target: str = Field(description="The id of what it was done to, if that is one thing.")
-    grant: str = Field(description="The grant by which it was allowed, if it took one.")
+    agent: str = Field(description="The agent whose data was affected; empty for all agents.")
+    target: str = Field(description="The id of the affected object, if it is a single one.")
+    grant: str = Field(description="The grant that allowed it, if one was needed.")
     count: int
     detail: dict[str, JsonValue]
-    prev: str = Field(description="The hash of the entry before.")
+    prev: str = Field(description="The hash of the previous entry.")
     hash: str
 
     @property
-    def sealed(self) -> str:
-        """The hash that an entry that says this must have."""
+    def expected_hash(self) -> str:
+        """The hash computed from the entry's fields; it differs from `hash` if the entry was altered."""
         said: dict[str, JsonValue] = {
             "action": self.action,
             "actor": self.actor,
@@ -60,11 +62,11 @@ class AuditEntry(Frozen):
             "seq": self.seq,
             "target": self.target,
         }
-        return hashed(canonical(said))
+        return sha256_hex(canonical_json(said))
 
 
 class Checkpoint(Frozen):
-    """The hash of an entry at some time, which fixes all entries up to it; signed, unless `signature` is empty."""
+    """The hash of an entry, which fixes all entries up to it; signed, unless `signature` is empty."""
 
     seq: int
     at: datetime
@@ -74,29 +76,32 @@ class Checkpoint(Frozen):
 
     @property
     def message(self) -> bytes:
-        """What is signed."""
+        """The bytes that are signed."""
         said: dict[str, JsonValue] = {"at": micros(self.at), "hash": self.hash, "key": self.key_id, "seq": self.seq}
-        return canonical(said).encode()
+        return canonical_json(said).encode()
 
     @property
-    def sealed(self) -> str:
-        """The hash of all that it says, which the entry about it keeps."""
-        return hashed(self.message.decode() + self.signature)
+    def digest(self) -> str:
+        """The hash of the checkpoint, which its audit entry records."""
+        return sha256_hex(self.message.decode() + self.signature)
 
 
 class AuditProblem(Frozen):
-    """An entry that is not as it was written, or is not there."""
+    """An entry that was altered or is missing."""
 
     seq: int
     what: str
 
 
-class Verification(Frozen):
-    """What a look at the whole trail found."""
+class AuditVerification(Frozen):
+    """Result of verifying the whole audit trail."""
 
     ok: bool
     entries: int
-    first: int = Field(description="The first entry that is there; more than 1 after pruning.")
+    first: int = Field(description="The oldest entry present; above 1 after pruning.")
     last: int
-    fixed: int = Field(description="Up to here nothing can be removed or rewritten unseen: a checkpoint or anchor.")
+    fixed: int = Field(
+        description="Entries up to this number are covered by a checkpoint or an anchor: removing or rewriting one is "
+        "detected."
+    )
     problems: tuple[AuditProblem, ...] = ()

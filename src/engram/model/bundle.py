@@ -1,4 +1,4 @@
-"""Knowledge in a file, as it was written there: what one installation hands to another, not redacted, not believed."""
+"""Records of a knowledge file as they are written there: neither redacted nor trusted yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engram.model.content import Content, Frozen, MemoryType
 from engram.model.memory import Memory, Moment, Share
 
 VERSION = 1
-"""The version of the file that is written, and the newest that is read."""
+"""The version of the format that is written, and the newest that can be read."""
 
 MAX_TEXT = 1_000_000
 MAX_LABEL = 400
@@ -43,10 +43,10 @@ def _written(moment: object) -> object:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_plain)]
-"""The name of an agent or an installation: one line, nothing that cannot be seen."""
+"""The name of an agent or an installation: one line without control characters."""
 
 Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator(_plain)]
-"""An id, a tag, a session: one line."""
+"""An id, a tag or a session: one line without control characters."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Written = Annotated[Moment, Field(strict=False), BeforeValidator(_written)]
@@ -58,13 +58,13 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Exact(Frozen):
-    """A value of the file: a number is no text, and `true` is no number."""
+    """A record of the file, parsed strictly: no numbers for text, no `true` for numbers."""
 
     model_config = ConfigDict(strict=True)
 
 
-class Source(Exact):
-    """Who wrote the file, when, and under which restrictions and grants."""
+class FileSource(Exact):
+    """Author, installation, time, restrictions and grants of a knowledge file."""
 
     agent: Name
     installation: Name
@@ -72,11 +72,15 @@ class Source(Exact):
     domain: Label | None = None
     tags: Labels = ()
     grants: Labels = ()
-    program: Label | None = Field(default=None, description="What wrote it, such as `engram 1.0`.")
+    program: Label | None = Field(default=None, description="The program that wrote it, such as `engram 1.0`.")
+
+
+Source = FileSource
+"""Former name of `FileSource`."""
 
 
 class Hand(Exact):
-    """Somebody through whose hands a record went after its author's."""
+    """An agent that passed a record on after its author."""
 
     agent: Name
     installation: Name
@@ -85,7 +89,7 @@ class Hand(Exact):
 
 
 class Lineage(Exact):
-    """Where a record began, under which id, and who passed it on, in this order; the last is the file's source."""
+    """Author and first id of a record, and the agents that passed it on, in order; the last is the file's source."""
 
     agent: Name
     installation: Name
@@ -94,7 +98,7 @@ class Lineage(Exact):
 
 
 class CarriedMemory(Exact):
-    """A memory in a file. Without `lineage` it is the source's own."""
+    """A memory in a file. Without `lineage` its author is the source of the file."""
 
     id: Label
     kind: Annotated[MemoryType, Field(strict=False)]
@@ -110,7 +114,7 @@ class CarriedMemory(Exact):
     sources: Labels = ()
     importance: Share = 0.5
     confidence: Share = 1.0
-    trust: Share = Field(default=1.0, description="What the source thought of it; the receiver decides for itself.")
+    trust: Share = Field(default=1.0, description="The source's trust in it; the receiver computes its own.")
     created_at: Written
     happened_at: Written
     valid_from: Written
@@ -131,7 +135,7 @@ class CarriedMemory(Exact):
 
 
 class CarriedEvent(Exact):
-    """Something that was learned from: a decision, its outcome, a failure, a solution."""
+    """An event in a file that others learn from: a decision, an outcome, a failure, a solution."""
 
     id: Label
     kind: Label
@@ -143,17 +147,17 @@ class CarriedEvent(Exact):
 
 
 class CarriedPattern(Exact):
-    """A pattern as the source saw it, for readers; the receiver finds its own from the events."""
+    """A pattern as the source saw it, for information; the receiver derives its own from the events."""
 
     kind: Literal["failure", "success", "template", "solution"]
     id: Label
     name: Text
-    evidence: Count = Field(default=0, description="The episodes behind it.")
+    evidence: Count = Field(default=0, description="Number of episodes behind it.")
     detail: Mapping[str, JsonValue] = Field(default_factory=dict)
 
 
 class CarriedRate(Exact):
-    """How often an action went well for the source, as counts, for readers; the receiver counts the events."""
+    """Counts of how an action did for the source, for information; the receiver counts the events itself."""
 
     action: Text
     context: Text = ""
@@ -165,7 +169,7 @@ Carried = CarriedMemory | CarriedEvent | CarriedPattern | CarriedRate
 
 
 class Signature(Exact):
-    """Who vouches for the digest of a file; `key` is the beginning of the hash of `public_key`."""
+    """An Ed25519 signature of the file's digest; `key` is the beginning of the hash of `public_key`."""
 
     algorithm: Literal["ed25519"] = "ed25519"
     key: Hex16
@@ -174,7 +178,7 @@ class Signature(Exact):
 
 
 class End(Exact):
-    """What a file closes with, so that a file that was cut short is known by its missing."""
+    """Last record of a file, with counts and digest; a truncated file lacks it."""
 
     memories: Count | None = None
     events: Count | None = None
@@ -185,16 +189,16 @@ class End(Exact):
 
 
 class Verification(Frozen):
-    """What the signature of a file is worth. Only `valid` means: unchanged, and by one who is trusted."""
+    """Result of checking a file's signature. Only `valid` means: unchanged, and signed with a trusted key."""
 
     status: Literal["valid", "invalid", "unsigned", "unknown"]
-    key: str | None = Field(default=None, description="The id of the key it was signed with.")
+    key: str | None = Field(default=None, description="The id of the signing key.")
     signer: str | None = Field(default=None, description="The installation for which that key is trusted.")
     reason: str = ""
 
 
 class Finding(Frozen):
-    """Something about a record that the receiver should know before it believes it; no `record` means the file."""
+    """A warning about a record, or about the whole file if `record` is missing."""
 
     code: Literal["forged-origin", "hidden-characters", "markup", "instructions", "without-memory"]
     record: str | None = None
@@ -202,9 +206,9 @@ class Finding(Frozen):
 
 
 class Bundle(Frozen):
-    """A whole file in memory."""
+    """The contents of a whole file, in memory."""
 
-    source: Source
+    source: FileSource
     memories: tuple[CarriedMemory, ...] = ()
     events: tuple[CarriedEvent, ...] = ()
     patterns: tuple[CarriedPattern, ...] = ()
@@ -220,7 +224,7 @@ class Bundle(Frozen):
 
 
 class Incoming(Frozen):
-    """A memory from another program's file; the same `original_id` of the same `source` is the same memory."""
+    """A memory from another program's file; `source` and `original_id` together identify it."""
 
     text: str
     source: str
@@ -236,8 +240,8 @@ class Incoming(Frozen):
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
 
 
-def carried(memory: Memory, lineage: Lineage | None = None) -> CarriedMemory:
-    """A memory as it goes into a file: everything that is needed to make it again, without vectors and statistics."""
+def carried_memory(memory: Memory, lineage: Lineage | None = None) -> CarriedMemory:
+    """Convert a memory to its record in a file, without vectors and statistics."""
     content: dict[str, Any] = memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)
     return CarriedMemory(
         id=memory.id,

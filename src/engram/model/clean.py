@@ -1,4 +1,4 @@
-"""The type that says: this text has passed the redactor."""
+"""`Clean`, the type of text that has passed the redactor."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import NewType
 Clean = NewType("Clean", str)
 """Text without secrets. Only `engram.privacy` makes it from raw text, and only a store reads it back."""
 
-UNSAID = Clean("forgotten")
-"""What stands where words were that are forgotten."""
+DELETED_TEXT = Clean("forgotten")
+"""Placeholder for text that was deleted."""
 
 
-def named(name: str) -> Clean:
-    """A name that the program made, or that was clean when it was written down."""
+def clean_name(name: str) -> Clean:
+    """Mark a name as clean that the program made itself, or that was redacted before it was stored."""
     return Clean(name)
 
 
-def joined(*parts: Clean) -> Clean:
-    """Clean texts, one a line; empty ones are left out."""
+def join_clean(*parts: Clean) -> Clean:
+    """Join clean texts with line breaks, leaving out empty ones."""
     return Clean("\n".join(part for part in parts if part))
 
 
-def pieces(text: Clean, cut: Callable[[str], Iterable[str]]) -> list[Clean]:
-    """A clean text cut into pieces; whatever is cut out of it is as clean."""
+def split_clean(text: Clean, cut: Callable[[str], Iterable[str]]) -> list[Clean]:
+    """Split a clean text; its pieces are clean."""
     return [Clean(piece) for piece in cut(text)]
 
 
-def without(text: Clean, words: re.Pattern[str]) -> Clean:
-    """A clean text with some words left out, one space between the others."""
+def remove_matches(text: Clean, words: re.Pattern[str]) -> Clean:
+    """Remove matches of a pattern from a clean text and normalise its spaces."""
     return Clean(" ".join(words.sub(" ", text).split()))

@@ -1,4 +1,4 @@
-"""What a memory holds besides its text: one typed value per kind of memory."""
+"""Content of a memory besides its text: one class per kind of memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engram.model.clean import Clean
 
 
 def texts_in(value: JsonValue, *, names: bool = False) -> Iterator[str]:
-    """All texts in a JSON value, in order; with `names`, those of its fields, too."""
+    """Yield all texts in a JSON value, in order; with `names`, the keys of objects, too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -26,7 +26,7 @@ def texts_in(value: JsonValue, *, names: bool = False) -> Iterator[str]:
 
 
 class Frozen(BaseModel):
-    """A value: immutable, strict about unknown fields."""
+    """Base of all models: immutable, unknown fields are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -48,11 +48,11 @@ class MemoryType(StrEnum):
 
 
 KNOWLEDGE_LIKE = frozenset({MemoryType.KNOWLEDGE, MemoryType.PROCEDURE})
-"""Kinds that state something: saying it again is more evidence. All other kinds are events."""
+"""Kinds that state something: repeating a text adds evidence. All other kinds are events."""
 
 
 class DecisionContent(Frozen):
-    """A choice: what was done in which context, instead of what, and how well it went."""
+    """A decision: context, action, alternatives and outcome."""
 
     kind: Literal[MemoryType.DECISION] = MemoryType.DECISION
     decision_context: Clean = Clean("")
@@ -65,14 +65,14 @@ class DecisionContent(Frozen):
     error: Clean = Clean("")
     duration: float | None = Field(default=None, ge=0, description="In seconds.")
     cost: float | None = Field(default=None, ge=0)
-    lent: bool = Field(default=False, description="Whether what other agents learned was part of that.")
+    lent: bool = Field(default=False, description="Whether knowledge of other agents contributed to it.")
     informed_by: tuple[str, ...] = Field(
         default=(), description="The recalls, suggestions and verdicts it was based on."
     )
 
 
 class FailureContent(Frozen):
-    """Something that went wrong, why, and what solved it."""
+    """A failure, its cause, and its solution."""
 
     kind: Literal[MemoryType.FAILURE] = MemoryType.FAILURE
     error_signature: Clean = Clean("")
@@ -88,7 +88,7 @@ class FailureContent(Frozen):
 
 
 class SuccessContent(Frozen):
-    """Something that went well, and how to do it again."""
+    """A success, and the steps to repeat it."""
 
     kind: Literal[MemoryType.SUCCESS] = MemoryType.SUCCESS
     context_signature: Clean = Clean("")
@@ -98,7 +98,7 @@ class SuccessContent(Frozen):
 
 
 class CollaborationContent(Frozen):
-    """Work with other agents, and what was learnt from it."""
+    """Joint work with other agents and its lessons."""
 
     kind: Literal[MemoryType.COLLABORATION] = MemoryType.COLLABORATION
     partner_agents: tuple[Clean, ...] = ()
@@ -121,26 +121,26 @@ class KnowledgeContent(Frozen):
 
 
 class ObservationContent(Frozen):
-    """Something the agent saw."""
+    """An observation of the agent."""
 
     kind: Literal[MemoryType.OBSERVATION] = MemoryType.OBSERVATION
 
 
 class ReflectionContent(Frozen):
-    """A thought about earlier memories, which `provenance.sources` names."""
+    """A conclusion from earlier memories, which `provenance.sources` lists."""
 
     kind: Literal[MemoryType.REFLECTION] = MemoryType.REFLECTION
 
 
 class PlanContent(Frozen):
-    """What the agent means to do."""
+    """Steps that the agent intends to take."""
 
     kind: Literal[MemoryType.PLAN] = MemoryType.PLAN
     steps: tuple[Clean, ...] = ()
 
 
 class ResultContent(Frozen):
-    """What an action gave."""
+    """Result of an action."""
 
     kind: Literal[MemoryType.RESULT] = MemoryType.RESULT
     ok: bool | None = None
@@ -149,13 +149,13 @@ class ResultContent(Frozen):
 
 
 class MessageContent(Frozen):
-    """One turn of a conversation; who spoke is in `provenance`."""
+    """One message of a conversation; `provenance` has the speaker."""
 
     kind: Literal[MemoryType.MESSAGE] = MemoryType.MESSAGE
 
 
 class ProcedureContent(Frozen):
-    """How something is done, step by step."""
+    """A procedure, step by step."""
 
     kind: Literal[MemoryType.PROCEDURE] = MemoryType.PROCEDURE
     steps: tuple[Clean, ...] = ()
@@ -175,7 +175,7 @@ Content = Annotated[
     | ProcedureContent,
     Field(discriminator="kind"),
 ]
-"""The content of a memory, told apart by `kind`."""
+"""The content of a memory, distinguished by `kind`."""
 
 
 _CAME_LATER: dict[str, frozenset[str]] = {
@@ -185,8 +185,8 @@ _CAME_LATER: dict[str, frozenset[str]] = {
 }
 
 
-def told(content: Content) -> dict[str, JsonValue]:
-    """A content as JSON by which it is compared: fields that came later count only if they say something."""
+def comparable_content(content: Content) -> dict[str, JsonValue]:
+    """Serialise a content for comparison; fields of newer versions are included only if set."""
     whole, set_ = content.model_dump(mode="json"), content.model_dump(mode="json", exclude_defaults=True)
     later = _CAME_LATER.get(content.kind, frozenset())
     return {name: value for name, value in whole.items() if name not in later or name in set_}

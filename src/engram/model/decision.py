@@ -1,4 +1,4 @@
-"""Decisions, their outcomes, and what can be said about an action from them."""
+"""Decisions, their outcomes, predictions and suggestions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUALITIES = {"success": 1.0, "partial": 0.5, "failure": 0.0}
 
 
 def quality(outcome: str | float) -> float:
-    """How good an outcome is, in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
+    """Convert an outcome to a number in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
     if isinstance(outcome, bool) or not isinstance(outcome, str | int | float):
         outcome = -1.0
     if isinstance(outcome, str):
@@ -28,7 +28,7 @@ def quality(outcome: str | float) -> float:
 
 
 class ActionRecord(Frozen):
-    """What the evidence says about one action: the posterior, and the episodes behind it."""
+    """Estimated success of one action, with the episodes behind it."""
 
     action: str
     success_rate: Share
@@ -37,30 +37,26 @@ class ActionRecord(Frozen):
     last_used: Moment | None = None
     episodes_for: tuple[str, ...] = ()
     episodes_against: tuple[str, ...] = ()
-    similar: int = Field(default=0, description="How many episodes of similar contexts were counted besides.")
-    near: tuple[str, ...] = Field(default=(), description="The ids of these, the most similar first.")
-    weight: float = Field(
-        default=0.0, ge=0, description="What all of the evidence is worth, in episodes of this context."
-    )
+    similar: int = Field(default=0, description="Number of episodes of similar contexts that also count.")
+    near: tuple[str, ...] = Field(default=(), description="The ids of these episodes, the most similar first.")
+    weight: float = Field(default=0.0, ge=0, description="Total weight of the evidence, in episodes of this context.")
 
 
 class Prediction(Frozen):
-    """How likely an action is to succeed in a context, from the same evidence as a suggestion."""
+    """Probability that an action succeeds in a context, from the same evidence as a suggestion."""
 
     context: str
     action: str
     probability: Share
     interval: tuple[Share, Share]
     attempts: int
-    similar: int = Field(default=0, description="How many episodes of similar contexts were counted besides.")
-    weight: float = Field(
-        default=0.0, ge=0, description="What all of the evidence is worth, in episodes of this context."
-    )
+    similar: int = Field(default=0, description="Number of episodes of similar contexts that also count.")
+    weight: float = Field(default=0.0, ge=0, description="Total weight of the evidence, in episodes of this context.")
     evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")
 
 
 class Suggestion(Frozen):
-    """What to do in a context: a recommendation, or an abstention with its reason, never both."""
+    """Advice for a context: a recommendation, or an abstention with its reason, never both."""
 
     context: str
     recommended: str | None
@@ -71,5 +67,7 @@ class Suggestion(Frozen):
         default=None, description="Probability that the recommended action is the best one."
     )
     evidence: tuple[str, ...] = Field(default=(), description="The ids of all episodes that were counted.")
-    id: str | None = Field(default=None, description="By which the outcome of following it can be told.")
-    situation: str = Field(default="", description="Name of the situation that the context is of; empty if unknown.")
+    id: str | None = Field(default=None, description="Pass this to `outcome` to report how following it went.")
+    situation: str = Field(
+        default="", description="Name of the situation that the context belongs to; empty if unknown."
+    )

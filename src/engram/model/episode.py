@@ -1,4 +1,4 @@
-"""What happened between a user and an agent: turns, interactions, tool calls."""
+"""Interactions between a user and an agent: turns, episodes, tool calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engram.model.clean import Clean
 from engram.model.content import Frozen
 from engram.model.memory import Moment, Share
 
-Outcome = Literal["success", "partial", "failure"]
+OutcomeName = Literal["success", "partial", "failure"]
 
 
 class Turn(Frozen):
@@ -29,7 +29,7 @@ class Turn(Frozen):
 
 
 class Handover(Frozen):
-    """Turns that left working memory: the memories they became, in order, and the one that sums them up."""
+    """Result of moving turns out of working memory: the memories they became, in order, and their summary."""
 
     messages: tuple[str, ...]
     summary: str
@@ -37,7 +37,7 @@ class Handover(Frozen):
 
 
 class Episode(Frozen):
-    """One interaction: who said what, what was answered, when, and how it went (seed 003)."""
+    """One interaction: input, output, participants, time and outcome (seed 003)."""
 
     id: str
     agent: str
@@ -66,15 +66,15 @@ class Episode(Frozen):
         return self.agent
 
     @property
-    def went(self) -> Outcome | None:
-        """The outcome in a word: the nearest of success, partial and failure; `None` if nobody told."""
+    def went(self) -> OutcomeName | None:
+        """The outcome as a word: the nearest of success, partial and failure; `None` if there is none."""
         if self.outcome is None:
             return None
         return "success" if self.outcome > 0.75 else "failure" if self.outcome < 0.25 else "partial"
 
 
 class ToolCall(Frozen):
-    """One call of a tool: what it was given and what came back."""
+    """One call of a tool, with its arguments and its result."""
 
     id: str
     at: Moment

@@ -1,4 +1,4 @@
-"""Facts: who or what, in which relation, to what, and when that holds."""
+"""Facts: subject, predicate, object, and the time for which they hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engram.model.memory import Moment, Share
 
 
 class Statement(Frozen):
-    """What a text states, before it is learned: what extractors give. A missing time is not known."""
+    """A statement found in a text by an extractor, not yet stored. A missing time is unknown."""
 
     subject: str
     predicate: str
@@ -21,35 +21,37 @@ class Statement(Frozen):
     negated: bool = False
     valid_from: Moment | None = None
     valid_until: Moment | None = None
-    replaces: bool | None = Field(default=None, description="Whether it ends other values; else the predicate decides.")
-    quote: str = Field(default="", description="The words that state it.")
+    replaces: bool | None = Field(
+        default=None, description="Whether it replaces other values; if missing, the predicate decides."
+    )
+    quote: str = Field(default="", description="The words of the text that state it.")
 
 
 class Fact(Frozen):
-    """A subject, a predicate and an object, valid from a time on and until another; `id` is that of its memory."""
+    """A subject, a predicate and an object, valid for a period; `id` is that of its memory."""
 
     id: str
     subject: Clean
     predicate: Clean
     object: Clean
-    negated: bool = Field(default=False, description="Whether it says that this is not so.")
-    text: Clean = Field(description="The same as a sentence.")
+    negated: bool = Field(default=False, description="Whether it denies the statement.")
+    text: Clean = Field(description="The fact as a sentence.")
     valid_from: Moment
     valid_until: Moment | None = None
     confidence: Share = 1.0
-    evidence: int = Field(default=1, description="How often it was learned.")
+    evidence: int = Field(default=1, description="Number of times it was learned.")
     sources: tuple[str, ...] = ()
     replaces: bool | None = None
     recorded_at: Moment
 
     @property
     def order(self) -> tuple[datetime, datetime, str]:
-        """Which of two facts is the newer one: what began later, else what was learned later."""
+        """Sort key from older to newer: by start of validity, then by time of recording."""
         return self.valid_from, self.recorded_at, self.id
 
 
-class Learned(Frozen):
-    """What became of a fact: the fact, those that it ended, and those that it contradicts."""
+class FactReceipt(Frozen):
+    """Result of storing a fact: the fact, the facts it superseded, and those it contradicts."""
 
     fact: Fact | None
     status: Literal["stored", "merged", "rejected"]
@@ -59,12 +61,12 @@ class Learned(Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether the fact is now known."""
+        """Return true if the fact is stored."""
         return self.fact is not None
 
 
 class Contradiction(Frozen):
-    """Two facts that cannot both hold, the newer one last, and the time for which both claim to."""
+    """Two facts that cannot both hold, the newer one last, and the period in which both claim to."""
 
     subject: Clean
     predicate: Clean
@@ -75,7 +77,7 @@ class Contradiction(Frozen):
 
 
 class Edge(Frozen):
-    """A fact as a line of the graph, from its subject to its object."""
+    """A fact as an edge of the graph, from its subject to its object."""
 
     subject: str
     predicate: str
@@ -84,14 +86,14 @@ class Edge(Frozen):
 
 
 class ConceptPath(Frozen):
-    """A way through the graph: the concepts it passes, and the facts between them, whichever way these point."""
+    """A path through the graph: its concepts, and the facts between them, in either direction."""
 
     names: tuple[str, ...]
     edges: tuple[Edge, ...]
 
 
 class Concept(Frozen):
-    """Something that facts are about: how it is written, what is known of it, what refers to it, what is near."""
+    """An entity of the graph: its spellings, facts about it, facts that mention it, and related entities."""
 
     name: str
     spellings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Failures that come back, what solved them, the checks that prevent them, and what a check says about an action."""
+"""Failure patterns, their solutions, prevention checks, and the verdict on an action."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from engram.model.memory import Moment, Share
 from engram.model.source import OwnRecord, PatternSource
 
 CheckStatus = Literal["active", "loosened", "retired"]
-"""Active checks warn and block; a loosened one, which cried wolf, only warns; a retired one is silent."""
+"""Active checks warn and block; a loosened one, which had false alarms, only warns; a retired one is off."""
 
 Decision = Literal["allow", "warn", "block"]
 
 
 class Solution(Frozen):
-    """One way to solve a failure, and how often it did; a solution that did not help is known as such."""
+    """One solution of a failure, and how often it worked."""
 
     text: str
-    tried: int = Field(ge=0, description="How often it was applied.")
-    helped: float = Field(ge=0, description="How often it helped; a partial help counts partly.")
+    tried: int = Field(ge=0, description="Number of times it was applied.")
+    helped: float = Field(ge=0, description="Number of times it helped; a partial help counts partly.")
     success_rate: Share
     interval: tuple[Share, Share]
     last_used: Moment | None = None
     agents: tuple[str, ...] = ()
-    episodes: tuple[str, ...] = Field(default=(), description="The memories that tell of it, newest first, limited.")
+    episodes: tuple[str, ...] = Field(default=(), description="The memories that mention it, newest first, limited.")
     noted: int = Field(
-        default=0, ge=0, description="How many of the tries were only noted with a failure, as if they had helped."
+        default=0,
+        ge=0,
+        description="How many of these attempts were only recorded with a failure; they count as having helped.",
     )
 
 
 class FailureRate(Frozen):
-    """Failures per opportunity: the posterior mean and the interval that holds 95% of the belief."""
+    """Failures per opportunity: the posterior mean and its 95% interval."""
 
     opportunities: int
     failures: float
@@ -42,7 +44,7 @@ class FailureRate(Frozen):
 
 
 class Effect(Frozen):
-    """The failures per opportunity with and without a check: while it was silent, when it was heeded, when ignored.
+    """Failure rates with and without a prevention check: while it was silent, when heeded, when ignored.
 
     `difference` is the rate without it (silent or ignored) less the rate when it was heeded: above zero it helps.
     """
@@ -52,25 +54,28 @@ class Effect(Frozen):
     difference: float
     interval: tuple[float, float]
     helps: Share = Field(description="Probability that failures are rarer when the check is heeded.")
-    went_ahead: int = Field(default=0, description="How often the action was taken all the same.")
-    false_alarms: int = Field(default=0, description="How often it then succeeded.")
+    went_ahead: int = Field(default=0, description="Number of times the action was taken in spite of the check.")
+    false_alarms: int = Field(default=0, description="Number of times the action then succeeded.")
     heeded: FailureRate | None = Field(
-        default=None, description="When it had spoken up, and the action was changed or its condition verified."
+        default=None, description="After a warning, when the action was changed or its condition verified."
     )
-    ignored: FailureRate | None = Field(default=None, description="When the action was taken in spite of it.")
+    ignored: FailureRate | None = Field(
+        default=None, description="After a warning, when the action was taken unchanged."
+    )
     right: Share | None = Field(
-        default=None, description="Probability that the action mostly fails in spite of it, so that it is right."
+        default=None,
+        description="Probability that the action mostly fails in spite of the warning, so that the warning is right.",
     )
 
 
 class PreventionCheck(Frozen):
-    """What to verify before an action that is known to fail, and whether verifying it helped so far."""
+    """A condition to verify before an action that is known to fail, and whether that has helped so far."""
 
     id: str
     name: str
     pattern_id: str
     verify: str
-    rule: str = Field(description="The actions and contexts it speaks up for, in words.")
+    rule: str = Field(description="The actions and contexts it applies to, in words.")
     stage: str = "development"
     command: tuple[str, ...] | None = Field(
         default=None, description="A program and its arguments that exits with 0 if the condition holds."
@@ -80,13 +85,15 @@ class PreventionCheck(Frozen):
     fired: int = 0
     last_fired: Moment | None = None
     runs: int = 0
-    passed: int = Field(default=0, description="How many runs of the command found the condition met.")
+    passed: int = Field(default=0, description="Number of runs of the command that found the condition met.")
     effect: Effect | None = None
-    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
+    source: PatternSource | None = Field(
+        default=None, description="The agent or import it comes from; missing if it is the agent's own."
+    )
 
 
 class FailurePattern(Frozen):
-    """A failure that was seen at least once: where and when, what solved it, and what prevents it."""
+    """Failures with the same cause: where and when they occurred, their solutions and prevention checks."""
 
     pattern_id: str
     name: str
@@ -96,20 +103,26 @@ class FailurePattern(Frozen):
     first_seen: Moment
     last_seen: Moment
     recurring: bool = False
-    actions: tuple[str, ...] = Field(default=(), description="What was done when it happened, the most frequent first.")
+    actions: tuple[str, ...] = Field(default=(), description="The actions that failed so, the most frequent first.")
     contexts: tuple[str, ...] = ()
-    environments: tuple[str, ...] = Field(default=(), description="Where it happened, the most frequent first.")
+    environments: tuple[str, ...] = Field(
+        default=(), description="The environments it occurred in, the most frequent first."
+    )
     known_solutions: tuple[Solution, ...] = Field(default=(), description="The best first.")
     prevention_checks: tuple[PreventionCheck, ...] = ()
-    episodes: tuple[str, ...] = Field(default=(), description="The memories that tell of it, newest first, limited.")
+    episodes: tuple[str, ...] = Field(default=(), description="The memories that record it, newest first, limited.")
     agents: tuple[str, ...] = ()
-    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
-    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
-    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
+    source: PatternSource | None = Field(
+        default=None, description="The agent or import it comes from; missing if it is the agent's own."
+    )
+    own: OwnRecord | None = Field(
+        default=None, description="This agent's own results with it, if it is another agent's."
+    )
+    example: str = Field(default="", description="The latest error message, with its values; empty if unknown.")
 
 
 class KnownFailure(Frozen):
-    """A failure that an action was matched with, and how closely."""
+    """A failure pattern that matches an action, with its similarity."""
 
     pattern_id: str
     name: str
@@ -121,11 +134,11 @@ class KnownFailure(Frozen):
     successes: int
     last_seen: Moment
     episodes: tuple[str, ...] = ()
-    example: str = Field(default="", description="What its latest error said, with its values; empty if not known.")
+    example: str = Field(default="", description="The latest error message, with its values; empty if unknown.")
 
 
 class Remedy(Frozen):
-    """What worked instead: a solution of the failure, or another action that succeeded in such a context."""
+    """An alternative that worked: a solution of the failure, or another action in a similar context."""
 
     kind: Literal["solution", "action"]
     text: str
@@ -135,7 +148,7 @@ class Remedy(Frozen):
 
 
 class Verdict(Frozen):
-    """Whether an action may go ahead, with the failures that speak against it and what worked instead."""
+    """Advice on an action: allow, warn or block, with matching failures and alternatives."""
 
     decision: Decision
     action: str
@@ -145,14 +158,14 @@ class Verdict(Frozen):
     confidence: Share = Field(
         description="Probability that the action fails more often than not; 0 if nothing is known."
     )
-    failure_rate: Share | None = Field(default=None, description="How often it is expected to fail; none if unknown.")
+    failure_rate: Share | None = Field(default=None, description="Expected failure rate; missing if unknown.")
     reason: str
-    checks: tuple[str, ...] = Field(default=(), description="The ids of the prevention checks that spoke up.")
-    learned_by: str | None = Field(default=None, description="Who learned it, if it was another agent.")
+    checks: tuple[str, ...] = Field(default=(), description="The ids of the prevention checks that applied.")
+    learned_by: str | None = Field(default=None, description="The agent that learned it, if it was another one.")
     id: str | None = None
 
-    def of_others(self, name: str, *, trusted: bool) -> Verdict:
-        """The same as another agent's word: a warning, unless that agent is trusted."""
+    def attributed_to(self, name: str, *, trusted: bool) -> Verdict:
+        """Return the verdict as attributed to another agent: reduced to a warning unless that agent is trusted."""
         decision: Decision = self.decision if trusted else "warn"
         changes = {
             "decision": decision,

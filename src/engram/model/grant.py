@@ -1,4 +1,4 @@
-"""Consent: who may see and use what of whose knowledge, for what, and until when."""
+"""Grants: permissions to read or learn from another agent's knowledge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYONE = "everyone"
 
 
 class Right(StrEnum):
-    """What a grant allows."""
+    """A right that a grant gives."""
 
     READ = "read"
     LEARN = "learn"
@@ -24,7 +24,7 @@ class Right(StrEnum):
 
 
 class GrantState(StrEnum):
-    """Where a grant stands."""
+    """State of a grant."""
 
     REQUESTED = "requested"
     OFFERED = "offered"
@@ -35,13 +35,13 @@ class GrantState(StrEnum):
 
 
 class Subject(Frozen):
-    """What is shared: these memories, these patterns, all with one of these tags or of these domains, or everything."""
+    """The shared knowledge: named memories or patterns, all with a tag or of a domain, or everything."""
 
     memories: tuple[str, ...] = Field(default=(), description="Ids of memories.")
     patterns: tuple[Clean, ...] = Field(default=(), description="Names or ids of learned patterns.")
     domains: tuple[Clean, ...] = Field(default=(), description="Fields of knowledge, such as auth or db.")
     tags: tuple[Clean, ...] = Field(default=(), description="Tags; a memory with any of them is shared.")
-    everything: bool = Field(default=False, description="All that the owner remembers, now and later.")
+    everything: bool = Field(default=False, description="All memories of the owner, present and future.")
 
     @model_validator(mode="after")
     def _says_something(self) -> Subject:
@@ -57,59 +57,59 @@ class Subject(Frozen):
 
 
 class Grant(Frozen):
-    """A permission, asked for or given. Nothing is shared without one that is granted."""
+    """A permission, requested or given. Knowledge is shared only under a grant in the state `granted`."""
 
     id: str = Field(description="Its id.")
-    owner: str = Field(description="The agent whose knowledge it is about.")
+    owner: str = Field(description="The agent whose knowledge is shared.")
     receiver: str = Field(description="The agent or group that may use it; `everyone` for all.")
-    audience: Literal["agent", "group", "everyone"] = Field(default="agent", description="What the receiver is.")
-    subject: Subject = Field(description="What is shared.")
-    rights: tuple[Right, ...] = Field(default=(Right.READ, Right.LEARN), description="What may be done with it.")
-    purpose: Clean = Field(default=Clean(""), description="What it is for.")
-    state: GrantState = Field(description="Where it stands.")
-    made_by: str = Field(description="Who asked for it or offered it.")
-    made_at: Moment = Field(description="When that was.")
-    decided_at: Moment | None = Field(default=None, description="When it was approved, denied or revoked.")
-    expires_at: Moment | None = Field(default=None, description="When it ends by itself.")
-    via: str = Field(default="", description="The grant under which it is shared on, if the owner did not give it.")
-    version: int = Field(default=1, description="Counts its changes.")
+    audience: Literal["agent", "group", "everyone"] = Field(default="agent", description="The type of the receiver.")
+    subject: Subject = Field(description="The shared knowledge.")
+    rights: tuple[Right, ...] = Field(default=(Right.READ, Right.LEARN), description="Permitted uses.")
+    purpose: Clean = Field(default=Clean(""), description="Purpose of the grant.")
+    state: GrantState = Field(description="Its state.")
+    made_by: str = Field(description="The agent that requested or offered it.")
+    made_at: Moment = Field(description="Time of the request or offer.")
+    decided_at: Moment | None = Field(default=None, description="Time it was approved, denied or revoked.")
+    expires_at: Moment | None = Field(default=None, description="Time at which it expires.")
+    via: str = Field(default="", description="The grant under which it is passed on, if it was not given by the owner.")
+    version: int = Field(default=1, description="Incremented by every change.")
 
-    def at(self, now: datetime) -> GrantState:
-        """Where it stands at a time: one that has run out is expired."""
+    def state_at(self, now: datetime) -> GrantState:
+        """Return the state at a time; a granted one past its end is expired."""
         over = self.expires_at is not None and self.expires_at <= now
         return GrantState.EXPIRED if over and self.state == GrantState.GRANTED else self.state
 
-    def concerns(self, agent: str) -> bool:
-        """Whether an agent is one of its parties by name."""
+    def involves(self, agent: str) -> bool:
+        """Return true if an agent is the owner, the maker or, by name, the receiver."""
         return agent in {self.owner, self.made_by} or (self.audience == "agent" and agent == self.receiver)
 
 
 class GrantUse(Frozen):
-    """One use of a grant: who did what, when, with how many memories."""
+    """One use of a grant."""
 
     grant: str = Field(description="The id of the grant.")
-    agent: str = Field(description="Who used it.")
-    action: str = Field(description="What was done: recall, get, list, suggest, check, export or merge.")
-    at: Moment = Field(description="When.")
-    count: int = Field(description="How many memories, episodes or patterns were used.")
-    memories: tuple[str, ...] = Field(default=(), description="Ids of what was seen, the first few.")
+    agent: str = Field(description="The agent that used it.")
+    action: str = Field(description="The operation: recall, get, list, suggest, check, export or merge.")
+    at: Moment = Field(description="Time of the use.")
+    count: int = Field(description="Number of memories, episodes or patterns used.")
+    memories: tuple[str, ...] = Field(default=(), description="Ids of the first memories that were returned.")
 
 
 class Revocation(Frozen):
-    """What ended with a grant, and what was taken back at its receivers."""
+    """Result of ending a grant, with the memories withdrawn from its receivers."""
 
-    grant: Grant = Field(description="The grant as it is now.")
-    quarantined: tuple[str, ...] = Field(default=(), description="Memories derived from it that were set apart.")
-    copies: int = Field(default=0, description="Copies that were set apart.")
+    grant: Grant = Field(description="The grant after the change.")
+    quarantined: tuple[str, ...] = Field(default=(), description="Memories derived from it that were quarantined.")
+    copies: int = Field(default=0, description="Number of copies that were quarantined.")
 
 
 class Source(Frozen):
-    """Somebody whose knowledge an agent uses, and how far the agent has reason to trust it."""
+    """An agent or import whose knowledge is used, with the trust it has earned."""
 
-    name: str = Field(description="Whose knowledge it is.")
-    kind: Literal["grant", "import"] = Field(description="How it came.")
-    id: str = Field(description="The grant, or the import.")
-    trust: float = Field(ge=0, le=1, description="From how often it helped; low at first.")
-    helped: float = Field(default=0, description="How often it helped.")
-    hindered: float = Field(default=0, description="How often it did not.")
-    memories: int | None = Field(default=None, description="How many memories it has, if they were counted.")
+    name: str = Field(description="The owner of the knowledge.")
+    kind: Literal["grant", "import"] = Field(description="A grant or an import.")
+    id: str = Field(description="The id of the grant or import.")
+    trust: float = Field(ge=0, le=1, description="Estimated from how often it helped; low at first.")
+    helped: float = Field(default=0, description="Number of times it helped.")
+    hindered: float = Field(default=0, description="Number of times it did not help.")
+    memories: int | None = Field(default=None, description="Number of its memories, if counted.")

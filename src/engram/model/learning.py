@@ -1,4 +1,4 @@
-"""What can be said about how well an agent learns, from its own data."""
+"""Statistics about how well an agent learns, from its own data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engram.model.memory import Moment, Share
 
 
 class RecordedOutcome(Frozen):
-    """One outcome that was told of a decision; a later one corrects it."""
+    """One recorded outcome of a decision; a later one corrects it."""
 
     at: Moment
     quality: Share
@@ -19,59 +19,57 @@ class RecordedOutcome(Frozen):
 
 
 class Trend(Frozen):
-    """How the success rate changed: the older decisions as the baseline, against the newer ones.
+    """Change of the success rate: a baseline of older decisions against newer ones.
 
-    Where the record shows a change that lasts (a scan over all moments, corrected for the scan), the two are the
-    decisions before and since that moment. Where it shows a stretch that went otherwise and has passed, they are those
-    before and since the stretch, whose own decisions are in neither; otherwise they are the older and the newer half.
+    Where a change-point scan, corrected for the number of moments, finds a lasting change, the two sides are the
+    decisions before and since that moment. Where it finds a temporary one, they are those before and after it, and the
+    decisions within it count on neither side. Otherwise they are the older and the newer half.
     """
 
     baseline: Share
     recent: Share
-    change: float | None = Field(
-        description="Recent against baseline, as a share of the baseline; none where the baseline is zero."
-    )
+    change: float | None = Field(description="Change relative to the baseline; missing where the baseline is zero.")
     interval: tuple[float, float] = Field(
-        description="95% interval of the difference, on its scale; wider where the moment was searched for."
+        description="95% interval of the difference; wider where the moment of change was searched for."
     )
-    decisions: int = Field(description="How many decisions the smaller of the two sides has.")
+    decisions: int = Field(description="Number of decisions on the smaller side.")
     difference: float = Field(default=0.0, ge=-1, le=1, description="Recent less baseline: 0.1 is 10 points more.")
-    baseline_decisions: int = Field(default=0, description="How many decisions the baseline is made of.")
-    recent_decisions: int = Field(default=0, description="How many decisions the recent rate is made of.")
+    baseline_decisions: int = Field(default=0, description="Number of decisions in the baseline.")
+    recent_decisions: int = Field(default=0, description="Number of recent decisions.")
     changed_at: Moment | None = Field(
         default=None, description="The first decision after the change, if one was found."
     )
     p_value: Share | None = Field(
         default=None,
-        description="Chance of as clear a change anywhere in a steady record; none if it was not looked for.",
+        description="Probability of as clear a change anywhere in a steady record; missing if none was searched for.",
     )
 
 
 class Ratio(Frozen):
-    """Some of all."""
+    """A part of a total, as a share with its interval."""
 
     some: int
     all: int
-    share: Share | None = Field(default=None, description="None as long as there is nothing to share.")
+    share: Share | None = Field(default=None, description="Missing if the total is zero.")
     interval: tuple[Share, Share] | None = Field(default=None, description="95% interval of the share.")
 
 
 class Calibration(Frozen):
-    """How far predictions can be believed: what was predicted before each decision, against what became of it."""
+    """Quality of predictions: those made before each decision, compared with its outcome."""
 
     decisions: int
     brier: Share | None = None
-    base_rate_brier: Share | None = Field(default=None, description="Of predicting the mean every time.")
+    base_rate_brier: Share | None = Field(default=None, description="Brier score of always predicting the mean.")
     calibration_error: Share | None = None
 
 
 class Spared(Frozen):
-    """Failures that an agent was spared by using what others had learned, against its own record without it."""
+    """Estimated failures avoided by using other agents' knowledge, compared with the agent's own record without it."""
 
     used: int = Field(description="Decisions with an outcome that used what other agents had learned.")
-    compared: int = Field(description="Those of them for which its own record has decisions to compare with.")
+    compared: int = Field(description="Those among them that have own decisions to compare with.")
     failures: float | None = Field(
-        default=None, description="Estimated failures spared in the compared decisions; negative if there were more."
+        default=None, description="Estimated failures avoided in the compared decisions; negative if there were more."
     )
     interval: tuple[float, float] | None = Field(default=None, description="95% interval of that number.")
     rate_with: Share | None = Field(default=None, description="Failure rate of the compared decisions.")
@@ -79,25 +77,26 @@ class Spared(Frozen):
 
 
 class LearningStats(Frozen):
-    """The five measures of success, from the agent's own data, and what they are made of."""
+    """The five measures of learning success, computed from the agent's own data, and their inputs."""
 
     agents: tuple[str, ...]
     decisions: int
     with_outcome: int
     success_rate: Share | None
-    effectiveness: Trend | None = Field(description="None as long as there are too few decisions to compare.")
+    effectiveness: Trend | None = Field(description="Missing while there are too few decisions to compare.")
     utilization: Ratio = Field(
-        description="Decisions that cite a recall, suggestion, verdict, pattern or memory that existed at their time, "
-        "had been shown to this agent and said something, of all decisions."
+        description="Share of all decisions that cite a recall, suggestion, verdict, pattern or memory which existed "
+        "at the time, had been returned to this agent and was not empty."
     )
     recognition: Ratio = Field(
-        description="Failures put under the pattern of their earlier occurrence, of those that came back: the same "
-        "text but for case, spaces and numbers, or the same root cause as the user gave it."
+        description="Share of the recurring failures that were assigned to the pattern of their earlier occurrence. "
+        "Recurring means: the same text apart from case, spaces and numbers, or the same root cause as "
+        "given by the user."
     )
-    transfer: Ratio = Field(description="Decisions informed by what other agents learned, of the informed ones.")
+    transfer: Ratio = Field(description="Share of the informed decisions that used what other agents learned.")
     prevention: float | None = Field(
-        description="Reduction of failures where checks were heeded, against the rates where they were silent or "
-        "ignored: 1 is none left, 0 no change."
+        description="Reduction of failures where checks were heeded, relative to the rate where they were silent or "
+        "ignored: 1 means no failures left, 0 no change."
     )
     failure_patterns: int
     recurring_patterns: int
@@ -109,12 +108,12 @@ class LearningStats(Frozen):
         default=None, description="95% interval of that reduction, on its scale."
     )
     spared: Spared | None = Field(
-        default=None, description="Duplicate learning that was spared; None if nothing of others was used."
+        default=None, description="Failures avoided by using others' knowledge; missing if none was used."
     )
 
 
 class HarmfulMemory(Frozen):
-    """A memory whose use goes with failure."""
+    """A memory whose use correlates with failure."""
 
     id: str
     text: str

@@ -1,4 +1,4 @@
-"""Memories, the drafts they are made from, and what the calls about them return."""
+"""Memories, drafts, and the results of calls about them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Origin(StrEnum):
 
 
 class Provenance(Frozen):
-    """Who said it, in which session, and which memories it was derived from."""
+    """Author, session, speaker and source memories of a memory."""
 
     author: Clean
     session: Clean | None = None
@@ -51,7 +51,7 @@ class Provenance(Frozen):
 
 
 class Memory(Frozen):
-    """One remembered thing: the union of the seeds' `AgentMemory` and `MemoryRecord`.
+    """A stored memory: the union of the seeds' `AgentMemory` and `MemoryRecord`.
 
     Text, content, context and provenance never change after the memory is stored.
     """
@@ -90,12 +90,12 @@ class Memory(Frozen):
 
     @property
     def speaker(self) -> Clean | None:
-        """Who said it."""
+        """The speaker."""
         return self.provenance.speaker
 
     @property
     def at(self) -> datetime:
-        """When it happened; `Draft.at` under the same name."""
+        """The time it happened; the same as `Draft.at`."""
         return self.happened_at
 
     @property
@@ -122,7 +122,7 @@ MemoryRecord = Memory
 
 
 class Draft(Frozen):
-    """Something to remember, as the caller says it: not yet redacted, not yet stored."""
+    """A memory as the caller gives it: not yet redacted, not yet stored."""
 
     text: str
     kind: MemoryType = MemoryType.OBSERVATION
@@ -147,11 +147,11 @@ class Draft(Frozen):
         try:
             super().__init__(**{"text": text, **fields})
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
 
 
 class MemoryIndex(Frozen):
-    """Where one memory has vectors: the namespace, the embedder that made them, one for each passage (seed 004)."""
+    """The vectors of one memory: namespace, embedder, dimensions, number of passages (seed 004)."""
 
     memory_id: str
     namespace: str
@@ -161,7 +161,7 @@ class MemoryIndex(Frozen):
 
 
 class Receipt(Frozen):
-    """What became of one draft; given only after the commit."""
+    """Result of storing one draft; returned only after the commit."""
 
     id: str | None
     status: Literal["stored", "merged", "rejected", "quarantined"]
@@ -171,15 +171,15 @@ class Receipt(Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether the draft is now remembered; one that is set apart is not, until somebody releases it."""
+        """Return true if the draft is stored as a memory; a quarantined one is not until it is released."""
         return self.status in {"stored", "merged"}
 
 
 class ForgetReceipt(Frozen):
-    """Everything that went when a memory was forgotten; `id` no longer answers anywhere.
+    """Counts of all that was deleted with a memory; `id` is no longer found anywhere.
 
-    `lingers` says that what went can still be read in the log of the database, since somebody reads from it; the next
-    write after that, or upkeep, empties it.
+    `lingers` is true if deleted data is still in the database's log because a reader holds it open; the next write or
+    upkeep after that clears it.
     """
 
     id: str
@@ -196,7 +196,7 @@ class Hit(Frozen):
     score: Share
     why: Mapping[str, int | float | str] = Field(default_factory=dict)
     session: Clean | None = None
-    recall: str | None = Field(default=None, description="The id of the recall, by which its outcome can be told.")
+    recall: str | None = Field(default=None, description="The id of the recall, to report its outcome by.")
 
     @property
     def text(self) -> Clean:
@@ -205,15 +205,24 @@ class Hit(Frozen):
 
 
 class Recall(list[Hit]):
-    """The hits of one recall, best first, and the id by which its outcome can be told."""
+    """The hits of one recall, best first, with the id to report its outcome by."""
 
     def __init__(self, id: str, hits: Iterable[Hit] = ()) -> None:
         super().__init__(hit.model_copy(update={"recall": id}) for hit in hits)
         self.id = id
 
 
-def explain(error: ValidationError) -> str:
-    """What was wrong with the input, one phrase per field, in the caller's words."""
+class Quarantined(Frozen):
+    """A stored memory that no search returns until it is released."""
+
+    id: str = Field(description="The id of the memory.")
+    memory: Memory = Field(description="The memory as it would be after release.")
+    reason: str = Field(description="Reason for the quarantine.")
+    at: Moment = Field(description="Time of the quarantine.")
+
+
+def describe_error(error: ValidationError) -> str:
+    """Describe a validation error, one phrase per field, in the caller's terms."""
     phrases = []
     for problem in error.errors(include_url=False):
         name = ".".join(str(part) for part in problem["loc"])

@@ -1,4 +1,4 @@
-"""How long memories are kept: policies, legal holds, and what came of them."""
+"""Retention policies, legal holds, and reports of deletions."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pydantic import Field, model_validator
 
 from engram.model.clean import Clean
 from engram.model.content import Frozen, MemoryType
+from engram.model.episode import OutcomeName
 from engram.model.memory import Moment, Share
 
 Action = Literal["forget", "archive"]
-Went = Literal["success", "partial", "failure"]
 
 
 class RetentionPolicy(Frozen):
-    """Which memories go by themselves: those that fulfil everything it says."""
+    """A rule for automatic deletion or archiving of the memories that meet all its conditions."""
 
-    name: Clean = Field(description="What it is called.")
+    name: Clean = Field(description="Its name.")
     action: Action = Field(
-        description="`forget` leaves nothing of them; `archive` moves them to a file, from which they can come back."
+        description="`forget` deletes them for good; `archive` moves them to a file, from which they can be restored."
     )
-    agent: str | None = Field(default=None, description="Whose memories; those of all agents, if left out.")
+    agent: str | None = Field(default=None, description="Only memories of this agent; of all agents, if left out.")
     kinds: tuple[MemoryType, ...] = Field(default=(), description="Only memories of one of these kinds.")
     tags: tuple[Clean, ...] = Field(default=(), description="Only memories that have all of these tags.")
-    older_than: timedelta | None = Field(default=None, description="Only what was stored longer ago than this.")
-    weaker_than: Share | None = Field(default=None, description="Only what has faded below this strength.")
-    outcome: Went | None = Field(default=None, description="Only what went like this.")
+    older_than: timedelta | None = Field(default=None, description="Only memories stored longer ago than this.")
+    weaker_than: Share | None = Field(default=None, description="Only memories whose strength is below this.")
+    outcome: OutcomeName | None = Field(default=None, description="Only memories with this outcome.")
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -40,16 +40,16 @@ class RetentionPolicy(Frozen):
 
 
 class LegalHold(Frozen):
-    """What may not be forgotten until somebody releases it: all of an agent, or what it says besides."""
+    """A ban on deleting an agent's memories, or those it names, until it is released."""
 
-    id: str = Field(description="By which it is released.")
-    reason: Clean = Field(description="Why it is held, in the words of whoever holds it.")
-    at: Moment = Field(description="Since when.")
-    agent: str | None = Field(default=None, description="Whose memories; those of all agents, if left out.")
+    id: str = Field(description="Its id.")
+    reason: Clean = Field(description="Reason for the hold.")
+    at: Moment = Field(description="Start of the hold.")
+    agent: str | None = Field(default=None, description="Only memories of this agent; of all agents, if left out.")
     memories: tuple[str, ...] = Field(default=(), description="Only these, by id.")
     tags: tuple[Clean, ...] = Field(default=(), description="Only those with one of these tags.")
     sessions: tuple[Clean, ...] = Field(default=(), description="Only those of one of these sessions.")
-    released_at: Moment | None = Field(default=None, description="When it ended.")
+    released_at: Moment | None = Field(default=None, description="Time of its release.")
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -59,33 +59,33 @@ class LegalHold(Frozen):
 
     @property
     def whole(self) -> bool:
-        """Whether it holds everything that its agent has."""
+        """Return true if it covers everything its agent has."""
         return not (self.memories or self.tags or self.sessions)
 
 
 class Retained(Frozen):
-    """How much went, or would go, of one agent by one policy."""
+    """Number of memories that one policy deleted or archived for one agent, or would."""
 
     policy: str
     agent: str
     action: Action
-    memories: int = Field(description="Memories that fulfilled the policy and went.")
-    removed: Mapping[str, int] = Field(default_factory=dict, description="What went with them, by place.")
+    memories: int = Field(description="Memories that met the policy and were deleted or archived.")
+    removed: Mapping[str, int] = Field(default_factory=dict, description="Rows deleted with them, by place.")
 
 
 class RetentionReport(Frozen):
-    """What a run of all policies did, or would do: numbers, and nothing of what was said."""
+    """Result of running all policies: counts only, no content."""
 
     dry_run: bool = False
     gone: tuple[Retained, ...] = ()
     kept: Mapping[str, int] = Field(
-        default_factory=dict, description="How many fulfil a policy and stay, by what keeps them."
+        default_factory=dict, description="Number of memories that meet a policy and are kept, by the reason."
     )
-    archive: str | None = Field(default=None, description="The file with what was archived.")
+    archive: str | None = Field(default=None, description="The file with the archived memories.")
 
 
 class ErasureReceipt(Frozen):
-    """Everything that went when an agent was erased, by place; `lingers` as for a `ForgetReceipt`."""
+    """Counts of everything deleted with an agent, by place; `lingers` as in `ForgetReceipt`."""
 
     agent: str
     removed: Mapping[str, int] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Patterns and checks of others, as their receiver sees them: whose they are, and how they did for the receiver."""
+"""Patterns and checks of other agents, with their source and the receiver's own results."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from engram.model.success import DecisionTemplate, SuccessPattern
 
 
 class SharedPattern(Frozen):
-    """A failure pattern, success pattern or decision template of somebody else."""
+    """A failure pattern, success pattern or decision template of another agent."""
 
     type: Literal["failure", "success", "decision"]
     source: PatternSource
     pattern: FailurePattern | SuccessPattern | DecisionTemplate = Field(description="With the owner's own figures.")
-    own: OwnRecord | None = Field(default=None, description="None if there is no action that could be rated.")
+    own: OwnRecord | None = Field(default=None, description="Missing if it has no action that could be rated.")
 
 
 class SharedCheck(Frozen):
-    """A prevention check of somebody else."""
+    """A prevention check of another agent."""
 
     source: PatternSource
     check: PreventionCheck

@@ -1,4 +1,4 @@
-"""Situations, as people look at them."""
+"""Situations: kinds of contexts that decisions are grouped by."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engram.model.content import Frozen
 
 
 class Situation(Frozen):
-    """A kind of context that decisions were taken in, however it was worded."""
+    """A group of contexts with the same meaning, however they are worded."""
 
     id: str
-    name: str = Field(description="What a person called it, else its commonest wording.")
-    pinned: bool = Field(default=False, description="Arranged by a person; nothing is merged into it by itself.")
-    decisions: int = Field(default=0, description="Taken in it.")
-    wordings: int = Field(default=0, description="Texts of contexts that belong to it, ids and numbers aside.")
+    name: str = Field(description="The name given by a user, or else its commonest wording.")
+    pinned: bool = Field(default=False, description="Arranged by a user; it is never merged automatically.")
+    decisions: int = Field(default=0, description="Number of decisions in it.")
+    wordings: int = Field(default=0, description="Number of distinct context texts in it, ids and numbers aside.")
     contexts: tuple[str, ...] = Field(default=(), description="Some of its contexts, the commonest wording first.")
-    actions: Mapping[str, int] = Field(default_factory=dict, description="Actions taken in it, and how often.")
+    actions: Mapping[str, int] = Field(default_factory=dict, description="Actions taken in it, with their counts.")

@@ -1,4 +1,4 @@
-"""Skills: workflows with a name, what calls for them, what they need to know, and their steps."""
+"""Skills: named workflows with triggers, parameters and steps."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ ParameterType = Literal["string", "integer", "number", "boolean", "list", "choic
 
 
 class Triggers(Frozen):
-    """What calls for a skill: words in a request, a pattern it fits, or what it is like."""
+    """Conditions that select a skill for a request: phrases, patterns, or similar examples."""
 
-    phrases: tuple[str, ...] = Field(default=(), max_length=50, description="Words that stand in the request.")
+    phrases: tuple[str, ...] = Field(default=(), max_length=50, description="Words that occur in the request.")
     patterns: tuple[str, ...] = Field(
         default=(), max_length=50, description="RE2 patterns; named groups fill parameters."
     )
-    examples: tuple[str, ...] = Field(default=(), max_length=50, description="Requests that are like those it is for.")
+    examples: tuple[str, ...] = Field(
+        default=(), max_length=50, description="Requests that resemble those the skill is for."
+    )
 
 
 class Parameter(Frozen):
-    """Something a skill has to be told; one that is not required and has no default is `none` in the templates."""
+    """A parameter of a skill; one that is not required and has no default is `none` in the templates."""
 
     type: ParameterType = "string"
     description: str = ""
     required: bool = False
     default: JsonValue = None
-    choices: tuple[str, ...] = Field(default=(), max_length=100, description="For a choice: the values it can have.")
+    choices: tuple[str, ...] = Field(default=(), max_length=100, description="For type choice: the permitted values.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -41,7 +43,7 @@ class Parameter(Frozen):
         return self
 
 
-class Step(Frozen):
+class SkillStep(Frozen):
     """One step: a prompt for a model, or an action such as a command; both are templates."""
 
     name: str = ""
@@ -61,23 +63,23 @@ class Step(Frozen):
 
     @property
     def kind(self) -> Literal["prompt", "action"]:
-        """Which of the two it is."""
+        """The type of the step."""
         return "prompt" if self.prompt.strip() else "action"
 
     @property
     def template(self) -> str:
-        """What it says, before the parameters are filled in."""
+        """The text before the parameters are filled in."""
         return self.prompt if self.kind == "prompt" else self.action
 
 
 class SkillDefinition(Frozen):
-    """A skill as it is written down; a step may be just its prompt, and triggers just a list of phrases."""
+    """A skill as its author writes it; a step may be just its prompt, and triggers just a list of phrases."""
 
     name: str = Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$", description="Such as `explain-code`.")
     description: str = Field(min_length=1, max_length=2000)
     triggers: Triggers = Triggers()
     parameters: Mapping[str, Parameter] = Field(default_factory=dict, max_length=50)
-    steps: tuple[Step, ...] = Field(min_length=1, max_length=50)
+    steps: tuple[SkillStep, ...] = Field(min_length=1, max_length=50)
 
     @field_validator("triggers", mode="before")
     @classmethod
@@ -86,7 +88,7 @@ class SkillDefinition(Frozen):
 
 
 class SkillOrigin(Frozen):
-    """The success pattern that a skill was made from, and how well that had worked by then."""
+    """The success pattern that a skill was made from, and its success rate at that time."""
 
     pattern_id: str
     success_rate: Share
@@ -94,19 +96,17 @@ class SkillOrigin(Frozen):
 
 
 class Skill(SkillDefinition):
-    """One version of a skill that is kept, and how it did so far."""
+    """One stored version of a skill, with its statistics."""
 
     id: str = Field(description="The id of the memory that holds this version.")
     version: int = Field(ge=1)
     added_at: Moment
     origin: SkillOrigin | None = None
-    attempts: int = Field(default=0, description="Uses of this version whose outcome is known.")
+    attempts: int = Field(default=0, description="Number of uses of this version with a known outcome.")
     success_rate: Share | None = Field(
-        default=None, description="The expected rate; uses of other versions count half. None: never used."
+        default=None, description="Expected success rate; uses of other versions count half. Missing if never used."
     )
-    interval: tuple[Share, Share] | None = Field(
-        default=None, description="Between these rates the true one lies with 95%."
-    )
+    interval: tuple[Share, Share] | None = Field(default=None, description="95% interval of the success rate.")
 
     @property
     def action(self) -> str:
@@ -115,12 +115,12 @@ class Skill(SkillDefinition):
 
     @property
     def definition(self) -> SkillDefinition:
-        """What was written down."""
+        """The definition without id, version and statistics."""
         return SkillDefinition.model_validate({name: getattr(self, name) for name in SkillDefinition.model_fields})
 
 
 class SkillMatch(Frozen):
-    """A skill that fits a request, how well, by what, and the parameters that the request already tells."""
+    """A skill that matches a request, its score, the kind of match, and the parameters found in the request."""
 
     skill: Skill
     score: Share

@@ -1,4 +1,4 @@
-"""What repeated good outcomes teach: success patterns, decision templates, and rates pooled over agents."""
+"""Success patterns, decision templates, and success rates pooled over agents."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from engram.model.memory import Moment, Share
 from engram.model.source import OwnRecord, PatternSource
 
 Difference = Annotated[float, Field(ge=-1, le=1)]
-"""How much one success rate is above another."""
+"""The difference of two success rates."""
 
 
 class KeyFactor(Frozen):
-    """A feature that goes with success (or, with a negative effect, with failure) more than chance explains."""
+    """A feature that correlates with success (or, with a negative effect, with failure) beyond chance."""
 
     feature: str
     effect: Difference = Field(description="Success rate with the feature, less the rate without it.")
@@ -26,44 +26,44 @@ class KeyFactor(Frozen):
     log_odds: float = Field(description="Logarithm of the odds ratio of success, with against without.")
     support: int = Field(description="Episodes that have the feature.")
     without: int = Field(description="Episodes that do not have it.")
-    p_value: Share = Field(description="How often chance alone would show as much.")
+    p_value: Share = Field(description="Probability of such a difference by chance alone.")
     corrected_p: Share | None = Field(
-        default=None, description="The same, corrected for all features that were looked at (Benjamini and Hochberg)."
+        default=None, description="The same, corrected for all features examined (Benjamini and Hochberg)."
     )
     good_with: float = Field(default=0.0, ge=0, description="Successes with the feature; partial ones count partly.")
     good_without: float = Field(default=0.0, ge=0, description="Successes without it.")
 
 
 class ReplicationStep(Frozen):
-    """One step most good runs have, and how common it was in the runs that failed."""
+    """A step that most successful runs have, and its frequency in failed runs."""
 
     action: str
-    support: Share = Field(description="Share of the good runs that have it.")
+    support: Share = Field(description="Share of the successful runs that have it.")
     in_failed: Share | None = Field(default=None, description="Share of the failed runs that have it, if any failed.")
-    missing_in_failed: bool = Field(default=False, description="Whether most failed runs went without it.")
+    missing_in_failed: bool = Field(default=False, description="Whether most failed runs lack it.")
 
 
 class Contrast(Frozen):
-    """What a success pattern is held against: its own failures, and everything else that was tried there."""
+    """Comparison of a success pattern with its own failures and with other approaches in the same contexts."""
 
     failures: tuple[str, ...] = Field(default=(), description="Episodes in which the same approach failed.")
-    risk_factors: tuple[KeyFactor, ...] = Field(default=(), description="What went with those failures.")
-    missing_steps: tuple[str, ...] = Field(default=(), description="Steps that most failed runs went without.")
+    risk_factors: tuple[KeyFactor, ...] = Field(default=(), description="Features that correlate with those failures.")
+    missing_steps: tuple[str, ...] = Field(default=(), description="Steps that most failed runs lack.")
     other_attempts: int = Field(default=0, description="Episodes of other approaches in the same contexts.")
     other_rate: Share | None = Field(default=None, description="Their success rate, all together.")
     advantage: Share | None = Field(default=None, description="Probability that the pattern's rate is above theirs.")
 
 
 class SuccessPattern(Frozen):
-    """An approach that worked again and again in similar contexts, why, and how to do it again."""
+    """An approach that worked repeatedly in similar contexts, its key factors, and the steps to repeat it."""
 
-    pattern_id: str = Field(description="The same for the same context and approach, however much evidence there is.")
+    pattern_id: str = Field(description="Depends only on the context and the approach, not on the evidence.")
     name: str
     context_signature: str
     successful_approach: str
     key_factors: tuple[KeyFactor, ...] = ()
     replication_steps: tuple[str, ...] = Field(
-        default=(), description="Steps that several good sessions agree on; the approach alone where none do."
+        default=(), description="Steps that several successful sessions share; only the approach if there are none."
     )
     success_rate: Share
     interval: tuple[Share, Share]
@@ -72,46 +72,54 @@ class SuccessPattern(Frozen):
     last_seen: Moment
     episodes: tuple[str, ...] = Field(default=(), description="Episodes in which it worked, oldest first.")
     agents: tuple[str, ...] = ()
-    title: str = Field(default="", description="The situation it holds in, as people call it.")
-    step_runs: int = Field(default=0, description="Good sessions the steps come from; 0 if no two of them agree.")
-    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
-    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
+    title: str = Field(default="", description="The situation it applies to, by its name.")
+    step_runs: int = Field(
+        default=0, description="Number of successful sessions the steps come from; 0 if no two of them agree."
+    )
+    source: PatternSource | None = Field(
+        default=None, description="The agent or import it comes from; missing if it is the agent's own."
+    )
+    own: OwnRecord | None = Field(
+        default=None, description="This agent's own results with it, if it is another agent's."
+    )
 
 
 class Condition(Frozen):
-    """One question on the way through a decision tree."""
+    """One condition in a decision tree."""
 
     feature: str
     present: bool = True
 
     def holds(self, features: Set[str]) -> bool:
-        """Whether a situation with these features answers it so."""
+        """Return true if a situation with these features meets the condition."""
         return (self.feature in features) == self.present
 
 
 class DecisionBranch(Frozen):
-    """One leaf of a decision tree: when all conditions hold, this action did best."""
+    """One leaf of a decision tree: the best action where all conditions hold."""
 
     conditions: tuple[Condition, ...] = ()
     action: str
     success_rate: Share
     interval: tuple[Share, Share]
     attempts: int
-    confidence: Share = Field(description="Probability that it is the best action here; of working, if it is the only.")
+    confidence: Share = Field(
+        description="Probability that it is the best action here; if it is the only one, that it works."
+    )
     abstained: bool
     reason: str
     actions: tuple[ActionRecord, ...] = Field(
-        default=(), description="What was tried here, this action first, then the best."
+        default=(), description="All actions tried here: this one first, then the others, best first."
     )
 
     @property
     def recommended(self) -> str | None:
-        """The action to take, or `None` when the evidence does not reach the template's threshold."""
+        """The recommended action, or `None` when the evidence is below the template's threshold."""
         return None if self.abstained else self.action
 
 
 class DecisionOutcome(Frozen):
-    """One past decision a template rests on."""
+    """One past decision that a template is based on."""
 
     episode: str
     action: str
@@ -121,7 +129,7 @@ class DecisionOutcome(Frozen):
 
 
 class DecisionTemplate(Frozen):
-    """A small decision tree for one kind of situation: its branches exclude each other and leave no case out."""
+    """A small decision tree for one kind of situation: its branches are disjoint and cover every case."""
 
     pattern_id: str
     context_signature: str
@@ -129,12 +137,16 @@ class DecisionTemplate(Frozen):
     confidence_threshold: Share
     success_history: tuple[DecisionOutcome, ...] = Field(default=(), description="The newest decisions, newest first.")
     attempts: int
-    title: str = Field(default="", description="The situation it is for, as people call it.")
-    source: PatternSource | None = Field(default=None, description="Whose it is; none if it is the agent's own.")
-    own: OwnRecord | None = Field(default=None, description="How it did for this agent, if it is somebody else's.")
+    title: str = Field(default="", description="The situation it is for, by its name.")
+    source: PatternSource | None = Field(
+        default=None, description="The agent or import it comes from; missing if it is the agent's own."
+    )
+    own: OwnRecord | None = Field(
+        default=None, description="This agent's own results with it, if it is another agent's."
+    )
 
     def decide(self, features: Set[str]) -> DecisionBranch:
-        """The branch a situation with these features falls into; it abstains below the threshold."""
+        """Return the branch for a situation with these features; it abstains below the threshold."""
         for branch in self.decision_tree:
             if all(condition.holds(features) for condition in branch.conditions):
                 return branch
@@ -142,15 +154,15 @@ class DecisionTemplate(Frozen):
 
 
 class Contribution(Frozen):
-    """What one agent brought to a pooled rate, and how much it counted."""
+    """One agent's share in a pooled rate."""
 
     agent: str
     attempts: int
-    weight: float = Field(ge=0, description="What its episodes counted together.")
+    weight: float = Field(ge=0, description="Total weight of its episodes.")
 
 
 class PooledRate(Frozen):
-    """How often an action succeeded in one group of contexts, over all agents."""
+    """Success rate of an action in one group of contexts, over all agents."""
 
     context_signature: str
     action: str
@@ -161,9 +173,9 @@ class PooledRate(Frozen):
 
 
 class Synthesis(Frozen):
-    """What the evidence of one or several agents says together."""
+    """Combined patterns, templates and rates of one or several agents."""
 
     patterns: tuple[SuccessPattern, ...] = ()
     templates: tuple[DecisionTemplate, ...] = ()
     rates: tuple[PooledRate, ...] = ()
-    weights: dict[str, Share] = Field(default_factory=dict, description="What an episode of each agent counts.")
+    weights: dict[str, Share] = Field(default_factory=dict, description="Weight of an episode of each agent.")

@@ -1,4 +1,4 @@
-"""What came of handing knowledge over."""
+"""Reports of exports and imports."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from engram.model.content import Frozen
 
 
 class ExportReport(Frozen):
-    """What was written to a file."""
+    """Result of an export."""
 
-    file: str = Field(description="Where it is.")
-    memories: int = Field(description="How many memories it has.")
-    lent: int = Field(default=0, description="How many of them are of others, who allow to share them on.")
-    events: int = Field(description="How many decisions, outcomes, failures and solutions it has.")
-    patterns: int = Field(description="How many patterns it names.")
-    signed_by: str | None = Field(default=None, description="The id of the key it is signed with.")
-    left_out: Mapping[str, int] = Field(default_factory=dict, description="What was not written, by the reason.")
+    file: str = Field(description="Path of the file.")
+    memories: int = Field(description="Number of memories in it.")
+    lent: int = Field(
+        default=0, description="Number of them that belong to other agents, exported with their permission."
+    )
+    events: int = Field(description="Number of decisions, outcomes, failures and solutions in it.")
+    patterns: int = Field(description="Number of patterns in it.")
+    signed_by: str | None = Field(default=None, description="The id of the signing key.")
+    left_out: Mapping[str, int] = Field(default_factory=dict, description="Number of records not written, by reason.")
 
 
 class ImportReport(Frozen):
-    """What became of the memories in a file, or what would become of them."""
+    """Result of an import, or of its dry run."""
 
-    source: str = Field(description="Who the file is from.")
-    format: str = Field(default="engram", description="The kind of file.")
+    source: str = Field(description="The author of the file.")
+    format: str = Field(default="engram", description="Format of the file.")
     dry_run: bool = Field(default=False, description="Whether nothing was stored.")
     verification: Verification = Field(
-        default=Verification(status="unsigned"), description="What its signature is worth."
+        default=Verification(status="unsigned"), description="Result of checking its signature."
     )
-    stored: int = Field(default=0, description="Memories that are new.")
-    merged: int = Field(default=0, description="Memories that say what was known already.")
-    known: int = Field(default=0, description="Memories that had come before, by this or by another way.")
-    own: int = Field(default=0, description="Memories of the receiver's own that came back; they count no second time.")
-    quarantined: int = Field(default=0, description="Memories that were set apart for review.")
-    rejected: int = Field(default=0, description="Memories that cannot be kept.")
-    outcomes: int = Field(default=0, description="Outcomes that are new.")
-    reasons: tuple[str, ...] = Field(default=(), description="Why memories were set apart or rejected, the first few.")
-    findings: tuple[Finding, ...] = Field(default=(), description="What the receiver should know about the file.")
+    stored: int = Field(default=0, description="New memories.")
+    merged: int = Field(default=0, description="Memories merged with existing ones of the same text.")
+    known: int = Field(default=0, description="Memories that had been imported or shared before.")
+    own: int = Field(default=0, description="The receiver's own memories that came back; they are not counted again.")
+    quarantined: int = Field(default=0, description="Memories quarantined for review.")
+    rejected: int = Field(default=0, description="Memories that cannot be stored.")
+    outcomes: int = Field(default=0, description="New outcomes.")
+    reasons: tuple[str, ...] = Field(default=(), description="Reasons for quarantine or rejection, the first few.")
+    findings: tuple[Finding, ...] = Field(default=(), description="Warnings about the file.")
 
     @property
     def status(self) -> Literal["nothing new", "imported"]:
-        """Whether anything came in."""
+        """`imported` if the import changed anything."""
         return "imported" if self.stored or self.merged or self.outcomes or self.quarantined else "nothing new"

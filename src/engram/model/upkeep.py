@@ -1,4 +1,4 @@
-"""What tending a memory finds and does: consolidations, fading memories, and how well retrieval works over time."""
+"""Results of upkeep: consolidations, faded memories, and evaluations of retrieval over time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from engram.model.content import Frozen, MemoryType
 from engram.model.memory import Moment, Share
 
 How = Literal["merge", "fact", "summary"]
-"""Statements that say the same, an observation made again and again, or things that happened about one topic."""
+"""Reason of a consolidation: equal statements, a repeated observation, or events about one topic."""
 
 Period = Literal["day", "week", "month"]
-"""What a row of an evaluation is about; weeks begin on Monday, and all in UTC."""
+"""Length of an evaluation period; weeks begin on Monday, all times are in UTC."""
 
 
 class Consolidation(Frozen):
-    """What one consolidation made, or would make, and from which memories."""
+    """A memory made, or to be made, by consolidating other memories."""
 
-    id: str | None = Field(description="The memory that was made; none before it is.")
+    id: str | None = Field(description="The id of the new memory; missing in a dry run.")
     agent: str
     how: How
     text: str
@@ -29,17 +29,17 @@ class Consolidation(Frozen):
 
 
 class Strength(Frozen):
-    """How well a memory is remembered: what it is worth, times the chance that it still comes to mind."""
+    """Strength of a memory: its importance times its retrievability."""
 
     value: Share = Field(description="Importance times retrievability.")
     retrievability: Share
-    stability: float = Field(description="In days: after so long, retrievability falls to 90%.")
-    reviews: int = Field(description="How often it was stored, recalled or credited, as far as it counts.")
-    touched: Moment = Field(description="When that last happened.")
+    stability: float = Field(description="In days: after this time, retrievability falls to 90%.")
+    reviews: int = Field(description="Number of times it was stored, recalled or credited, as far as these count.")
+    touched: Moment = Field(description="Time of the last of these.")
 
 
-class Fading(Frozen):
-    """A memory that goes, or would go, and why."""
+class FadedMemory(Frozen):
+    """A memory that is deleted, or would be, with the reason."""
 
     id: str
     agent: str
@@ -49,66 +49,69 @@ class Fading(Frozen):
     reason: str
 
 
-class Forgetting(Frozen):
-    """What went, or would go, and why the others stay."""
+class ForgettingReport(Frozen):
+    """Result of deleting faded memories: the deleted ones, and counts of the kept ones by reason."""
 
-    gone: tuple[Fading, ...] = ()
-    kept: Mapping[str, int] = Field(default_factory=dict, description="How many stay, by reason.")
-    archive: str | None = Field(default=None, description="Where what went is kept, compressed.")
+    gone: tuple[FadedMemory, ...] = ()
+    kept: Mapping[str, int] = Field(default_factory=dict, description="Number of memories kept, by reason.")
+    archive: str | None = Field(default=None, description="The compressed file with the deleted memories.")
 
 
 class Measure(Frozen):
-    """Some of all, and the interval in which the true share lies with 95%."""
+    """A share of a total, with its 95% interval."""
 
     some: int
     all: int
-    share: Share | None = Field(default=None, description="None as long as there is nothing to share.")
+    share: Share | None = Field(default=None, description="Missing if the total is zero.")
     interval: tuple[Share, Share] | None = None
 
 
 class Measures(Frozen):
-    """How well memory serves an agent."""
+    """The measures of how useful memory is to an agent."""
 
-    retrieval_success: Measure = Field(description="Recalls in which something helped, of those whose outcome is told.")
-    hit_ratio: Measure = Field(description="Memories that helped, of those that were looked at.")
-    informed: Measure = Field(description="Decisions that were informed by memory, of all decisions.")
-    success: Measure = Field(description="Decisions that went well, of those whose outcome is known.")
+    retrieval_success: Measure = Field(
+        description="Share of the recalls with a known outcome in which something helped."
+    )
+    hit_ratio: Measure = Field(description="Share of the returned memories that helped.")
+    informed: Measure = Field(description="Share of all decisions that were informed by memory.")
+    success: Measure = Field(description="Share of the decisions with a known outcome that succeeded.")
 
 
 class EvaluationRow(Measures):
-    """The same within one period."""
+    """The measures of one period."""
 
     start: Moment
     end: Moment
 
 
 class Drift(Frozen):
-    """Whether a measure changed: the periods before and since the moment at which it differs most.
+    """Comparison of a measure before and since the moment of its greatest change.
 
-    A change that passed is looked for, too: then `last` is the stretch that differs, up to `until`, and `first` all
-    other periods.
+    For a temporary change, `last` is the differing stretch, up to `until`, and `first` all other periods.
     """
 
     measure: str
     first: Measure
     last: Measure
     change: float = Field(description="Last share minus first.")
-    p_value: Share = Field(description="Of Fisher's exact test, two-sided, times the number of moments looked at.")
-    drifted: bool = Field(description="Whether that is more than chance explains, all measures considered.")
+    p_value: Share = Field(description="Of Fisher's exact test, two-sided, times the number of moments examined.")
+    drifted: bool = Field(description="Whether the change is beyond chance, over all measures.")
     interval: tuple[float, float] | None = Field(
         default=None,
         description="Interval of the change, on its scale; all moments together are missed in 5% of records.",
     )
-    since: Moment | None = Field(default=None, description="When the first of the periods began that differ.")
-    until: Moment | None = Field(default=None, description="When the last of them ended, if the change passed.")
+    since: Moment | None = Field(default=None, description="Start of the first differing period.")
+    until: Moment | None = Field(
+        default=None, description="End of the last differing period, if the change was temporary."
+    )
 
 
 class EvaluationReport(Frozen):
-    """How well memory serves some agents, in all and period by period, and whether that changes."""
+    """The measures for some agents, in total and by period, with their drift."""
 
     agents: tuple[str, ...]
     period: Period
     total: Measures
     rows: tuple[EvaluationRow, ...]
-    drift: tuple[Drift, ...] = Field(description="Of every measure that at least two periods have.")
+    drift: tuple[Drift, ...] = Field(description="For every measure that at least two periods have.")
     drifted: bool

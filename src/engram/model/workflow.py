@@ -1,4 +1,4 @@
-"""Workflows as they are written, and runs of them as they are told."""
+"""Workflow definitions, and the results of their runs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from engram.model.memory import Moment
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 """Letters, digits, `-` and `_`; 64 at most."""
-Said = Annotated[str, Field(min_length=1, max_length=10_000)]
+NonEmptyText = Annotated[str, Field(min_length=1, max_length=10_000)]
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Seconds = Annotated[float, Strict()]
 
 StepStatus = Literal["pending", "done", "failed", "skipped", "interrupted", "blocked"]
-"""An interrupted step was started and not ended: it was killed, or another process is at it."""
+"""An interrupted step was started and has not ended: its process was killed, or is still running."""
 RunStatus = Literal["done", "failed", "blocked", "interrupted"]
-"""An interrupted run has neither come to its end nor to a failure."""
+"""An interrupted run has neither finished nor failed."""
 
 
 class Retry(Frozen):
-    """How often a failed step is tried again, and how long to wait before: each time `factor` times as long."""
+    """Retries of a failed step, and the wait before each, which grows by `factor`."""
 
     times: Whole = Field(default=0, ge=0, le=100)
     wait: Seconds = Field(default=0.0, ge=0, le=3600)
@@ -32,16 +32,16 @@ class Retry(Frozen):
     most: Seconds = Field(default=300.0, ge=0, le=3600)
 
     def pause(self, failures: int) -> float:
-        """The seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after this many failures in a row."""
         return min(self.wait * self.factor ** min(failures - 1, 100), self.most)
 
 
 class Choice(Frozen):
-    """A decision point: what was learned chooses among the actions, or else the default is taken."""
+    """A decision step: what was learned chooses among the actions; otherwise the default is taken."""
 
-    context: Said
-    actions: tuple[Said, ...] = Field(min_length=1, max_length=100)
-    default: Said | None = None
+    context: NonEmptyText
+    actions: tuple[NonEmptyText, ...] = Field(min_length=1, max_length=100)
+    default: NonEmptyText | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Choice:
@@ -52,28 +52,28 @@ class Choice(Frozen):
         return self
 
 
-class Step(Frozen):
-    """One thing to do: a registered function, a program, or a decision."""
+class WorkflowStep(Frozen):
+    """One step: a registered function, a program, or a decision."""
 
     name: Name
-    run: Said | None = Field(default=None, description="The name of a registered function.")
+    run: NonEmptyText | None = Field(default=None, description="The name of a registered function.")
     command: tuple[str, ...] | None = Field(default=None, description="A program and its arguments; no shell.")
     decide: Choice | None = None
-    values: dict[str, JsonValue] = Field(default_factory=dict, alias="with", description="What the function gets.")
+    values: dict[str, JsonValue] = Field(default_factory=dict, alias="with", description="Arguments of the function.")
     needs: tuple[Name, ...] = ()
-    when: dict[Name, Said | tuple[Said, ...]] = Field(
-        default_factory=dict, description="Decisions that must have come out so; otherwise the step is skipped."
+    when: dict[Name, NonEmptyText | tuple[NonEmptyText, ...]] = Field(
+        default_factory=dict, description="Required results of earlier decisions; otherwise the step is skipped."
     )
     retry: Retry = Retry()
-    idempotent: Flag = Field(default=False, description="Whether it may be repeated when it was interrupted.")
-    optional: Flag = Field(default=False, description="Whether the run goes on without it when it fails.")
-    seconds: Seconds | None = Field(default=None, gt=0, le=86_400, description="How long it may take.")
-    action: Said | None = Field(default=None, description="What it does, as the memory is told.")
-    context: Said | None = Field(default=None, description="The situation, as the memory is told.")
+    idempotent: Flag = Field(default=False, description="Whether it may be repeated after an interruption.")
+    optional: Flag = Field(default=False, description="Whether the run continues when it fails.")
+    seconds: Seconds | None = Field(default=None, gt=0, le=86_400, description="Time limit.")
+    action: NonEmptyText | None = Field(default=None, description="The action as recorded in memory.")
+    context: NonEmptyText | None = Field(default=None, description="The context as recorded in memory.")
     tool: str = ""
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Step:
+    def _one_kind(self) -> WorkflowStep:
         kinds = [name for name in ("run", "command", "decide") if getattr(self, name) is not None]
         if len(kinds) != 1:
             raise ValueError("a step has exactly one of run, command and decide")
@@ -87,43 +87,41 @@ class Step(Frozen):
 
 
 class Stage(Frozen):
-    """Steps that belong together; the prevention checks of the stage's name come before them."""
+    """A group of steps; the prevention checks of the stage's name run before it."""
 
     name: Name
-    steps: tuple[Step, ...] = Field(min_length=1, max_length=1000)
+    steps: tuple[WorkflowStep, ...] = Field(min_length=1, max_length=1000)
     needs: tuple[Name, ...] | None = Field(
-        default=None, description="The stages before it; all that are written above it, if that is left out."
+        default=None, description="The stages it waits for; all that are written above it, if left out."
     )
-    parallel: Whole = Field(
-        default=1, ge=1, le=32, description="How many of its steps may be carried out at the same time."
-    )
+    parallel: Whole = Field(default=1, ge=1, le=32, description="Maximum number of its steps to run at the same time.")
     checks: Literal["block", "warn", "off"] = Field(
-        default="block", description="What a prevention check that is not met does."
+        default="block", description="Effect of a prevention check that is not met."
     )
 
 
 class Workflow(Frozen):
-    """Stages of steps, what they are given, and the circumstances that the memory is told."""
+    """Stages of steps, their parameters, and the circumstances recorded in memory."""
 
     name: Name
     stages: tuple[Stage, ...] = Field(min_length=1, max_length=100)
     description: str = ""
-    context: Said | None = None
+    context: NonEmptyText | None = None
     environment: str = ""
     task_type: str = ""
-    tags: tuple[Said, ...] = ()
+    tags: tuple[NonEmptyText, ...] = ()
     parameters: dict[Name, JsonValue] = Field(
-        default_factory=dict, description="Names and what they are unless given; null must be given."
+        default_factory=dict, description="Names and default values; null means the value must be given."
     )
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """All steps, as they are written."""
+    def steps(self) -> tuple[WorkflowStep, ...]:
+        """All steps, in the order of the definition."""
         return tuple(step for stage in self.stages for step in stage.steps)
 
 
 class StageCheck(Frozen):
-    """What a prevention check said before a stage; `met` is none if it has no command, or none was allowed."""
+    """Result of a prevention check before a stage; `met` is missing if it has no command or may not run it."""
 
     stage: str
     check: str
@@ -135,7 +133,7 @@ class StageCheck(Frozen):
 
 
 class StepResult(Frozen):
-    """How far a step has come, and what it is linked with in the memory."""
+    """State of a step in a run, with the memories linked to it."""
 
     name: str
     stage: str
@@ -145,17 +143,17 @@ class StepResult(Frozen):
     action: str = ""
     reason: str = ""
     error: str = ""
-    warning: str = Field(default="", description="What the memory said against it before it was done.")
+    warning: str = Field(default="", description="Warning from memory before the step was run.")
     started_at: Moment | None = None
     ended_at: Moment | None = None
     seconds: float | None = None
     decisions: tuple[str, ...] = Field(default=(), description="The memories of its attempts, the oldest first.")
     pattern: str | None = Field(default=None, description="The id of the failure pattern that its error belongs to.")
-    solutions: tuple[Solution, ...] = Field(default=(), description="What is known to solve that, the best first.")
+    solutions: tuple[Solution, ...] = Field(default=(), description="Known solutions of the error, the best first.")
 
 
 class ExecutionResult(Frozen):
-    """How far a run of a workflow has come. Its id is the session of all that was remembered in it."""
+    """State of a run of a workflow. Its id is the session of everything recorded in it."""
 
     run: str
     workflow: str
@@ -163,17 +161,17 @@ class ExecutionResult(Frozen):
     reason: str = ""
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
     steps: tuple[StepResult, ...] = ()
-    checks: tuple[StageCheck, ...] = Field(default=(), description="What was said before the stages, the last time.")
+    checks: tuple[StageCheck, ...] = Field(default=(), description="Results of the latest checks before the stages.")
     started_at: Moment
     ended_at: Moment | None = None
 
     def step(self, name: str) -> StepResult:
-        """The step of this name. Raises `KeyError`."""
+        """Return the step of this name. Raises `KeyError`."""
         return {step.name: step for step in self.steps}[name]
 
 
 class RunSummary(Frozen):
-    """One line about a run."""
+    """One line about a run, for lists."""
 
     run: str
     workflow: str

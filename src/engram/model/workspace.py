@@ -1,4 +1,4 @@
-"""Workspaces: the files an agent works on, as they were at each snapshot."""
+"""Workspaces: tracked folders and their snapshots."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ class Workspace(Frozen):
 
     name: str
     folder: str
-    ignore: tuple[str, ...] = Field(default=(), description="Names and paths that are left out, such as `*.pyc`.")
-    secrets: Secrets = Field(default="withhold", description="What becomes of text files that hold a secret.")
+    ignore: tuple[str, ...] = Field(default=(), description="Names and paths that are not tracked, such as `*.pyc`.")
+    secrets: Secrets = Field(default="withhold", description="Treatment of text files that contain a secret.")
     created_at: Moment
 
 
 class WorkspaceFile(Frozen):
-    """One file of a snapshot; a folder is only there if it is empty."""
+    """One file of a snapshot; a folder is listed only if it is empty."""
 
     path: str
     kind: FileKind = "file"
     mode: int = Field(default=0, description="Its permissions, such as 0o644; 0 for links and folders.")
     size: int = 0
-    hash: str = Field(default="", description="SHA-256 of what a file holds; empty for links and folders.")
-    target: str = Field(default="", description="Where a link leads.")
+    hash: str = Field(default="", description="SHA-256 of the file's content; empty for links and folders.")
+    target: str = Field(default="", description="Target of a link.")
 
 
 class Skipped(Frozen):
-    """A file that was left alone, and why."""
+    """A file that was skipped, and the reason."""
 
     path: str
     reason: str
 
 
 class Snapshot(Frozen):
-    """All files of a workspace at one moment; the same files have the same tree."""
+    """All files of a workspace at one moment; equal files have an equal tree."""
 
     id: str
     workspace: str
@@ -55,12 +55,12 @@ class Snapshot(Frozen):
     size: int
     skipped: tuple[Skipped, ...] = ()
     fresh: bool = Field(default=True, description="Whether it differs from the one before.")
-    read: int = Field(default=0, description="How many bytes had to be read for it, if it was just taken.")
-    stored: int = Field(default=0, description="How many bytes it added to the objects, if it was just taken.")
+    read: int = Field(default=0, description="Number of bytes read for it, if it was just taken.")
+    stored: int = Field(default=0, description="Number of bytes it added to the objects, if it was just taken.")
 
 
 class Change(Frozen):
-    """What became of one file between two snapshots."""
+    """Change of one file between two snapshots."""
 
     kind: ChangeKind
     path: str
@@ -73,17 +73,17 @@ class WorkspaceDiff(Frozen):
 
     workspace: str
     before: str
-    after: str = Field(description="Empty for the folder as it is now.")
+    after: str = Field(description="Empty for the current state of the folder.")
     changes: tuple[Change, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
     def of(self, kind: ChangeKind) -> tuple[str, ...]:
-        """The paths with this kind of change."""
+        """Return the paths with this kind of change."""
         return tuple(change.path for change in self.changes if change.kind == kind)
 
 
-class Restored(Frozen):
-    """What a restore did: `kept` are files with unsaved changes, `refused` is what may or can not be written."""
+class RestoreReport(Frozen):
+    """Result of a restore: `kept` are files with unsaved changes, `refused` those that must not be written."""
 
     workspace: str
     snapshot: str
@@ -94,19 +94,19 @@ class Restored(Frozen):
     refused: tuple[Skipped, ...] = ()
 
 
-class Verified(Frozen):
-    """What reading all objects of the snapshots again has shown."""
+class VerifyReport(Frozen):
+    """Result of reading all objects of the snapshots again."""
 
     objects: int
     size: int
     problems: tuple[Skipped, ...] = ()
 
 
-class Pruned(Frozen):
-    """What was forgotten, or would be: snapshots, and then what no snapshot of anybody needs."""
+class PruneReport(Frozen):
+    """Snapshots and objects that were deleted, or would be; objects still used by any snapshot are kept."""
 
     snapshots: tuple[Snapshot, ...] = ()
-    trees: int = Field(default=0, description="How many lists of files went.")
-    objects: int = Field(default=0, description="How many contents went.")
-    size: int = Field(default=0, description="How many bytes that freed.")
-    dry_run: bool = Field(default=False, description="Whether nothing was done yet.")
+    trees: int = Field(default=0, description="Number of file lists deleted.")
+    objects: int = Field(default=0, description="Number of objects deleted.")
+    size: int = Field(default=0, description="Number of bytes freed.")
+    dry_run: bool = Field(default=False, description="Whether nothing was deleted.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engram.model import Clean, Hit, Memory
-from engram.ports import Match, MemoryStore, Placed, Scope, Snapshots, Surveys
+from engram.ports import Match, Placed, ReadsNeighbours, Scope, Snapshots, Store
 from engram.recall.pack import best_per_session, tokens, within_budget
 from engram.recall.rank import Ranked, fuse
 from engram.recall.search import Near, Wanted, find, order
@@ -57,15 +57,15 @@ class Explanation:
         return tuple(candidate for candidate in self.candidates if candidate.dropped is None)
 
 
-def explain(store: MemoryStore, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> Explanation:
+def explain(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> Explanation:
     """The same recall as `search.recall`, with everything that it passes over; what is kept is what that answers."""
-    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, Surveys) else ())
+    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
     placed = near(asked.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
         return _explained(store, scope, asked, placed, wanted)
 
 
-def _explained(store: MemoryStore, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Explanation:
+def _explained(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Explanation:
     found = find(store, scope, asked, placed, wanted)
     first = fuse([*found.words.values()], [*found.near.values()], wanted.weights)
     ranked = order(store, scope, asked, found, wanted)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import Clean, Hit, Recall
-from engram.ports import CountsAccess, Filter, MemoryStore, RemembersShown, Scope, Shown, Surveys, arguments
+from engram.ports import Filter, LoggedRecall, LogsRecalls, ReadsNeighbours, Scope, Store, arguments
 from engram.ports.arguments import When
 from engram.recall import credit
 from engram.recall.rank import PARTS, Weights
@@ -60,7 +60,7 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
     at, near, sharing = seat.sources.now(), cache(seat.placing.near), seat.sharing
     wider = seat.gate.clean("query", " ".join((query, *names))) if names else query
 
-    def look(store: MemoryStore, scope: Scope) -> list[Hit]:
+    def look(store: Store, scope: Scope) -> list[Hit]:
         direct = recall(store, scope, query, near, asked)
         if not names:
             return direct
@@ -73,14 +73,14 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
     if lent:
         hits = packed(hits, asked)
         sharing.note_hits(seat.scope, hits, lent)
-    if hits and isinstance(seat.store, CountsAccess):
+    if hits:
         seat.store.touch(seat.scope, [hit.id for hit in hits if hit.id not in lent], at)
     return _shown(seat, hits, at, lent)
 
 
-def parts(store: MemoryStore) -> Collection[str]:
+def parts(store: Store) -> Collection[str]:
     """The parts of a score that are learned from, in this store."""
-    return PARTS if isinstance(store, Surveys) else ()
+    return PARTS if isinstance(store, ReadsNeighbours) else ()
 
 
 def _widened(direct: Sequence[Hit], more: Sequence[Hit], names: Sequence[str], least: float) -> list[Hit]:
@@ -98,12 +98,12 @@ def _shown(seat: Seat, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Len
     """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
     id = seat.sources.new_id()
     seat.echoes.note(seat.scope, hits)
-    if hits and isinstance(seat.store, RemembersShown):
+    if hits and isinstance(seat.store, LogsRecalls):
         noted = credit.parts(hits, parts(seat.store), seat.tuning.multipliers(seat.scope, at))
         about: dict[str, JsonValue] = {}
         if lent:
             about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
-        seat.store.show(seat.scope, Shown(id, at, tuple(hit.id for hit in hits), noted, about))
+        seat.store.log_recall(seat.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
     fresh = seat.learning.up_to_date([hit.memory for hit in hits])
     same = zip(hits, fresh, strict=True)
     return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])

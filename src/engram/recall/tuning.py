@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from engram.model import Frozen
-from engram.ports import KeepsSettings, MemoryStore, Scope
+from engram.ports import Scope, Store
 from engram.recall.learned_weights import LEAST, MOST, Multipliers
 from engram.text.terms import digest
 
@@ -26,7 +26,7 @@ class Tuned(Frozen):
 class Tuning:
     """What agents' credits have taught about ranking; read from the store once in a while."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[Scope, tuple[datetime, Multipliers]] = {}
 
@@ -39,8 +39,6 @@ class Tuning:
 
     def read(self, scope: Scope) -> Multipliers:
         """What the store says now; what it does not say, or nobody understands, leaves the defaults."""
-        if not isinstance(self._store, KeepsSettings):
-            return {}
         try:
             return Tuned.model_validate_json(self._store.setting(_name(scope)) or "{}").multipliers
         except ValidationError:
@@ -48,9 +46,8 @@ class Tuning:
 
     def adopt(self, scope: Scope, now: datetime, multipliers: Multipliers) -> None:
         """Use these from now on, in every process."""
-        if isinstance(self._store, KeepsSettings):
-            self._store.set_setting(_name(scope), Tuned(multipliers=dict(multipliers)).model_dump_json())
-            self._remember(scope, now, multipliers)
+        self._store.set_setting(_name(scope), Tuned(multipliers=dict(multipliers)).model_dump_json())
+        self._remember(scope, now, multipliers)
 
     def _remember(self, scope: Scope, now: datetime, multipliers: Multipliers) -> Multipliers:
         if len(self._known) >= REMEMBERED:

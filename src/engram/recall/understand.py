@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from engram.model import Clean, without
+from engram.model import Clean, remove_matches
 from engram.text.terms import STOP_WORDS, is_unspaced, query_terms
 from engram.text.time_phrases import Interval, intervals
 
@@ -46,7 +46,7 @@ class Asked:
 def understand(query: Clean, now: datetime, speakers: Iterable[str] = ()) -> Asked:
     """Take a query apart; `speakers` are those whose words are remembered, `now` is what "yesterday" is meant from."""
     names, forms = named(query, speakers)
-    rest = without(query, forms) if forms is not None else query
+    rest = remove_matches(query, forms) if forms is not None else query
     if all(word in STOP_WORDS for word in _WORD.findall(rest.casefold())):
         rest = query
     terms = query_terms(rest)

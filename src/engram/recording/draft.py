@@ -11,7 +11,18 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from engram.clock import Sources
 from engram.errors import EngramError, InvalidInput
-from engram.model import KNOWLEDGE_LIKE, Clean, Content, Draft, Memory, Origin, Provenance, Receipt, explain, told
+from engram.model import (
+    KNOWLEDGE_LIKE,
+    Clean,
+    Content,
+    Draft,
+    Memory,
+    Origin,
+    Provenance,
+    Receipt,
+    comparable_content,
+    describe_error,
+)
 from engram.model.content import texts_in
 from engram.ports import Cleaned, Entry, Redactor, Scope, unstorable
 from engram.privacy import clean_json
@@ -106,7 +117,7 @@ def merge_key(memory: Memory) -> str | None:
     """Equal for statements that say the same in the same context; events have none."""
     if memory.kind not in KNOWLEDGE_LIKE:
         return None
-    content = json.dumps(told(memory.content), sort_keys=True)
+    content = json.dumps(comparable_content(memory.content), sort_keys=True)
     return digest(memory.kind, normal_form(memory.text), normal_form(memory.context), content)
 
 
@@ -155,7 +166,7 @@ def _typed(draft: Draft, said: _Redaction) -> Content:
     try:
         return _content.validate_python(given)
     except ValidationError as error:
-        raise InvalidInput(f"content: {explain(error)}") from None
+        raise InvalidInput(f"content: {describe_error(error)}") from None
 
 
 def _refuse_flaws(draft: Draft) -> None:

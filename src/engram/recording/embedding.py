@@ -13,18 +13,16 @@ import numpy as np
 from engram.errors import ModelError, StoreError
 from engram.learning.service import CONTEXTS
 from engram.learning.situations import everyday_texts
-from engram.learning.situations.nearness import above
-from engram.model import Clean, DecisionContent, FailureContent, Memory, joined, pieces
+from engram.learning.situations.nearness import relative_closeness
+from engram.model import Clean, DecisionContent, FailureContent, Memory, join_clean, split_clean
 from engram.ports import (
     LONG_TERM,
     Embedder,
     Entry,
-    KeepsSettings,
     Matrix,
-    MemoryStore,
-    MirrorsVectors,
     Placed,
     Purpose,
+    Store,
     Vector,
     is_unit,
 )
@@ -42,7 +40,7 @@ REMEMBERED = 128
 class Placing:
     """Gives texts their vectors, by one embedder that is chosen at first need."""
 
-    def __init__(self, store: MemoryStore, choose: Callable[[], Embedder], say: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, choose: Callable[[], Embedder], say: Callable[[str], None]) -> None:
         self._store = store
         self.choose = choose
         """What is asked for the embedder, once."""
@@ -58,7 +56,7 @@ class Placing:
         with self._choosing:
             if self._chosen is None:
                 chosen = self.choose()
-                if isinstance(self._store, MirrorsVectors) and self._store.embedder() is None:
+                if self._store.embedder() is None:
                     self._store.set_embedder(chosen.identity)
                 self._chosen = chosen
             return self._chosen
@@ -78,7 +76,7 @@ class Placing:
 
         Raises `ModelError`.
         """
-        texts = [pieces(joined(memory.context, memory.text), passages) for memory in memories]
+        texts = [split_clean(join_clean(memory.context, memory.text), passages) for memory in memories]
         contexts = [_situation(memory) for memory in memories]
         all_of_them = [text for own, context in zip(texts, contexts, strict=True) for text in [*own, *context]]
         rows, name = iter(self._vectors(all_of_them, "document")), self.embedder.identity
@@ -137,7 +135,7 @@ class Placing:
         nearest of them are in the first script.
         """
         name = f"background:{everyday_texts.VERSION}:{self.embedder.identity}"
-        if isinstance(self._store, KeepsSettings) and (kept := self._store.setting(name)):
+        if kept := self._store.setting(name):
             return np.array(json.loads(kept), dtype=np.float32)
         rows, usual, unrelated = list[Vector](), 0.0, 0.0
         for texts in everyday_texts.TEXTS:
@@ -150,11 +148,10 @@ class Placing:
             lift = max((high - usual) / (1 - usual) - mean, 0.0)
             rows.append(np.append(vectors.mean(axis=0), [lift, unrelated]))
         found: Matrix = np.stack(rows).astype(np.float32)
-        if isinstance(self._store, KeepsSettings):
-            try:
-                self._store.set_setting(name, json.dumps([[round(float(part), 6) for part in row] for row in found]))
-            except StoreError as error:  # whoever only reads need not be able to write
-                self._say(f"what everyday texts are like is not kept for the next process: {error}")
+        try:
+            self._store.set_setting(name, json.dumps([[round(float(part), 6) for part in row] for row in found]))
+        except StoreError as error:  # whoever only reads need not be able to write
+            self._say(f"what everyday texts are like is not kept for the next process: {error}")
         return found
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
@@ -171,7 +168,7 @@ def _closest(vectors: Matrix) -> float:
     likeness, usual = vectors @ vectors.T, vectors @ vectors.mean(axis=0)
     np.fill_diagonal(likeness, -1.0)
     closest = zip(usual.tolist(), likeness.max(axis=1).tolist(), strict=True)
-    return float(np.quantile([above(*each) for each in closest], CHANCE))
+    return float(np.quantile([relative_closeness(*each) for each in closest], CHANCE))
 
 
 def _situation(memory: Memory) -> list[Clean]:

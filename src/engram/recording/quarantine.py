@@ -11,10 +11,10 @@ from engram.clock import Sources
 from engram.errors import NotAllowed, NotFound
 from engram.memories import holds
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
-from engram.model.clean import named
-from engram.model.quarantine import Quarantined
-from engram.ports import Entry, Event, KeepsEvents, MemoryStore, Query, Redactor, Scope, Scrubs, acting
-from engram.privacy import shipped
+from engram.model.clean import clean_name
+from engram.model.memory import Quarantined
+from engram.ports import Entry, Event, Query, Redactor, Scope, Scrubs, Store, acting
+from engram.privacy import default_redactor
 from engram.sharing.ledger import LINEAGE, Ledger
 from engram.text.terms import digest
 
@@ -39,9 +39,9 @@ def apart(scope: Scope) -> Scope:
     return Scope(f"{QUARANTINE}{digest(scope.agent)}")
 
 
-def meant_for(store: MemoryStore, scope: Scope, ids: Sequence[str]) -> dict[str, str]:
+def meant_for(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, str]:
     """The name of the annex that each memory came for which an import set apart from an agent's, by its id."""
-    events = store.events_of(apart(scope), ids) if ids and isinstance(store, KeepsEvents) else []
+    events = store.events_of(apart(scope), ids) if ids else []
     return {event.subject: str(event.body[ANNEX]) for event in events if event.kind == WHY and ANNEX in event.body}
 
 
@@ -50,7 +50,7 @@ class Quarantine:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         scope: Scope,
         sources: Sources,
         redactor: Redactor | None = None,
@@ -79,7 +79,7 @@ class Quarantine:
             for (entry, reason), known in zip(several, here, strict=True)
             if known is None
         }
-        cleaned = (self._redactor or shipped()).clean([reason for _, reason in fresh.values()])
+        cleaned = (self._redactor or default_redactor()).clean([reason for _, reason in fresh.values()])
         entries = []
         for (entry, _), said in zip(fresh.values(), cleaned, strict=True):
             id = entry.memory.id
@@ -148,16 +148,14 @@ class Quarantine:
                 raise NotAllowed(NO_SOURCE)
             return self._scope, self._scope.agent
         name = str(told[ANNEX])
-        store = self._store
-        ledger = Ledger(store, self._sources) if isinstance(store, KeepsEvents) else None
-        known = None if ledger is None else ledger.annexes(self._scope.agent).get(name)
+        known = Ledger(self._store, self._sources).annexes(self._scope.agent).get(name)
         if known is None or known.get("quarantined"):
             raise NotAllowed(NO_PLACE)
         return Scope(name), str(known["source"])
 
     def _give(self, place: Scope, entry: Entry, key: JsonValue) -> Memory:
         """Store a memory under its key, or under none if that is another's by now; the memory that is there."""
-        keyed = replace(entry, key=named(key)) if isinstance(key, str) else entry
+        keyed = replace(entry, key=clean_name(key)) if isinstance(key, str) else entry
         (receipt,) = self._store.add(place, [keyed])
         if receipt.status == "rejected":
             self._store.add(place, [entry])
@@ -187,6 +185,4 @@ class Quarantine:
         return Quarantined(id=memory.id, memory=own, reason=reason, at=at)
 
     def _events(self, scope: Scope, id: str) -> Sequence[Event]:
-        if not isinstance(self._store, KeepsEvents):
-            return []
         return [replace(event, seq=0) for event in self._store.events_of(scope, [id])]

@@ -18,7 +18,7 @@ from typing import Any
 from engram.clock import aware
 from engram.errors import InvalidInput, NotAllowed
 from engram.model import Memory
-from engram.ports import Encrypts, Event, KeepsSettings, MemoryStore
+from engram.ports import Encrypts, Event, Store
 from engram.system import fsync
 
 KNOWN = "forgetting:archives"
@@ -26,18 +26,16 @@ KNOWN = "forgetting:archives"
 _log = logging.getLogger("engram")
 
 
-def note(store: MemoryStore, path: Path) -> None:
+def note(store: Store, path: Path) -> None:
     """Remember where an archive is going to be. Raises `NotAllowed` if it would give away what is encrypted."""
     if isinstance(store, Encrypts) and store.encryption()["mode"] != "none":
         raise NotAllowed("this database is encrypted, and an archive would not be; forget for good instead")
-    if isinstance(store, KeepsSettings):
-        store.set_setting(KNOWN, json.dumps(sorted({*map(str, known(store)), str(path.resolve())})))
+    store.set_setting(KNOWN, json.dumps(sorted({*map(str, known(store)), str(path.resolve())})))
 
 
-def known(store: MemoryStore) -> list[Path]:
+def known(store: Store) -> list[Path]:
     """Where archives were written that are still there."""
-    said = store.setting(KNOWN) if isinstance(store, KeepsSettings) else None
-    return [path for path in map(Path, json.loads(said or "[]")) if path.is_file()]
+    return [path for path in map(Path, json.loads(store.setting(KNOWN) or "[]")) if path.is_file()]
 
 
 def line_of(memory: Memory, reason: str, events: Sequence[Event] = ()) -> dict[str, Any]:

@@ -27,36 +27,33 @@ from engram.memories import holds
 from engram.memories.holds import RETENTION
 from engram.memories.working import Sessions
 from engram.model import Clean, ForgetReceipt, Memory
-from engram.model.clean import UNSAID, named
+from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
 from engram.model.grant import Grant, GrantState, Subject
 from engram.model.retention import ErasureReceipt, LegalHold
 from engram.ports import (
     FORGOTTEN,
-    Annotates,
+    AuditAction,
     Changes,
     ClosesKeys,
-    Deed,
-    ErasesEvents,
-    ErasesShown,
+    DeletesRecalls,
     Event,
     Filter,
     FindsDerived,
     KeepsAudit,
     KeepsEvents,
-    KeepsSettings,
     ListsAgents,
-    MemoryStore,
+    LoggedRecall,
     Query,
     Redactor,
     Scope,
     Scrubs,
-    Shown,
-    Vacates,
+    Store,
     acting,
     arguments,
     reserved,
 )
+from engram.ports.completed import can
 from engram.recording.quarantine import QUARANTINE, apart
 from engram.retention import archive
 from engram.sharing.grants import Grants
@@ -80,7 +77,7 @@ _log = logging.getLogger("engram")
 class Parts(Protocol):
     """What one memory of many agents is made of, as far as forgetting has to reach it."""
 
-    store: MemoryStore
+    store: Store
     experience: Experience
     sharing: Sharing
     sessions: Sessions
@@ -152,7 +149,7 @@ def set_aside(brain: Parts, scope: Scope, ids: Sequence[str]) -> list[ForgetRece
     return receipts
 
 
-def scrubbed(store: MemoryStore) -> bool:
+def scrubbed(store: Store) -> bool:
     """Leave nothing readable of what has gone; `False`, and a warning, if that has to wait."""
     done = not isinstance(store, Scrubs) or store.scrub()
     if not done:
@@ -195,9 +192,7 @@ def foreseen(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[tuple[str
     return found | {(str(path), memory.id): "archives" for path, some in in_files.items() for memory in some}
 
 
-def _derive(
-    store: MemoryStore, scope: Scope, plan: _Plan, ids: Sequence[str], near: Collection[Scope] | None = None
-) -> None:
+def _derive(store: Store, scope: Scope, plan: _Plan, ids: Sequence[str], near: Collection[Scope] | None = None) -> None:
     """Plan that what was derived goes too: all of it in this scope, and elsewhere what repeats the words.
 
     Elsewhere is only where no memory of the same id is, which would be what it was derived from. Forgetting a copy
@@ -226,11 +221,11 @@ def _derive(
                 fresh.append(memory.id)
 
 
-def derived(store: MemoryStore, ids: Collection[str]) -> list[tuple[Scope, str]]:
+def derived(store: Store, ids: Collection[str]) -> list[tuple[Scope, str]]:
     """The memories of any scope that name one of these as a source."""
     if isinstance(store, FindsDerived):
         return store.derived(ids)
-    names = store.agents() if isinstance(store, ListsAgents) else []
+    names = store.agents()
     found, sought = [], frozenset(ids)
     for scope in map(Scope, names):
         for memory in every(store, scope):
@@ -239,17 +234,15 @@ def derived(store: MemoryStore, ids: Collection[str]) -> list[tuple[Scope, str]]
     return found
 
 
-def every(store: MemoryStore, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
+def every(store: Store, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
     """Every memory of a scope, also those that are no longer valid; what is written meanwhile may be missed."""
     ids = [match.id for match in store.search(scope, Query(where=where or Filter(), limit=MOST))]
     for some in batched(ids, PAGE):
         yield from (memory for memory in store.get(scope, some) if memory is not None)
 
 
-def _consolidations(store: MemoryStore, scope: Scope) -> dict[str, frozenset[str]]:
+def _consolidations(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
     """The sources of all that was consolidated, which may be more than a memory can name."""
-    if not isinstance(store, KeepsEvents):
-        return {}
     made = [match.id for match in store.search(scope, Query(where=Filter(tags=frozenset({MARK})), limit=MOST))]
     found = defaultdict[str, set[str]](set)
     for some in batched(made, PAGE):
@@ -261,14 +254,12 @@ def _consolidations(store: MemoryStore, scope: Scope) -> dict[str, frozenset[str
 
 def _receivers(brain: Parts) -> dict[str, str]:
     """Who has each annex."""
-    if not isinstance(brain.store, KeepsEvents):
-        return {}
     return {name: str(body["receiver"]) for name, body in brain.sharing.ledger.annexes().items()}
 
 
-def _kept_apart(store: MemoryStore, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
+def _kept_apart(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
     """The scopes beside those of agents that may have a copy, and whose each is, if that can be told."""
-    names = store.agents() if isinstance(store, ListsAgents) else []
+    names = store.agents()
     if not names:
         return [(apart(scope), scope.agent)]
     known = {scope.agent, *receivers.values(), *(name for name in names if not reserved(name))}
@@ -392,10 +383,10 @@ def _where(scope: Scope, place: Scope) -> str:
     return "quarantine" if place.agent.startswith(QUARANTINE) else "copies"
 
 
-def _revive(store: MemoryStore, scope: Scope, made: Memory, going: Collection[str]) -> None:
+def _revive(store: Store, scope: Scope, made: Memory, going: Collection[str]) -> None:
     """Statements that were merged into one that goes are valid again, unless they go too."""
     said = made.metadata.get(MARK)
-    if not isinstance(said, dict) or said.get("how") != "merge" or not isinstance(store, Annotates):
+    if not isinstance(said, dict) or said.get("how") != "merge":
         return
     for source in store.get(scope, [id for id in made.provenance.sources if id not in going]):
         if source is not None and source.valid_until is not None:
@@ -493,20 +484,19 @@ def _unquoted(words: _Words) -> list[tuple[str, str]]:
     """
     store, scope, gone = words.brain.store, words.scope, list[tuple[str, str]]()
 
-    def goes(shown: Shown) -> bool:
+    def goes(shown: LoggedRecall) -> bool:
         id = words.said(shown.about.get("action"), shown.about.get("context")) if shown.about else None
         gone.extend([] if id is None else [("shown", id)])
         return id is not None
 
-    if isinstance(store, KeepsEvents) and isinstance(store, ErasesEvents):
-        checks = [event for event in store.events_of(scope, [""]) if event.kind == happened.CHECKED]
-        told = {event.id: words.said(event.body.get("action"), event.body.get("context")) for event in checks}
-        erased = {event: id for event, id in told.items() if id is not None}
-        if erased:
-            store.unrecord(scope, list(erased))
-        gone += [("checks", id) for id in erased.values()]
-    if isinstance(store, ErasesShown):
-        store.unshow(scope, goes)
+    checks = [event for event in store.events_of(scope, [""]) if event.kind == happened.CHECKED]
+    told = {event.id: words.said(event.body.get("action"), event.body.get("context")) for event in checks}
+    erased = {event: id for event, id in told.items() if id is not None}
+    if erased:
+        store.delete_events(scope, list(erased))
+    gone += [("checks", id) for id in erased.values()]
+    if isinstance(store, DeletesRecalls):
+        store.delete_recalls(scope, goes)
     return gone
 
 
@@ -516,10 +506,8 @@ def _unworded(words: _Words) -> list[tuple[str, str]]:
     A grant in force keeps its tags and domains: they are the owner's word about what is still to come.
     """
     brain, scope, gone = words.brain, words.scope, list[tuple[str, str]]()
-    if not isinstance(brain.store, KeepsEvents) or not isinstance(brain.store, ErasesEvents):
-        return gone
     ledger = brain.sharing.ledger
-    concerned = {grant.id: grant for grant in ledger.grants() if grant.concerns(scope.agent)}
+    concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
         told[event.subject].append(written(event))
@@ -553,7 +541,7 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
         if not words.said(name):
             return name
         known = words.brain.sharing.known_pattern(words.scope, name)
-        return _fingerprint(name) if known is None else named(known[0])
+        return _fingerprint(name) if known is None else clean_name(known[0])
 
     def label(name: Clean) -> Clean:
         return _fingerprint(name) if over and words.labelled(name) else name
@@ -563,22 +551,20 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
         subject = grant.subject
         changes["patterns"] = tuple(map(pattern, subject.patterns))
         changes |= {"tags": tuple(map(label, subject.tags)), "domains": tuple(map(label, subject.domains))}
-    purpose = UNSAID if words.quoted(grant.purpose) else grant.purpose
+    purpose = DELETED_TEXT if words.quoted(grant.purpose) else grant.purpose
     return grant.model_copy(update={"purpose": purpose, "subject": grant.subject.model_copy(update=changes)})
 
 
 def _over(words: _Words, grant: Grant) -> bool:
-    return grant.at(words.brain.sharing.ledger.now()) in OVER
+    return grant.state_at(words.brain.sharing.ledger.now()) in OVER
 
 
 def _fingerprint(name: str) -> Clean:
-    return named(f"{UNSAID}:{digest(name)}")
+    return clean_name(f"{DELETED_TEXT}:{digest(name)}")
 
 
 def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
     """The agents that may have asked about what an agent lent to them."""
-    if not isinstance(brain.store, KeepsEvents):
-        return []
     lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
     names = {use.agent for id in lent for use in brain.sharing.uses(id, MOST)}
     receivers = _receivers(brain)
@@ -619,7 +605,7 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
         removed = _erase(brain, scope, progress)
     counts = {name: count for name, count in removed.items() if count}
     if isinstance(store, KeepsAudit):
-        store.note([Deed("agent.erase", agent=agent, count=counts.get("memories", 0))])
+        store.note([AuditAction("agent.erase", agent=agent, count=counts.get("memories", 0))])
     return ErasureReceipt(agent=agent, removed=counts, lingers=not scrubbed(store))
 
 
@@ -659,7 +645,7 @@ def _everywhere(brain: Parts, scope: Scope) -> list[str]:
 
 def _has_anything(brain: Parts, scope: Scope) -> bool:
     store = brain.store
-    names = store.agents() if isinstance(store, ListsAgents) else [scope.agent]
+    names = store.agents() if can(store, ListsAgents) else [scope.agent]
     return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _receivers(brain).values()
 
 
@@ -681,7 +667,7 @@ def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
         holds.refuse_held(brain.store, Scope(str(body["receiver"])), every(brain.store, Scope(name)))
 
 
-def _holds(store: MemoryStore, hold: LegalHold, scope: Scope) -> bool:
+def _holds(store: Store, hold: LegalHold, scope: Scope) -> bool:
     """Whether a hold keeps something of a scope."""
     wheres = [Filter(tags=frozenset({tag})) for tag in hold.tags]
     wheres += [Filter(session=session) for session in hold.sessions]
@@ -691,7 +677,7 @@ def _holds(store: MemoryStore, hold: LegalHold, scope: Scope) -> bool:
 
 
 def _erase_workspaces(brain: Parts, scope: Scope) -> int:
-    if brain.objects is None or not isinstance(brain.store, KeepsEvents):
+    if brain.objects is None or not can(brain.store, KeepsEvents):
         return 0
     workspaces = Workspaces(brain.store, scope, brain.redactor, brain.sources, brain.objects)
     names = [workspace.name for workspace in workspaces.list()]
@@ -703,8 +689,6 @@ def _erase_workspaces(brain: Parts, scope: Scope) -> int:
 def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
     """Revoke what an agent gave and got, and then take away that it ever did."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
-    if not isinstance(store, KeepsEvents):
-        return removed
     ledger, sharing = brain.sharing.ledger, brain.sharing
     grants = Grants(store, scope, sharing, brain.sources, lambda _, text: brain.redactor.clean([text])[0].text)
     concerned = [grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _gets(grant, agent)]
@@ -729,16 +713,14 @@ def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
     _unrecord(store, LEDGER, said)
     _unrecord(store, USES, used)
     _unrecord(store, RETENTION, holds.naming(store, agent))
-    for name in store.agents() if isinstance(store, ListsAgents) else []:
+    for name in store.agents():
         if not reserved(name):
-            _unrecord(store, Scope(name), store.about(Scope(name), topic(f"agent:{agent}"), MOST))
+            _unrecord(store, Scope(name), store.events_by_topic(Scope(name), topic(f"agent:{agent}"), MOST))
     return removed
 
 
 def _annexes_of(brain: Parts, agent: str) -> dict[str, dict[str, JsonValue]]:
     """The annexes that an agent has, and those that others have of it, by a grant or by a file."""
-    if not isinstance(brain.store, KeepsEvents):
-        return {}
     ledger, here = brain.sharing.ledger, f"{agent}@{_installation(brain.store)}"
     lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
     return {
@@ -750,13 +732,13 @@ def _annexes_of(brain: Parts, agent: str) -> dict[str, dict[str, JsonValue]]:
     }
 
 
-def _installation(store: MemoryStore) -> str | None:
-    return store.setting(INSTALLATION) if isinstance(store, KeepsSettings) else None
+def _installation(store: Store) -> str | None:
+    return store.setting(INSTALLATION)
 
 
 def _log_of(store: KeepsEvents, scope: Scope) -> Iterator[Event]:
     after = 0
-    while some := store.feed(scope, after, PAGE):
+    while some := store.events_after(scope, after, PAGE):
         yield from some
         after = some[-1].seq
 
@@ -769,21 +751,13 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-def _unrecord(store: MemoryStore, scope: Scope, events: Iterable[Event]) -> None:
+def _unrecord(store: Store, scope: Scope, events: Iterable[Event]) -> None:
     ids = list(dict.fromkeys(event.id for event in events if event.kind != FORGOTTEN))
-    if ids and isinstance(store, ErasesEvents):
-        store.unrecord(scope, ids)
+    if ids:
+        store.delete_events(scope, ids)
 
 
 def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
-    """Give up a scope, by the store's own means or row by row; how many of each."""
-    store = brain.store
+    """Delete a scope; how many of each."""
     brain.experience.forgot(scope)
-    if isinstance(store, Vacates):
-        return {name: count for name, count in store.vacate(scope).items() if count}
-    ids = [match.id for match in store.search(scope, Query(limit=MOST))]
-    for some in batched(ids, PAGE):
-        store.forget(scope, some)
-    if isinstance(store, KeepsEvents):
-        _unrecord(store, scope, store.feed(scope, 0, MOST))
-    return {"memories": len(ids)} if ids else {}
+    return {name: count for name, count in brain.store.delete_scope(scope).items() if count}

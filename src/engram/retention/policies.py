@@ -20,9 +20,9 @@ from engram.memories.episodic import OUTCOME
 from engram.memories.forgetting_curve import PINNED, Told, strength, told_of
 from engram.memories.holds import Keeping
 from engram.model import Memory, MemoryType
-from engram.model.memory import explain
-from engram.model.retention import LegalHold, Retained, RetentionPolicy, RetentionReport
-from engram.ports import Credit, CreditsRecalls, Deed, KeepsAudit, KeepsEvents, KeepsSettings, Scope, acting
+from engram.model.memory import describe_error
+from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
+from engram.ports import AuditAction, KeepsAudit, Scope, acting
 from engram.privacy import refuse_secret
 from engram.recording.draft import handle
 from engram.retention import archive as archives
@@ -53,7 +53,7 @@ class Retention:
         """The policies in force, in the order in which they run."""
         return holds.policies(self._brain.store)
 
-    def set(self, name: str, **fields: Any) -> RetentionPolicy:
+    def set(self, /, name: str, **fields: Any) -> RetentionPolicy:
         """Set a policy, instead of the one of this name; `fields` are those of `RetentionPolicy`."""
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("a policy needs a name")
@@ -61,7 +61,7 @@ class Retention:
         try:
             return self._keeping.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
         except ValidationError as error:
-            raise InvalidInput(explain(error)) from None
+            raise InvalidInput(describe_error(error)) from None
 
     def remove(self, name: str) -> RetentionPolicy:
         """Give a policy up. Raises `NotFound`."""
@@ -110,7 +110,7 @@ class Retention:
         """
         brain, kept, gone = self._brain, Counter[str](), list[Retained]()
         policies = self.policies()
-        if isinstance(brain.store, KeepsSettings) and not dry_run and policies:
+        if not dry_run and policies:
             # A commit, with which the store writes what was recalled until now.
             brain.store.set_setting(LAST, brain.sources.now().isoformat())
         if archive is not None and archive.exists():
@@ -136,6 +136,14 @@ class Retention:
             _note(brain, gone)
         written = str(archive) if archive is not None and archive.exists() else None
         return RetentionReport(dry_run=dry_run, gone=tuple(gone), kept=dict(sorted(kept.items())), archive=written)
+
+    def erase(self, agent: str, progress: Progress | None = None) -> ErasureReceipt:
+        """Delete everything of an agent; the audit trail keeps that it happened. Stopped in between, call it again.
+
+        Raises `NotFound` for an agent that has nothing, `NotAllowed` if something of it is held, and `Conflict` if the
+        folder of its files serves another database, too.
+        """
+        return erasure.erase(self._brain, agent, progress)
 
 
 @dataclass
@@ -170,8 +178,7 @@ class _Desk:
 
     def _read(self) -> None:
         store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
-        credits: list[Credit] = store.credits(self.scope, MOST_CREDITS) if isinstance(store, CreditsRecalls) else []
-        self.told = told_of(credits)
+        self.told = told_of(store.credits(self.scope, MOST_CREDITS))
         self.memories = {memory.id: memory for memory in learning.up_to_date(list(erasure.every(store, self.scope)))}
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:
@@ -234,7 +241,7 @@ def _archive(brain: Engram, boxes: Sequence[_Box], archive: Path | None, *, dry_
         there = [memory for memory in store.get(scope, fresh) if memory is not None]
         packed.append((box, there))
         for memory in there if not dry_run else ():
-            events = store.events_of(scope, [memory.id]) if isinstance(store, KeepsEvents) else ()
+            events = store.events_of(scope, [memory.id])
             lines.append(archives.line_of(memory, f"policy {box.policy.name}", events))
     if lines:
         if archive is None:
@@ -284,4 +291,6 @@ def _note(brain: Engram, gone: Sequence[Retained]) -> None:
         counts = Counter[str]()
         for each in gone:
             counts[each.policy] += each.memories
-        brain.store.note([Deed("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})])
+        brain.store.note(
+            [AuditAction("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})]
+        )

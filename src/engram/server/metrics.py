@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from engram import __version__
 from engram.errors import EngramError
-from engram.ports import Maintains, MemoryStore
+from engram.ports import Maintains, Store
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -84,7 +84,7 @@ class Metrics:
         )
         self.busy = Gauge("engram_threads_busy", "Threads that ask the database for a request.", registry=self.registry)
 
-    def watch(self, store: MemoryStore, clock: Callable[[], float] = time.monotonic) -> None:
+    def watch(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         """Also tell what is in the database, if it can say so."""
         if isinstance(store, Maintains):
             self.registry.register(_Stock(store, clock))

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 from engram.clock import Sources
 from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, TooMany, Unsupported
-from engram.model.access import EVERYONE, RIGHTS, ApiKey, Right
-from engram.ports import KeepsKeys, MemoryStore, Redactor, Scope, arguments, reserved
+from engram.model.api_key import EVERYONE, RIGHTS, ApiKey, Right
+from engram.ports import KeepsApiKeys, Redactor, Scope, Store, arguments, reserved
 
 PREFIX = "eng"
 SECRET_BYTES = 32
@@ -35,14 +35,14 @@ class Keys:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         redactor: Redactor,
         sources: Sources,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        if not isinstance(store, KeepsKeys):
+        if not isinstance(store, KeepsApiKeys):
             raise Unsupported("this store does not keep the keys of callers; SQLite and PostgreSQL do")
-        self._store: KeepsKeys = store
+        self._store: KeepsApiKeys = store
         self._redactor = redactor
         self._sources = sources
         self._entropy = entropy
@@ -76,7 +76,7 @@ class Keys:
         known = self._store.key(shown[1]) if shown else None
         same = hmac.compare_digest(_hash(shown[2] if shown else ""), known[1] if known else _NOBODY)
         now = self._sources.now()
-        if known is None or not same or not known[0].live(now):
+        if known is None or not same or not known[0].is_active(now):
             return None
         key = known[0]
         if key.last_used is None or not timedelta(0) <= now - key.last_used < NOTED_EVERY:
@@ -86,7 +86,7 @@ class Keys:
     def live(self, id: str) -> bool:
         """Whether a key that was accepted is still good."""
         known = self._store.key(id)
-        return known is not None and known[0].live(self._sources.now())
+        return known is not None and known[0].is_active(self._sources.now())
 
     def every(self) -> list[ApiKey]:
         """All keys, the oldest first, also those that are refused."""

@@ -14,7 +14,7 @@ from engram.learning.events import event_of
 from engram.memories import holds
 from engram.model import Clean, Memory
 from engram.model.grant import Grant, GrantState, GrantUse, Revocation, Right, Source, Subject
-from engram.ports import Entry, Filter, ListsAgents, MemoryStore, Query, Scope, acting, arguments, reserved
+from engram.ports import Entry, Filter, Query, Scope, Store, acting, arguments, reserved
 from engram.ports.arguments import When
 from engram.privacy import refuse_secret
 from engram.recording.quarantine import TAKEN_BACK, Quarantine
@@ -37,7 +37,7 @@ class Grants:
     """One agent's side of all grants: those it gives, and those it gets."""
 
     def __init__(
-        self, store: MemoryStore, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
+        self, store: Store, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
     ) -> None:
         self._store = store
         self._scope = scope
@@ -148,7 +148,7 @@ class Grants:
         """
         ledger, by = self._ledger, self._scope.agent
         before = ledger.grant(id)
-        if not before.concerns(by):
+        if not before.involves(by):
             raise consent.unknown(id)
         grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
         with acting(by, grant=id):
@@ -188,7 +188,7 @@ class Grants:
         now = self._ledger.now()
         wanted = None if state is None else _state(state)
         found = [grant for grant in self._ledger.grants() if self._sees(grant)]
-        shown = [grant.model_copy(update={"state": grant.at(now)}) for grant in found]
+        shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in found]
         return [grant for grant in shown if wanted in {None, grant.state}]
 
     def get(self, id: str) -> Grant:
@@ -196,7 +196,7 @@ class Grants:
         grant = self._ledger.grant(id)
         if not self._sees(grant):
             raise consent.unknown(id)
-        return grant.model_copy(update={"state": grant.at(self._ledger.now())})
+        return grant.model_copy(update={"state": grant.state_at(self._ledger.now())})
 
     def uses(self, id: str, limit: int = 1000) -> Uses:
         """Who used a grant for what; its owner sees all uses, others their own."""
@@ -302,11 +302,11 @@ class Grants:
     def _receivers(self, grant: Grant) -> Iterable[str]:
         if grant.audience != "everyone":
             return self._ledger.receivers(grant)
-        names = self._store.agents() if isinstance(self._store, ListsAgents) else []
+        names = self._store.agents()
         return [name for name in names if not reserved(name)]
 
     def _sees(self, grant: Grant) -> bool:
-        if grant.concerns(self._scope.agent) or grant.audience == "everyone":
+        if grant.involves(self._scope.agent) or grant.audience == "everyone":
             return True
         return grant.audience == "group" and self._scope.agent in self._ledger.groups().get(grant.receiver, ())
 

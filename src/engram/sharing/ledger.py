@@ -18,8 +18,9 @@ from engram.clock import EPOCH, Sources
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
-from engram.model.memory import explain
-from engram.ports import FORGOTTEN, ErasesEvents, Event, KeepsEvents, Redactor, Scope, acting
+from engram.model.memory import describe_error
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Redactor, Scope, Store, acting
+from engram.ports.completed import require
 from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
@@ -34,7 +35,7 @@ OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
 class Ledger:
     """Grants, groups and annexes of one database."""
 
-    def __init__(self, events: KeepsEvents, sources: Sources) -> None:
+    def __init__(self, events: Store, sources: Sources) -> None:
         self._events = events
         self._sources = sources
         self._lock = threading.Lock()
@@ -104,8 +105,8 @@ class Ledger:
         with acting(by, "grant.reword"):
             before, newest = self.grant(id), self.change(id, by, say)
             old = [f"{id}:{version}" for version in range(1, newest.version)]
-            if isinstance(self._events, ErasesEvents) and old:
-                self._events.unrecord(LEDGER, old)
+            if old:
+                self._events.delete_events(LEDGER, old)
         return newest != before
 
     def regroup(
@@ -158,7 +159,7 @@ class Ledger:
                 chain is not None
                 and grant.owner != receiver
                 and _reaches(grant, receiver, groups)
-                and all(right in each.rights and each.at(now) == GrantState.GRANTED for each in chain)
+                and all(right in each.rights and each.state_at(now) == GrantState.GRANTED for each in chain)
                 and all(Right.RESHARE in each.rights for each in chain[1:])
                 and all(_reaches(above, below.made_by, groups) for below, above in pairwise(chain))
             ):
@@ -176,11 +177,12 @@ class Ledger:
         return sorted(self.groups().get(grant.receiver, ())) if grant.audience == "group" else []
 
     def _append(self, id: str, kind: str, subject: str, body: dict[str, JsonValue]) -> bool:
+        require(self._events, KeepsEvents, "sharing")
         event = Event(id, kind, self._sources.now(), subject, kind, body)
         return self._events.append(LEDGER, [event])[0]
 
     def _read(self) -> None:
-        while some := self._events.feed(LEDGER, self._seq, PAGE):
+        while some := self._events.events_after(LEDGER, self._seq, PAGE):
             for event in some:
                 self._fold(event)
             self._seq = some[-1].seq
@@ -256,7 +258,7 @@ def subject_of(
             everything=everything,
         )
     except ValidationError as error:
-        raise InvalidInput(explain(error)) from None
+        raise InvalidInput(describe_error(error)) from None
 
 
 def audience_of(to: str, redactor: Redactor | None = None) -> tuple[str, Literal["agent", "group", "everyone"]]:
@@ -282,7 +284,7 @@ def approved(
     """A request or an offer that was agreed to by the other side."""
     _decides(grant, by, "approve")
     if grant.state not in OPEN:
-        raise Conflict(f"grant {grant.id} is {grant.at(now)} already; ask for a new one, or share anew")
+        raise Conflict(f"grant {grant.id} is {grant.state_at(now)} already; ask for a new one, or share anew")
     giver = grant.state == GrantState.REQUESTED
     if not giver and (rights is not None or expires_at is not None):
         raise NotAllowed("only the owner says which rights an offer has and when it ends; approve it as it is, or not")
@@ -300,13 +302,13 @@ def denied(grant: Grant, by: str, now: datetime) -> Grant:
     if grant.state == GrantState.DENIED:
         return grant
     if grant.state not in OPEN:
-        raise Conflict(f"grant {grant.id} is {grant.at(now)} already; revoke it instead")
+        raise Conflict(f"grant {grant.id} is {grant.state_at(now)} already; revoke it instead")
     return grant.model_copy(update={"state": GrantState.DENIED, "decided_at": now})
 
 
 def revoked(grant: Grant, by: str, now: datetime) -> Grant:
     """A grant that its owner takes back, or that somebody who gave, asked or received it gives up."""
-    if not grant.concerns(by):
+    if not grant.involves(by):
         raise unknown(grant.id)
     if grant.state in {GrantState.REVOKED, GrantState.DENIED}:
         return grant
@@ -314,7 +316,7 @@ def revoked(grant: Grant, by: str, now: datetime) -> Grant:
 
 
 def _decides(grant: Grant, by: str, what: str) -> None:
-    if not grant.concerns(by):
+    if not grant.involves(by):
         raise unknown(grant.id)
     decider = grant.receiver if grant.made_by == grant.owner else grant.owner
     if by != decider:

@@ -14,15 +14,15 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotFound
 from engram.learning.decisions.beta import Beta
-from engram.learning.patterns.pattern_lookup import Named, meant, words
+from engram.learning.patterns.pattern_lookup import PatternName, find_patterns, name_words
 from engram.learning.patterns.successes import slug
 from engram.learning.service import Learning
 from engram.learning.state import Experience
 from engram.model import Clean, FailurePattern, Hit, KnowledgeContent, Memory, MemoryType, Origin
 from engram.model.grant import Grant, GrantUse, Right, Source, Subject
-from engram.ports import CountsAccess, Event, Filter, KeepsEvents, MemoryStore, Placed, Query, Scope
+from engram.ports import Event, Filter, Placed, Query, Scope, Store
 from engram.sharing.ledger import LEDGER, LINEAGE, Ledger
 from engram.sharing.lens import Lens, lens
 from engram.text.terms import digest, normal_form
@@ -58,7 +58,7 @@ class Lender:
     key: str
     id: str
     scope: Scope
-    store: MemoryStore
+    store: Store
     learning: Learning
     origin: Origin
     grants: tuple[Grant, ...] = ()
@@ -81,7 +81,7 @@ class Sharing:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         experience: Experience,
         sources: Sources,
         near: Callable[[Clean], Placed | None],
@@ -92,26 +92,18 @@ class Sharing:
         self._sources = sources
         self._near = near
         self._clean = clean
-        self._ledger = Ledger(store, sources) if isinstance(store, KeepsEvents) else None
+        self.ledger = Ledger(store, sources)
+        """Grants, groups and annexes; none on a store that keeps no events."""
         self._lenses: OrderedDict[tuple[str, str], tuple[Lens, Experience]] = OrderedDict()
         self._fields: dict[tuple[str, str], tuple[str, ...]] = {}
         self._met: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    @property
-    def ledger(self) -> Ledger:
-        """Grants, groups and annexes. Raises `Unsupported`."""
-        if self._ledger is None:
-            raise Unsupported("this store keeps no grants; SQLite, PostgreSQL and Redis do")
-        return self._ledger
-
     # Who lends -----------------------------------------------------------------------------------------
 
     def lenders(self, reader: Scope, right: Right) -> list[Lender]:
         """Those whose knowledge an agent may read or learn from now."""
-        if self._ledger is None:
-            return []
-        chains, annexes = self._ledger.lent_to(reader.agent, right)
+        chains, annexes = self.ledger.lent_to(reader.agent, right)
         found = [self._by_grant(reader, chain) for chain in chains]
         by_id = {chain[0].id: chain for chain in chains}
         signed_first = sorted(annexes.items(), key=lambda item: (not item[1].get("signer"), item[0]))
@@ -126,7 +118,7 @@ class Sharing:
 
     def importers(self) -> frozenset[str]:
         """List the agents that imported something, also those that have stored nothing themselves."""
-        bodies = [] if self._ledger is None else self._ledger.annexes().values()
+        bodies = self.ledger.annexes().values()
         return frozenset(str(body["receiver"]) for body in bodies if not (body.get("gone") or body.get("quarantined")))
 
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
@@ -149,7 +141,7 @@ class Sharing:
         """Whether what was learned through a lens can go on: only newer things were added to what is covered."""
         if view.ids == ids:
             return True
-        if view.ids is None or ids is None or not view.ids <= ids or not isinstance(self._store, KeepsEvents):
+        if view.ids is None or ids is None or not view.ids <= ids:
             return False
         with experience.of(view.owner) as learned:
             seq = learned.seq
@@ -198,7 +190,7 @@ class Sharing:
         if subject.domains:
             ids |= self._of_domains(owner, {normal_form(domain) for domain in subject.domains})
             if named:
-                ids |= self._of_contexts(owner, [frozenset(words(domain)) for domain in subject.domains])
+                ids |= self._of_contexts(owner, [frozenset(name_words(domain)) for domain in subject.domains])
         for name in subject.patterns:
             ids |= self.pattern(owner, name, by) or frozenset()
         return frozenset(ids)
@@ -211,7 +203,7 @@ class Sharing:
         found = self.known_pattern(owner, name, by)
         if found is not None:
             return found[1]
-        formerly = [each for each in self._learning_of(owner).formerly(name) if _was_known(each, by)]
+        formerly = [each for each in self._learning_of(owner).by_former_name(name) if _was_known(each, by)]
         return frozenset(id for failure in formerly for id in failure.episodes) if formerly else None
 
     def known_pattern(self, owner: Scope, name: str, by: datetime | None = None) -> tuple[str, frozenset[str]] | None:
@@ -243,14 +235,18 @@ class Sharing:
         if learning.failure(word) is not None:
             return word
         every = [
-            Named(f.pattern_id, f.name, (f.error_signature, *f.actions, *f.contexts, *self._labels(owner, f.episodes)))
+            PatternName(
+                f.pattern_id, f.name, (f.error_signature, *f.actions, *f.contexts, *self._labels(owner, f.episodes))
+            )
             for f in learning.failures()
         ]
         every += [
-            Named(s.pattern_id, s.name, (s.context_signature, s.successful_approach, *self._labels(owner, s.episodes)))
+            PatternName(
+                s.pattern_id, s.name, (s.context_signature, s.successful_approach, *self._labels(owner, s.episodes))
+            )
             for s in learning.synthesis().patterns
         ]
-        found = meant(word, every)
+        found = find_patterns(word, every)
         if len(found) > 1:
             names = ", ".join(each.name for each in found[:NAMED])
             raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
@@ -287,7 +283,7 @@ class Sharing:
 
     def used(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
         """Write down that a lender's knowledge was used, under every grant that allowed it."""
-        if not count or not isinstance(self._store, KeepsEvents):
+        if not count:
             return
         some, now = list(ids)[:NAMED], self._sources.now()
         body: dict[str, JsonValue] = {"agent": reader.agent, "action": action, "count": count, "ids": [*some]}
@@ -300,8 +296,6 @@ class Sharing:
 
     def uses(self, grant: str, limit: int = 1000) -> list[GrantUse]:
         """The newest uses of a grant, the oldest of them first."""
-        if not isinstance(self._store, KeepsEvents):
-            return []
         return [
             GrantUse(
                 grant=grant,
@@ -311,7 +305,7 @@ class Sharing:
                 count=int(str(event.body["count"])),
                 memories=tuple(str(id) for id in _list(event.body.get("ids"))),
             )
-            for event in self._store.about(USES, f"{USED}:{grant}", limit)
+            for event in self._store.events_by_topic(USES, f"{USED}:{grant}", limit)
         ]
 
     def showed(self, reader: Scope, id: str) -> bool:
@@ -328,16 +322,15 @@ class Sharing:
     def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
         """What an agent believes of a source, from how often it helped, since when that counts, and hindered."""
         belief = FIRST_TRUST
-        if isinstance(self._store, KeepsEvents):
-            for event in self._store.about(reader, topic(key), 1000):
-                helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
-                proven = since is None or event.at >= since
-                belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)
+        for event in self._store.events_by_topic(reader, topic(key), 1000):
+            helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
+            proven = since is None or event.at >= since
+            belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)
         return belief
 
     def told(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
         """Count how far each source, by its topic, helped and hindered in one recall; each recall counts once."""
-        if not shares or not isinstance(self._store, KeepsEvents):
+        if not shares:
             return
         now = self._sources.now()
         events = [
@@ -392,7 +385,7 @@ class Sharing:
         return found
 
     def hits(
-        self, reader: Scope, look: Callable[[MemoryStore, Scope], Sequence[Hit]], own: Sequence[Hit]
+        self, reader: Scope, look: Callable[[Store, Scope], Sequence[Hit]], own: Sequence[Hit]
     ) -> tuple[list[Hit], dict[str, Lender]]:
         """The agent's own hits with those of its lenders, best first, and which lender each of these came from.
 
@@ -423,7 +416,7 @@ class Sharing:
                 by_lender.setdefault(lent[hit.id].id, []).append(hit.id)
         for id, ids in by_lender.items():
             self.used(reader, lenders[id], "recall", len(ids), ids)
-            if not lenders[id].grants and isinstance(self._store, CountsAccess):
+            if not lenders[id].grants:
                 self._store.touch(lenders[id].scope, ids, self._sources.now())
             self._meet(reader, lenders[id].key)
 
@@ -447,7 +440,7 @@ def _domains(memory: Memory) -> tuple[str, ...]:
 
 def _context_words(memory: Memory) -> frozenset[str]:
     said = getattr(memory.content, "decision_context", "") or getattr(memory.content, "context_signature", "")
-    return frozenset(words(f"{memory.context} {said}"))
+    return frozenset(name_words(f"{memory.context} {said}"))
 
 
 def topic(key: str) -> str:

@@ -13,34 +13,36 @@ from engram.ports import (
     FORGOTTEN,
     Entry,
     Event,
-    Glimpse,
     KeepsEvents,
     Match,
-    MemoryStore,
     Query,
+    RankingInput,
+    ReadsNeighbours,
     Scope,
     Snapshots,
-    Spread,
-    Surveys,
+    Store,
+    TermCounts,
 )
+from engram.ports.completed import Fallbacks, can
 
 _ID = re.compile("[0-9a-z]{26}|[0-9a-f]{32,64}")
 """What the id of a memory looks like; other names of sources, such as `runbook`, are the owner's own words."""
 READ_ONLY = "shared knowledge can be read, not changed; remember what you make of it in your own words"
 
 
-class Lens:
+class Lens(Fallbacks):
     """What a grant covers, in the place of a store. Whatever scope is asked for, the owner's is looked at.
 
     `ids` are the memories that are covered, `None` for all. How common words are is taken from the reader's own
     memories, so that scores tell nothing of what is not covered.
     """
 
-    def __init__(self, store: MemoryStore, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> None:
+    def __init__(self, store: Store, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> None:
         self.store = store
         self.owner = owner
         self.reader = reader
         self.ids = ids
+        self.lacks = Fallbacks.lacks - {KeepsEvents} if can(store, KeepsEvents) else Fallbacks.lacks
 
     def covers(self, id: str) -> bool:
         """Whether a memory may be seen."""
@@ -85,68 +87,57 @@ class Lens:
         """One moment of the owner's scope."""
         return self.store.snapshot(self.owner) if isinstance(self.store, Snapshots) else nullcontext()
 
-
-class LearningLens(Lens):
-    """A lens over a store that keeps events."""
-
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
         """Never. Raises `NotAllowed`."""
         raise NotAllowed(READ_ONLY)
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The next events about what is covered; an empty list only when there are no more."""
-        while some := self._events.feed(self.owner, after, limit):
+        while some := self.store.events_after(self.owner, after, limit):
             if kept := [event for event in some if self._shows(event)]:
                 return kept
             after = some[-1].seq
         return []
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic about what is covered."""
-        return [event for event in self._events.about(self.owner, topic, limit) if self._shows(event)]
+        return [event for event in self.store.events_by_topic(self.owner, topic, limit) if self._shows(event)]
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """All events about these subjects, as far as they are covered."""
-        return self._events.events_of(self.owner, [subject for subject in subjects if self.covers(subject)])
+        return self.store.events_of(self.owner, [subject for subject in subjects if self.covers(subject)])
 
     def _shows(self, event: Event) -> bool:
         # What a check said is the owner's own business; what was forgotten must be known to be forgotten.
         return event.kind == FORGOTTEN or (bool(event.subject) and self.covers(event.subject))
 
-    @property
-    def _events(self) -> KeepsEvents:
-        assert isinstance(self.store, KeepsEvents)  # noqa: S101 - `lens` chose this class because it does
-        return self.store
 
-
-class SurveyingLens(LearningLens):
+class SurveyingLens(Lens):
     """A lens over a store that also knows what surrounds its memories."""
 
     def speakers(self, scope: Scope) -> list[str]:
         """Nobody: names of speakers may belong to what is not covered."""
         return []
 
-    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+    def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
         """The neighbours that are covered."""
         chosen = [id for id in ids if self.covers(id)]
-        seen = self._surveys.around(self.owner, chosen, reach if self.ids is None else 0, terms) if chosen else []
+        seen = self._surveys.neighbours(self.owner, chosen, reach if self.ids is None else 0, terms) if chosen else []
         return [glimpse for glimpse in seen if self.covers(glimpse.id)]
 
-    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+    def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """How common the terms are among the reader's own memories."""
-        return self._surveys.spread(self.owner if self.ids is None else self.reader, terms)
+        return self._surveys.term_counts(self.owner if self.ids is None else self.reader, terms)
 
     @property
-    def _surveys(self) -> Surveys:
-        assert isinstance(self.store, Surveys)  # noqa: S101 - `lens` chose this class because it does
+    def _surveys(self) -> ReadsNeighbours:
+        assert isinstance(self.store, ReadsNeighbours)  # noqa: S101 - `lens` chose this class because it does
         return self.store
 
 
-def lens(store: MemoryStore, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> Lens:
-    """The lens with the abilities that its store has."""
-    kept = isinstance(store, KeepsEvents)
-    kind = SurveyingLens if kept and isinstance(store, Surveys) else LearningLens if kept else Lens
-    return kind(store, owner, reader, ids)
+def lens(store: Store, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> Lens:
+    """Return the lens with the abilities that its store has."""
+    return (SurveyingLens if isinstance(store, ReadsNeighbours) else Lens)(store, owner, reader, ids)
 
 
 def _without(memory: Memory, sources: Set[str]) -> Memory:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from engram.learning.patterns.pattern_lookup import named, only
+from engram.learning.patterns.pattern_lookup import find_one_name, pattern_names
 from engram.learning.reuse import Attempt, own_record
 from engram.learning.service import Learning
 from engram.model import FailurePattern, PreventionCheck
@@ -222,7 +222,7 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
 
 def _about(words: str, known: Shown) -> Shown:
     """Give the failures or successes of the one name that is about some words; nothing if there is none."""
-    found = {one.id for one in only(words, named(each.pattern for _, each in known))}
+    found = {one.id for one in find_one_name(words, pattern_names(each.pattern for _, each in known))}
     return [(lender, each) for lender, each in known if each.pattern.pattern_id in found]
 
 

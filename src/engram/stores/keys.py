@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.clock import from_micros, micros
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 from engram.stores.rows import to_json
 from engram.stores.schema import api_keys
 

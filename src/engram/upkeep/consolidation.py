@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -28,7 +28,7 @@ from engram.memories import holds
 from engram.memories.summaries import Said, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
 from engram.model.upkeep import Consolidation, How
-from engram.ports import Annotates, Changes, Entry, Event, KeepsEvents, MemoryStore, Redactor, Scope
+from engram.ports import Changes, Entry, Event, Redactor, Scope, Store
 from engram.recording.draft import prepare
 from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
@@ -130,16 +130,11 @@ T = TypeVar("T")
 _how: TypeAdapter[How] = TypeAdapter(How)
 
 
-@runtime_checkable
-class Keeper(MemoryStore, KeepsEvents, Annotates, Protocol):
-    """A store that can keep what is made, which sources it has, and that these have ended."""
-
-
 @dataclass(frozen=True, slots=True)
 class Desk:
     """Where one agent's memories are consolidated, and with what."""
 
-    store: Keeper
+    store: Store
     scope: Scope
     redactor: Redactor
     sources: Sources

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import InvalidInput
 from engram.learning import events as happened
 from engram.learning.decisions.comparisons import difference, scan, wilson
 from engram.model.upkeep import Drift, EvaluationReport, EvaluationRow, Measure, Measures, Period
-from engram.ports import Credit, CreditsRecalls, Event, KeepsEvents, MemoryStore, Scope
+from engram.ports import Credit, CreditsRecalls, Event, KeepsEvents, Scope, Store
+from engram.ports.completed import require
 
 MOST_CREDITS = 100_000
 PAGE = 2000
@@ -36,7 +37,7 @@ class _Counts:
 
 
 def evaluate(
-    store: MemoryStore,
+    store: Store,
     scopes: Sequence[Scope],
     *,
     since: datetime | None = None,
@@ -49,8 +50,8 @@ def evaluate(
     """
     if period not in PERIODS:
         raise InvalidInput(f"a period is one of {', '.join(PERIODS)}, not {period!r}")
-    if not isinstance(store, CreditsRecalls) or not isinstance(store, KeepsEvents):
-        raise Unsupported("this store does not keep what became of recalls; SQLite, PostgreSQL and Redis do")
+    require(store, CreditsRecalls, "evaluating recalls")
+    require(store, KeepsEvents, "evaluating decisions")
     credits = [credit for scope in scopes for credit in store.credits(scope, MOST_CREDITS)]
     decisions = [each for scope in scopes for each in _decisions(store, scope)]
     credits = [credit for credit in credits if _within(credit.at, since, until)]
@@ -150,7 +151,7 @@ def end_of(start: datetime, period: Period) -> datetime:
 def _decisions(store: KeepsEvents, scope: Scope) -> list[tuple[datetime, bool, float | None]]:
     """Read every decision of an agent: its time, whether it was informed, and its last outcome."""
     decided, last, verdicts, after = list[Event](), dict[str, Event](), dict[str, datetime](), 0
-    while events := store.feed(scope, after, PAGE):
+    while events := store.events_after(scope, after, PAGE):
         after = events[-1].seq
         decided += [event for event in events if event.kind == happened.DECISION]
         verdicts |= {event.id: event.at for event in events if event.kind == happened.CHECKED}

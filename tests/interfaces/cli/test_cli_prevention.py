@@ -65,7 +65,7 @@ def test_checks_are_generated_listed_and_found_by_name(run: Run) -> None:
         "Created prevention check: verify-npm-cache-status",
         "  Added to workflow stage: deploy",
         "  Verify: Clear the npm cache before “npm install”: that was noted as the solution "
-        "3 times, without a word whether it helped",
+        "3 times, without saying whether it helped",
         "  Command: npm cache verify",
     ]
     heading, row = run("prevention list").stdout.splitlines()

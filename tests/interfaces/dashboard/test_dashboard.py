@@ -405,7 +405,7 @@ def test_prevention_is_told_as_heeded_ignored_and_silent(home: House, admin: htt
     assert check.effect.heeded is not None
     assert check.effect.ignored is not None
     page = shown(admin, "failures?agent=careful")
-    for label in ("Silent", "Heeded", "Ignored"):
+    for label in ("Before", "Heeded", "Ignored"):
         assert f'data-label="{label}"' in page
     for side in (check.effect.heeded, check.effect.ignored):
         assert f"{side.rate:.0%}" in page

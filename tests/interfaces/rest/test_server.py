@@ -308,7 +308,7 @@ def test_a_stream_hears_what_happens_while_it_is_open_and_ends_with_its_key(home
     until(lambda: bool(home.served.api.state.streams._open))
     home.brain.agent("carol").remember("news")
     home.brain.agent("alice").remember("news")
-    until(lambda: home.brain.store.setting(HIDING) is not None)  # type: ignore[attr-defined]
+    until(lambda: home.brain.store.setting(HIDING) is not None)
     home.keys.revoke(made.id)
     events = told(future.result(timeout=60))
     assert [event["agent"] for _, event in events] == ["alice"]

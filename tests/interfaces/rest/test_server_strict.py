@@ -22,13 +22,12 @@ import engram
 from engram.api import invalidation, live
 from engram.api.limits import Limits
 from engram.errors import Conflict, InvalidInput, StoreBusy, StoreError
-from engram.ports import Deed, Scope
+from engram.ports import AuditAction, Scope
 from engram.retention import erasure
-from engram.retention.policies import Retention
 from engram.server.rest import idempotency, problems, wording
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
-from engram.server.rest.operations import parameters, takes_key
+from engram.server.rest.parameters import parameters, takes_key
 from engram.sharing.api_keys import told
 from engram.stores import sqlite
 from support.rest_server import House, house
@@ -260,7 +259,7 @@ def test_the_numbers_of_events_do_not_tell_how_much_others_do(tmp_path: Path) ->
     heard = list[list[int]]()
     for busy in (0, 30):
         with house(tmp_path / f"{busy}.db") as home, home.http(home.key(ALICE)) as client:
-            home.brain.store.set_setting(live.HIDING, "00" * 32)  # type: ignore[attr-defined]
+            home.brain.store.set_setting(live.HIDING, "00" * 32)
             home.brain.agent(ALICE).remember("one")
             home.brain.agent("bob").remember([f"of bob {n}" for n in range(busy)])
             home.brain.agent(ALICE).remember("two")
@@ -436,7 +435,7 @@ def test_a_write_that_was_refused_is_tried_again(home: House, alice: httpx.Clien
 
 
 def test_two_at_once_are_done_once(home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = home.brain.store.append  # type: ignore[attr-defined]
+    slow = home.brain.store.append
 
     def append(*args: Any) -> Any:
         time.sleep(0.1)
@@ -468,8 +467,8 @@ def forget_elsewhere(home: House, id: str, path: Path) -> None:
 
 
 def forget_by_policy(home: House, id: str, path: Path) -> None:
-    Retention(home.brain).set("all", action="forget", tags=["x"])
-    assert sum(one.memories for one in Retention(home.brain).run().gone) == 1
+    home.brain.retention.set("all", action="forget", tags=["x"])
+    assert sum(one.memories for one in home.brain.retention.run().gone) == 1
 
 
 def erase(home: House, id: str, path: Path) -> None:
@@ -477,7 +476,7 @@ def erase(home: House, id: str, path: Path) -> None:
 
 
 def many_deeds(home: House, id: str, path: Path) -> None:
-    home.brain.store.note([Deed("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
+    home.brain.store.note([AuditAction("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
     forget_elsewhere(home, id, path)
 
 
@@ -522,7 +521,7 @@ def test_what_is_forgotten_while_it_is_answered_is_not_said_again(
     home: House, alice: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, headers, body = path_of(alice, "my secret"), {"Idempotency-Key": "k1"}, {"tags": ["x"]}
-    usual = home.brain.store.annotate  # type: ignore[attr-defined]
+    usual = home.brain.store.annotate
 
     def annotate(scope: Any, id: str, *args: Any) -> Any:
         found = usual(scope, id, *args)

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.learning.alarms import Settings, alarms, capped
-from engram.learning.decisions.belief import Episode
-from engram.learning.decisions.weighing import weigh
+from engram.learning.decisions.belief import DecisionEpisode
+from engram.learning.decisions.suggestions import suggest
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 
 
-def told(agent: str, number: int, quality: float, action: str = "retry", **fields: object) -> list[Episode]:
+def told(agent: str, number: int, quality: float, action: str = "retry", **fields: object) -> list[DecisionEpisode]:
     return [
-        Episode(
+        DecisionEpisode(
             id=f"{agent}-{action}-{quality}-{i}",
             action=action,
             quality=quality,
@@ -31,41 +31,42 @@ def told(agent: str, number: int, quality: float, action: str = "retry", **field
     ]
 
 
-def spread(agent: str, qualities: list[float], days: int = 60) -> list[Episode]:
+def spread(agent: str, qualities: list[float], days: int = 60) -> list[DecisionEpisode]:
     """Outcomes of long before, evenly spread."""
     start, step = NOW - timedelta(days=days), timedelta(days=days - 10) / max(len(qualities), 1)
     return [
-        Episode(
+        DecisionEpisode(
             id=f"{agent}-old-{i}", action="retry", quality=quality, at=start + i * step, context="timeout", agent=agent
         )
         for i, quality in enumerate(qualities)
     ]
 
 
-def others(quality: float, action: str = "retry") -> list[Episode]:
+def others(quality: float, action: str = "retry") -> list[DecisionEpisode]:
     return [one for agent in ("ann", "bob", "eve") for one in told(agent, 5, quality, action)]
 
 
 @given(st.sampled_from([0.0, 1.0]), st.integers(1, 1000), st.floats(0.1, 1))
 def test_one_source_never_outweighs_three_with_five_each(lie: float, number: int, trust: float) -> None:
     honest = [one for agent in ("ann", "bob", "eve") for one in told(agent, 5, 1 - lie, trust=trust)]
-    suggestion = weigh("timeout", capped([*told("mallory", number, lie, trust=trust), *honest]), now=NOW)
+    suggestion = suggest("timeout", capped([*told("mallory", number, lie, trust=trust), *honest]), now=NOW)
     rate = suggestion.actions[0].success_rate
     assert (rate < 0.5) == (lie == 1.0)
     assert (suggestion.recommended == "retry") <= (lie == 0.0)
 
 
 def test_without_the_cap_one_source_would() -> None:
-    assert weigh("timeout", [*told("mallory", 1000, 1.0), *others(0.0)], now=NOW).recommended == "retry"
+    assert suggest("timeout", [*told("mallory", 1000, 1.0), *others(0.0)], now=NOW).recommended == "retry"
 
 
 def test_one_source_cannot_push_another_action_to_the_front() -> None:
     episodes = [*others(1.0, "retry"), *told("mallory", 1000, 1.0, "wipe"), *told("mallory", 1000, 0.0, "retry")]
-    rates = {one.action: one.success_rate for one in weigh("timeout", capped(episodes), now=NOW).actions}
+    rates = {one.action: one.success_rate for one in suggest("timeout", capped(episodes), now=NOW).actions}
     assert rates["retry"] > 0.5
     mine = told("me", 20, 0.0, "wipe")
     rates = {
-        one.action: one.success_rate for one in weigh("timeout", capped([*episodes, *mine], own="me"), now=NOW).actions
+        one.action: one.success_rate
+        for one in suggest("timeout", capped([*episodes, *mine], own="me"), now=NOW).actions
     }
     assert rates["wipe"] < 0.5
 
@@ -76,7 +77,7 @@ def test_one_source_cannot_push_another_action_to_the_front() -> None:
 )
 def test_a_cap_is_kept_and_never_raises_anything(rows: list[tuple[str, str, float]], limit: float) -> None:
     episodes = [
-        Episode(id=str(i), action=action, quality=1, at=NOW, context="c", agent=agent, trust=trust)
+        DecisionEpisode(id=str(i), action=action, quality=1, at=NOW, context="c", agent=agent, trust=trust)
         for i, (agent, action, trust) in enumerate(rows)
     ]
     kept = capped(episodes, limit)
@@ -130,7 +131,7 @@ def test_a_source_can_be_something_else_than_the_agent() -> None:
     ],
     ids=["nothing", "no burst", "not established", "too few", "not unlikely", "in agreement"],
 )
-def test_no_alarm_is_raised_by(episodes: list[Episode]) -> None:
+def test_no_alarm_is_raised_by(episodes: list[DecisionEpisode]) -> None:
     assert alarms(episodes, NOW) == []
 
 
@@ -151,7 +152,7 @@ def test_false_alarms_are_rare_when_nothing_changes() -> None:
         chance = Random(seed)
         rate = chance.choice([0.5, 0.7, 0.9, 0.97])
         episodes = [
-            Episode(
+            DecisionEpisode(
                 id=str(i),
                 action="retry",
                 quality=float(chance.random() < rate),

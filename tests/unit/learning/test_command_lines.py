@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learning.actions.actions import SIBLING, action, same_action
-from engram.learning.actions.command_lines import SIBLINGS, form
+from engram.learning.actions.command_lines import SIBLINGS, canonical_form
+from engram.learning.actions.parsing import SIBLING_SIMILARITY, action_similarity, parse_action
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from engram.learning.actions.command_lines import SIBLINGS, form
     ],
 )
 def test_wrappers_and_variables_before_a_program_are_left_out(one: str, other: str) -> None:
-    assert action(one).key == action(other).key
-    assert action(one).exact == action(other).exact
+    assert parse_action(one).key == parse_action(other).key
+    assert parse_action(one).exact == parse_action(other).exact
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_wrappers_and_variables_before_a_program_are_left_out(one: str, other: s
     ],
 )
 def test_other_names_of_a_program_a_subcommand_and_an_option_are_the_very_same(one: str, other: str) -> None:
-    assert action(one).key == action(other).key
-    assert action(one).exact == action(other).exact
+    assert parse_action(one).key == parse_action(other).key
+    assert parse_action(one).exact == parse_action(other).exact
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,21 @@ def test_other_names_of_a_program_a_subcommand_and_an_option_are_the_very_same(o
     ],
 )
 def test_options_have_no_order_and_a_value_may_follow_an_equals_sign(one: str, other: str) -> None:
-    assert action(one).key == action(other).key
+    assert parse_action(one).key == parse_action(other).key
 
 
 def test_a_short_option_is_taken_for_the_long_one_with_its_initial() -> None:
-    assert same_action(action("psql -f a.sql"), action("psql --file=a.sql")) == 1
-    assert same_action(action("psql -f a.sql"), action("psql --quick --host a.sql")) < 1
+    assert action_similarity(parse_action("psql -f a.sql"), parse_action("psql --file=a.sql")) == 1
+    assert action_similarity(parse_action("psql -f a.sql"), parse_action("psql --quick --host a.sql")) < 1
 
 
 def test_a_number_before_what_it_counts_does_not_matter() -> None:
-    assert same_action(action("offer a discount of 10%"), action("offer a 15% discount")) == 1
+    assert action_similarity(parse_action("offer a discount of 10%"), parse_action("offer a 15% discount")) == 1
 
 
 @pytest.mark.parametrize("option", ["--verbose", "-q", "-y", "--no-audit", "--no-color", "--quiet-pull"])
 def test_options_about_what_is_shown_or_asked_do_not_matter(option: str) -> None:
-    assert action("npm install").key == action(f"npm install {option}").key
+    assert parse_action("npm install").key == parse_action(f"npm install {option}").key
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_options_about_what_is_shown_or_asked_do_not_matter(option: str) -> None
     ],
 )
 def test_an_option_or_a_word_that_is_decisive_makes_another_action(one: str, other: str) -> None:
-    assert same_action(action(one), action(other)) == 0
+    assert action_similarity(parse_action(one), parse_action(other)) == 0
 
 
 @pytest.mark.parametrize(
@@ -122,39 +122,39 @@ def test_an_option_or_a_word_that_is_decisive_makes_another_action(one: str, oth
     ],
 )
 def test_a_second_subcommand_and_the_name_of_a_task_tell_what_is_done(one: str, other: str) -> None:
-    assert same_action(action(one), action(other)) == 0
+    assert action_similarity(parse_action(one), parse_action(other)) == 0
 
 
 @pytest.mark.parametrize(
     "other", ["do a rolling update", "use rolling updates", "rolling-update", "please perform the rolling update."]
 )
 def test_a_phrase_is_the_same_in_other_forms_of_its_words_and_with_words_that_add_nothing(other: str) -> None:
-    assert same_action(action("rolling update"), action(other)) == 1
+    assert action_similarity(parse_action("rolling update"), parse_action(other)) == 1
 
 
 def test_names_in_a_phrase_and_arguments_of_a_command_are_values() -> None:
-    assert same_action(action("send the report to Alice"), action("send the report to Bob")) > 0.6
-    assert same_action(action("git push origin main"), action("git push origin develop")) > 0.6
-    assert same_action(action("compare load > 5"), action("compare load > 6")) == 1
+    assert action_similarity(parse_action("send the report to Alice"), parse_action("send the report to Bob")) > 0.6
+    assert action_similarity(parse_action("git push origin main"), parse_action("git push origin develop")) > 0.6
+    assert action_similarity(parse_action("compare load > 5"), parse_action("compare load > 6")) == 1
 
 
 def test_actions_for_different_environments_are_different_and_short_names_of_one_are_the_same() -> None:
-    one, other = action("kubectl apply -n prod -f a.yaml"), action("kubectl apply -n staging -f a.yaml")
-    assert same_action(one, other) == 0
-    assert same_action(one, action("kubectl apply --namespace=production -f a.yaml")) == 1
-    assert same_action(one, action("kubectl apply -f a.yaml")) > 0.6
-    assert same_action(action("deploy to prod"), action("deploy it to production")) == 1
-    assert same_action(action("deploy to prod"), action("deploy to staging")) == 0
+    one, other = parse_action("kubectl apply -n prod -f a.yaml"), parse_action("kubectl apply -n staging -f a.yaml")
+    assert action_similarity(one, other) == 0
+    assert action_similarity(one, parse_action("kubectl apply --namespace=production -f a.yaml")) == 1
+    assert action_similarity(one, parse_action("kubectl apply -f a.yaml")) > 0.6
+    assert action_similarity(parse_action("deploy to prod"), parse_action("deploy it to production")) == 1
+    assert action_similarity(parse_action("deploy to prod"), parse_action("deploy to staging")) == 0
 
 
 def test_a_sibling_is_near_enough_to_warn_and_not_to_block() -> None:
-    assert same_action(action("npm install"), action("sudo npm ci")) == SIBLING
-    assert same_action(action("npm ci"), action("npm install")) == SIBLING
+    assert action_similarity(parse_action("npm install"), parse_action("sudo npm ci")) == SIBLING_SIMILARITY
+    assert action_similarity(parse_action("npm ci"), parse_action("npm install")) == SIBLING_SIMILARITY
     assert all(SIBLINGS[other] == one for one, other in SIBLINGS.items())
 
 
 @given(st.lists(st.sampled_from(["git", "push", "-f", "--force", "-C", "a/b", "x=1", "-rf", "up", "prod", "'"])))
 def test_a_head_has_three_words_at_most_and_what_is_decisive_is_not_in_the_rest(parts: list[str]) -> None:
-    found = form(" ".join(parts))
+    found = canonical_form(" ".join(parts))
     assert len(found.head) <= 3
     assert not found.decisive & found.rest

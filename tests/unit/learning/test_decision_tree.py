@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.errors import InvalidInput
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
 from engram.learning.patterns.decision_tree import DEPTH, HISTORY, LEAF, decision_template, rate_interval, render
 from engram.model import DecisionBranch, DecisionTemplate
@@ -21,17 +21,19 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def episode(
     number: int, action: str, quality: float, features: frozenset[str] = frozenset(), context: str = "the build fails"
-) -> Episode:
-    return Episode(f"{number:05}", action, quality, START + timedelta(minutes=number), context, features=features)
+) -> DecisionEpisode:
+    return DecisionEpisode(
+        f"{number:05}", action, quality, START + timedelta(minutes=number), context, features=features
+    )
 
 
-def tree(episodes: list[Episode], threshold: float = 0.75) -> DecisionTemplate:
+def tree(episodes: list[DecisionEpisode], threshold: float = 0.75) -> DecisionTemplate:
     template = decision_template(episodes, "the build fails", confidence_threshold=threshold)
     assert template is not None
     return template
 
 
-def noise(seed: int, episodes: int, features: int) -> list[Episode]:
+def noise(seed: int, episodes: int, features: int) -> list[DecisionEpisode]:
     """Outcomes that depend on the action alone."""
     dice = random.Random(seed)
     rates = {"retry": 0.3, "wait": 0.5, "use the cache": 0.8}
@@ -43,7 +45,7 @@ def noise(seed: int, episodes: int, features: int) -> list[Episode]:
     return made
 
 
-def crossed(seed: int, episodes: int) -> list[Episode]:
+def crossed(seed: int, episodes: int) -> list[DecisionEpisode]:
     """In CI the cache helps and waiting does not, elsewhere it is the other way round; ten features do nothing."""
     dice = random.Random(seed)
     made = []
@@ -256,7 +258,7 @@ episodes = st.lists(
 
 
 @given(episodes, st.randoms())
-def test_the_order_of_the_evidence_and_repeats_do_not_matter(past: list[Episode], dice: random.Random) -> None:
+def test_the_order_of_the_evidence_and_repeats_do_not_matter(past: list[DecisionEpisode], dice: random.Random) -> None:
     shuffled = [*past, *past[:3]]
     dice.shuffle(shuffled)
     assert tree(shuffled) == tree(past)
@@ -275,7 +277,7 @@ def test_every_situation_falls_into_exactly_one_branch(seed: int, features: froz
 
 
 @given(episodes)
-def test_a_template_survives_json(past: list[Episode]) -> None:
+def test_a_template_survives_json(past: list[DecisionEpisode]) -> None:
     template = tree(past)
     assert DecisionTemplate.model_validate_json(template.model_dump_json()) == template
     assert all(isinstance(branch, DecisionBranch) for branch in template.decision_tree)

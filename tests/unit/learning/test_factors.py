@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engram.learning.patterns.factors import (
     FALSE_DISCOVERIES,
     Case,
-    Table,
+    ContingencyTable,
     effect,
     key_factors,
     least_p,
@@ -146,7 +146,7 @@ def test_the_exact_test_counts_what_chance_could_do() -> None:
         below = sum(count < seen for count in counts) / len(counts)
         above = sum(count > seen for count in counts) / len(counts)
         here = sum(count == seen for count in counts) / len(counts)
-        table = Table(seen, n_with, good - seen, n - n_with)
+        table = ContingencyTable(seen, n_with, good - seen, n - n_with)
         assert mid_p(table) == pytest.approx(min(1, 2 * (min(below, above) + here / 2)))
 
 
@@ -155,7 +155,7 @@ def test_p_values_of_nothing_are_as_small_as_they_say() -> None:
     values = []
     for _ in range(4000):
         good = [sum(dice.random() < 0.4 for _ in range(size)) for size in (25, 40)]
-        values.append(mid_p(Table(good[0], 25, good[1], 40)))
+        values.append(mid_p(ContingencyTable(good[0], 25, good[1], 40)))
     for level in (0.01, 0.05, 0.2):
         assert sum(value <= level for value in values) / len(values) <= level * 1.25 + 0.003
 
@@ -166,7 +166,7 @@ def test_the_interval_of_the_effect_holds_the_truth_as_often_as_it_says() -> Non
     for _ in range(3000):
         rates, sizes = (dice.random(), dice.random()), (dice.randint(3, 40), dice.randint(3, 40))
         good = [sum(dice.random() < rate for _ in range(size)) for rate, size in zip(rates, sizes, strict=True)]
-        _, (low, high) = effect(Table(good[0], sizes[0], good[1], sizes[1]))
+        _, (low, high) = effect(ContingencyTable(good[0], sizes[0], good[1], sizes[1]))
         held += low <= rates[0] - rates[1] <= high
     assert 0.94 <= held / 3000 <= 0.98
 
@@ -186,7 +186,7 @@ def test_holding_the_cause_fixed_leaves_nothing_of_its_company_and_all_of_anothe
 
 
 tables = st.builds(
-    lambda n, m, a, b: Table(a * n, n, b * m, m),
+    lambda n, m, a, b: ContingencyTable(a * n, n, b * m, m),
     st.floats(0, 60),
     st.floats(0, 60),
     st.floats(0, 1),
@@ -195,8 +195,10 @@ tables = st.builds(
 
 
 @given(tables)
-@example(Table(0.75, 3, 0.5, 1))  # what was seen lies between two whole numbers, and what is expected does, too
-def test_every_table_has_a_p_value_an_effect_and_odds(table: Table) -> None:
+@example(
+    ContingencyTable(0.75, 3, 0.5, 1)
+)  # what was seen lies between two whole numbers, and what is expected does, too
+def test_every_table_has_a_p_value_an_effect_and_odds(table: ContingencyTable) -> None:
     assert 0 <= least_p(table) <= mid_p(table) + 1e-9 <= 1 + 1e-9
     difference, (low, high) = effect(table)
     assert -1 <= low <= difference <= high <= 1

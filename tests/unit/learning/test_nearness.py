@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engram
-from engram.learning.situations.nearness import USUAL, Habits, Nearness, Sample, learned
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Habits, Nearness, Sample, learn_nearness
 from engram.learning.state import NEARNESS, _name
 from engram.ports import KeepsSettings, Scope
 
@@ -25,7 +25,7 @@ def samples(share: float, number: int = 40) -> list[Sample]:
 
 
 def test_where_the_nearest_contexts_call_for_the_same_they_are_of_one_kind() -> None:
-    known = learned(samples(HABITS.same), HABITS, UNRELATED)
+    known = learn_nearness(samples(HABITS.same), HABITS, UNRELATED)
     assert known.worth(0.7) > 0.9
     near, behind, far = known.related(np.array([0.7, 0.6, 0.44]))
     assert near > 0.85
@@ -35,31 +35,31 @@ def test_where_the_nearest_contexts_call_for_the_same_they_are_of_one_kind() -> 
 
 @pytest.mark.parametrize("share", [HABITS.chance, 0.25])
 def test_where_they_call_for_other_things_they_count_nothing(share: float) -> None:
-    known = learned(samples(share), HABITS, UNRELATED)
+    known = learn_nearness(samples(share), HABITS, UNRELATED)
     assert known.worth(0.9) < 0.6
     assert known.related(np.array([0.9, 0.8])).max() < 0.05
 
 
 def test_nothing_is_learned_from_texts_that_may_have_nothing_in_common() -> None:
-    known = learned(samples(HABITS.same), HABITS, UNRELATED)
+    known = learn_nearness(samples(HABITS.same), HABITS, UNRELATED)
     assert known.worth(0.49) == 0
     assert known.related(np.array([0.49, 0.3])).max() == 0
     far = [Sample(0.3, ((0.3, HABITS.same),)) for _ in range(40)]
-    assert learned(far, HABITS, UNRELATED) == Nearness(typical=0.3)
+    assert learn_nearness(far, HABITS, UNRELATED) == Nearness(typical=0.3)
 
 
 def test_actions_that_are_taken_alike_everywhere_tell_nothing() -> None:
-    assert learned(samples(0.5), Habits(same=0.5, chance=0.48), UNRELATED).nearest == ()
-    assert learned([], HABITS, UNRELATED) == USUAL
+    assert learn_nearness(samples(0.5), Habits(same=0.5, chance=0.48), UNRELATED).nearest == ()
+    assert learn_nearness([], HABITS, UNRELATED) == DEFAULT_NEARNESS
 
 
 def test_few_contexts_prove_little() -> None:
-    few, many = (learned(samples(HABITS.same, number), HABITS, UNRELATED) for number in (2, 40))
+    few, many = (learn_nearness(samples(HABITS.same, number), HABITS, UNRELATED) for number in (2, 40))
     assert few.worth(0.7) < 0.7 < many.worth(0.7)
 
 
 def test_it_is_kept_as_it_is() -> None:
-    known = learned(samples(HABITS.same), HABITS, UNRELATED)
+    known = learn_nearness(samples(HABITS.same), HABITS, UNRELATED)
     assert Nearness.load(known.dump()) == known
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from engram.learning.patterns.pattern_lookup import Named, meant
+from engram.learning.patterns.pattern_lookup import PatternName, find_patterns
 
 PATTERNS = (
-    Named("1", "retry-with-backoff", ("auth-failure", "retry with backoff")),
-    Named("2", "timeouterror-in-login", ("TimeoutError: login took too long", "authentication")),
-    Named("3", "add-an-index", ("slow query", "db")),
-    Named("4", "add", ("numbers",)),
+    PatternName("1", "retry-with-backoff", ("auth-failure", "retry with backoff")),
+    PatternName("2", "timeouterror-in-login", ("TimeoutError: login took too long", "authentication")),
+    PatternName("3", "add-an-index", ("slow query", "db")),
+    PatternName("4", "add", ("numbers",)),
 )
 
 
@@ -31,4 +31,4 @@ PATTERNS = (
     ],
 )
 def test_a_word_means_the_pattern_of_this_name_or_those_about_all_of_it(word: str, ids: str) -> None:
-    assert [each.id for each in meant(word, PATTERNS)] == list(ids)
+    assert [each.id for each in find_patterns(word, PATTERNS)] == list(ids)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.comparisons import certainty, significance
 from engram.learning.scores import prevented, ratio, trend
 from engram.model import FailurePattern
@@ -15,9 +15,10 @@ from engram.model.failure import Effect, FailureRate, PreventionCheck
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def record(*qualities: float) -> list[Episode]:
+def record(*qualities: float) -> list[DecisionEpisode]:
     return [
-        Episode(f"{n:04}", "a", quality, START + n * timedelta(hours=1), "c") for n, quality in enumerate(qualities)
+        DecisionEpisode(f"{n:04}", "a", quality, START + n * timedelta(hours=1), "c")
+        for n, quality in enumerate(qualities)
     ]
 
 

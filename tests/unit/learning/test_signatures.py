@@ -109,7 +109,7 @@ def test_a_raised_exception_has_the_same_key_as_its_one_line() -> None:
     except ValueError as error:
         raised = extract_error_signature(error)
     assert (raised.format, raised.kind) == ("python", "ValueError")
-    assert raised.frames[0].startswith("tests/unit/learning/test_signatures.py:test_a_raised")
+    assert raised.frames[0].startswith("learning/test_signatures.py:test_a_raised")
     assert raised.key == of("ValueError: invalid literal for int() with base 10: 'eight'").key
 
 

@@ -18,9 +18,9 @@ from engram.cli import main
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound
 from engram.learning import events as happened
-from engram.learning.situations.nearness import USUAL, Nearness
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness
 from engram.learning.situations.situations import Neighbour, Situations
-from engram.learning.situations.wordings import wording
+from engram.learning.situations.wordings import wording_key
 from engram.ports import Event, Scope
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -51,8 +51,8 @@ def test_contexts_that_differ_in_ids_only_are_one_situation(brain: Engram) -> No
 
 
 def test_short_numbers_tell_situations_apart() -> None:
-    assert wording("Stripe answers 429") != wording("Stripe answers 500")
-    assert wording("order 48213 is late") == wording("Order 99120 is late.")
+    assert wording_key("Stripe answers 429") != wording_key("Stripe answers 500")
+    assert wording_key("order 48213 is late") == wording_key("Order 99120 is late.")
 
 
 def test_a_situation_is_found_by_its_id_its_name_and_its_contexts(brain: Engram) -> None:
@@ -169,8 +169,8 @@ def test_nothing_of_a_forgotten_decision_stays_in_its_situation(brain: Engram) -
 def test_a_context_that_is_asked_about_belongs_to_its_nearest_neighbour_if_that_is_very_close() -> None:
     known = folded([("the disk is full", "clean up"), ("tests fail", "fix")])
     near = [Neighbour("the disk is full", 0.8), Neighbour("tests fail", 0.4)]
-    assert known.nearest(near, USUAL) == known.of("the disk is full")
-    assert known.nearest([Neighbour("the disk is full", 0.6)], USUAL) is None
+    assert known.nearest(near, DEFAULT_NEARNESS) == known.of("the disk is full")
+    assert known.nearest([Neighbour("the disk is full", 0.6)], DEFAULT_NEARNESS) is None
     sure = Nearness(nearest=((0.5, 0.9), (1.0, 1.0)))
     assert known.nearest([Neighbour("the disk is full", 0.6)], sure) == known.of("the disk is full")
 
@@ -187,7 +187,7 @@ def test_wordings_in_which_the_same_is_done_with_the_same_success_are_one_situat
 def test_a_wording_in_which_other_things_are_done_leaves() -> None:
     known = folded([("deploy to Berlin", "at once"), ("deploy to Rome", "slowly")] * 8)
     assert known.of("deploy to Berlin") != known.of("deploy to Rome")
-    assert {one.decisions for one in known.listed()} == {8}
+    assert {one.decisions for one in known.list_all()} == {8}
 
 
 def test_contexts_that_differ_by_a_name_are_one_situation_if_the_same_is_done_whatever_it_is(brain: Engram) -> None:
@@ -206,7 +206,7 @@ def test_a_name_for_which_something_else_is_done_stays_a_situation_of_its_own() 
     verbs = {"start": "systemctl start", "stop": "systemctl stop", "restart": "systemctl restart"}
     found = folded([(f"{verb} the server", action) for verb, action in verbs.items() for _ in range(4)])
     assert len({found.of(f"{verb} the server") for verb in verbs}) == 3
-    assert found.like("pause the server") is None
+    assert found.find_like("pause the server") is None
 
 
 def test_what_a_person_arranged_stays_when_decisions_are_forgotten(brain: Engram) -> None:
@@ -260,9 +260,9 @@ def test_folding_again_and_loading_give_the_same_situations(
             event = Event(f"e{number:03}", happened.DECISION, at, f"m{number:03}", "", body)
         else:
             ids = {letter: one.of(f"situation {letter}") or "gone" for letter in NAMES}
-            body = {"situation": ids[context], "wordings": [wording(f"situation {context}")]}
+            body = {"situation": ids[context], "wordings": [wording_key(f"situation {context}")]}
             if kind == "split":
-                body |= {"split": f"new {number}", "contexts": [wording(f"situation {what}")]}
+                body |= {"split": f"new {number}", "contexts": [wording_key(f"situation {what}")]}
             elif kind == "merge":
                 body |= {"twin": ids[str(what)]}
             else:
@@ -276,10 +276,10 @@ def test_folding_again_and_loading_give_the_same_situations(
             again = Situations.load(json.loads(json.dumps(again.dump())))
         again.fold(event)
     loaded = Situations.load(json.loads(json.dumps(one.dump())))
-    assert again.listed() == loaded.listed() == one.listed()
+    assert again.list_all() == loaded.list_all() == one.list_all()
     assert again.dump() == loaded.dump() == one.dump()
     decided = sum(kind == "did" for kind, _, _ in steps)
-    assert sum(found.decisions for found in one.listed()) == decided
+    assert sum(found.decisions for found in one.list_all()) == decided
 
 
 def folded(decisions: list[tuple[str, str]]) -> Situations:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.patterns.successes import replication_steps, slug, success_patterns
 from engram.model import SuccessPattern
 
@@ -23,13 +23,13 @@ def episode(
     quality: float = 1.0,
     context: str = "api auth timeout",
     features: frozenset[str] = frozenset(),
-) -> Episode:
-    return Episode(
+) -> DecisionEpisode:
+    return DecisionEpisode(
         f"{number:05}", action, quality, START + timedelta(minutes=number), context, features=features, agent="alice"
     )
 
 
-def run(number: int, steps: str, ok: bool = True) -> list[Episode]:
+def run(number: int, steps: str, ok: bool = True) -> list[DecisionEpisode]:
     """One task: its steps in order, each a letter; a capital one went wrong, and the last one tells how it ended."""
     made = [
         episode(1000 * number + place, f"step {letter.lower()}", float(letter.islower()))
@@ -38,7 +38,7 @@ def run(number: int, steps: str, ok: bool = True) -> list[Episode]:
     return [*made[:-1], replace(made[-1], quality=float(ok))]
 
 
-def steps_of(*runs: list[Episode]) -> str:
+def steps_of(*runs: list[DecisionEpisode]) -> str:
     return "".join(step.action.removeprefix("step ") for step in replication_steps(runs))
 
 
@@ -205,7 +205,7 @@ episodes = st.lists(
 
 @settings(max_examples=60)
 @given(episodes, st.randoms())
-def test_patterns_depend_on_the_set_of_episodes_alone(past: list[Episode], dice: random.Random) -> None:
+def test_patterns_depend_on_the_set_of_episodes_alone(past: list[DecisionEpisode], dice: random.Random) -> None:
     shuffled = [*past, *past[:2]]
     dice.shuffle(shuffled)
     patterns = success_patterns(past)

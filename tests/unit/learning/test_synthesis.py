@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engram.learning.decisions.belief import Episode
-from engram.learning.patterns.successes import patterns_of
+from engram.learning.decisions.belief import DecisionEpisode
+from engram.learning.patterns.successes import patterns_in_groups
 from engram.learning.patterns.synthesis import KnowledgeSynthesizer, agent_weights
-from engram.learning.situations.similar_contexts import Group, grouped
+from engram.learning.situations.similar_contexts import ContextGroup, group_episodes
 from engram.model import Synthesis
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,11 +22,13 @@ SITUATIONS = ["api auth timeout", "disk is full", "flaky login test", "slow nigh
 synthesizer = KnowledgeSynthesizer()
 
 
-def episode(number: int, agent: str, action: str, quality: float, context: str = "api auth timeout") -> Episode:
-    return Episode(f"{agent}{number:05}", action, quality, START + timedelta(minutes=number), context, agent=agent)
+def episode(number: int, agent: str, action: str, quality: float, context: str = "api auth timeout") -> DecisionEpisode:
+    return DecisionEpisode(
+        f"{agent}{number:05}", action, quality, START + timedelta(minutes=number), context, agent=agent
+    )
 
 
-def life(agent: str, seed: int, *, turned: bool = False, episodes: int = 300) -> list[Episode]:
+def life(agent: str, seed: int, *, turned: bool = False, episodes: int = 300) -> list[DecisionEpisode]:
     """An agent's outcomes in a world where every second situation asks for another action."""
     dice = random.Random(seed)
     made = []
@@ -58,7 +60,7 @@ def test_agents_whose_outcomes_agree_lend_each_other_more() -> None:
     assert weights["alice"] == 1.0
     assert weights["bob"] > 0.7
     assert weights["mallory"] < 0.3
-    crowd = agent_weights(grouped([*past, *life("carol", 4)]))
+    crowd = agent_weights(group_episodes([*past, *life("carol", 4)]))
     assert min(crowd[name] for name in ("alice", "bob", "carol")) > crowd["mallory"]
 
 
@@ -94,10 +96,10 @@ def test_there_is_one_template_for_each_situation_and_none_for_all() -> None:
 
 
 def test_a_template_and_a_pattern_have_the_title_of_their_situation() -> None:
-    named = Group("api auth timeout", (), "Sign-in is slow")
-    assert named.called == "Sign-in is slow"
+    named = ContextGroup("api auth timeout", (), "Sign-in is slow")
+    assert named.display_name == "Sign-in is slow"
     past = tuple(episode(n, "alice", "retry", 1.0) for n in range(5))
-    (pattern,) = patterns_of([replace(named, episodes=past)])
+    (pattern,) = patterns_in_groups([replace(named, episodes=past)])
     assert (pattern.title, pattern.context_signature) == ("Sign-in is slow", "api auth timeout")
 
 
@@ -135,7 +137,7 @@ episodes = st.lists(
 @settings(max_examples=40)
 @given(episodes, st.randoms(), st.sampled_from([None, "alice", "carol"]))
 def test_the_result_depends_on_the_set_of_episodes_alone(
-    past: list[Episode], dice: random.Random, own: str | None
+    past: list[DecisionEpisode], dice: random.Random, own: str | None
 ) -> None:
     shuffled = [*past, *past[:4]]
     dice.shuffle(shuffled)

@@ -20,6 +20,7 @@ from engram.memories.facts.graph import Graph
 from engram.memories.semantic import SemanticMemory
 from engram.model import Memory
 from engram.ports import Scope
+from engram.ports.completed import complete
 from engram.testing import FixedSources
 from support.redis_server import redis_url
 
@@ -103,6 +104,7 @@ def test_what_another_process_writes_is_seen(url: str) -> None:
         assert here.semantic.facts() == []
 
 
+@pytest.mark.process
 def test_what_a_child_process_writes_is_seen(path: Path) -> None:
     with engram.open(path, embedder="hashing") as brain:
         brain.agent("alice").semantic.learn("API", "uses", "Redis")
@@ -178,4 +180,8 @@ def test_a_store_that_tells_no_versions_is_read_each_time() -> None:
             add, get, search = brain.store.add, brain.store.get, brain.store.search
             forget, close = brain.store.forget, brain.store.close
 
-        assert Books(Plain()).of(ALICE) is None
+        brain.agent("alice").semantic.learn("Bob", "works at", "Acme")
+        book = Books(complete(Plain())).of(ALICE)
+        assert [fact.object for fact in book.facts()] == ["Acme"]
+        brain.agent("alice").semantic.learn("Bob", "works at", "Initech")
+        assert [fact.object for fact in book.facts()] == ["Acme", "Initech"]

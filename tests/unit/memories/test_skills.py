@@ -23,7 +23,7 @@ from engram.memories.skills import (
     rendered,
     to_yaml,
 )
-from engram.model.skill import Parameter, Skill, SkillDefinition, Step, Triggers
+from engram.model.skill import Parameter, Skill, SkillDefinition, SkillStep, Triggers
 
 DEPLOY = """
 name: deploy
@@ -55,7 +55,7 @@ def skill(*templates: str, **parameters: Parameter) -> SkillDefinition:
         name="mine",
         description="Does something",
         parameters=parameters,
-        steps=tuple(Step(prompt=template) for template in templates),
+        steps=tuple(SkillStep(prompt=template) for template in templates),
     )
 
 
@@ -371,7 +371,7 @@ def test_a_skill_written_as_yaml_is_read_back_the_same(text: str, examples: list
         description=text,
         triggers=Triggers(examples=tuple(one for one in examples if one.strip())),
         parameters={"x": Parameter(default=text), "l": Parameter(type="list", default=[text, 1, 2.5])},
-        steps=tuple(Step(action=literal(step), name=text) for step in [*steps, "end"] if step.strip()),
+        steps=tuple(SkillStep(action=literal(step), name=text) for step in [*steps, "end"] if step.strip()),
     )
     assert read_skill(to_yaml(written)) == written
 

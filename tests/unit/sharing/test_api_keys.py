@@ -21,8 +21,8 @@ from engram.cli import key as key_commands
 from engram.cli.invocation import Invocation
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupported
-from engram.model.access import RIGHTS
-from engram.ports import KeepsKeys, Redactor, Scope, TellsChanges
+from engram.model.api_key import RIGHTS
+from engram.ports import KeepsApiKeys, ListsChanges, Redactor, Scope
 from engram.privacy import SecretRedactor
 from engram.sharing.api_keys import Keys, told
 
@@ -51,7 +51,7 @@ def brain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[engram.Eng
 
 @pytest.fixture
 def keys(brain: engram.Engram) -> Keys:
-    return Keys(brain.store, brain.redactor, brain.sources)
+    return brain.keys
 
 
 def move(brain: engram.Engram, **by: float) -> None:
@@ -64,24 +64,24 @@ def test_a_key_that_was_made_is_accepted_for_its_agents_and_rights(keys: Keys) -
     found = keys.accept(token)
     assert found is not None
     assert (found.id, found.agents, found.rights) == (made.id, ("alice", "bob"), ("read",))
-    assert found.may("read")
-    assert not found.may("write")
-    assert found.reaches("bob")
-    assert not found.reaches("bo")
+    assert found.has_right("read")
+    assert not found.has_right("write")
+    assert found.may_act_for("bob")
+    assert not found.may_act_for("bo")
     assert re.fullmatch(r"eng_[0-9A-Za-z]+_[0-9A-Za-z]{43}", token)
 
 
 def test_admin_may_do_all_and_write_does_not_mean_read(keys: Keys) -> None:
     admin, writer = keys.create("a", rights="admin")[0], keys.create("b", rights="write")[0]
-    assert all(admin.may(right) for right in RIGHTS)
-    assert [right for right in RIGHTS if writer.may(right)] == ["write"]
+    assert all(admin.has_right(right) for right in RIGHTS)
+    assert [right for right in RIGHTS if writer.has_right(right)] == ["write"]
 
 
 def test_the_secret_is_nowhere_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     with engram.open(path) as brain:
-        _, token = Keys(brain.store, brain.redactor, brain.sources).create("ci")
-        assert isinstance(brain.store, KeepsKeys)
+        _, token = brain.keys.create("ci")
+        assert isinstance(brain.store, KeepsApiKeys)
         assert token not in repr(brain.store.keys())
     secret = token.rpartition("_")[2].encode()
     assert all(secret not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
@@ -97,7 +97,7 @@ def test_anything_else_is_refused(keys: Keys, change: str) -> None:
 @given(st.integers(0, 60), st.sampled_from("0123456789abcdefXYZ_"))
 def test_a_key_with_one_character_changed_is_refused(place: int, other: str) -> None:
     with engram.open(":memory:") as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         _, token = keys.create("ci")
         place %= len(token)
         changed = token[:place] + other + token[place + 1 :]
@@ -194,7 +194,7 @@ def test_a_caller_is_not_told_where_the_database_is() -> None:
 
 def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram) -> None:
     store, alice, bob = brain.store, brain.agent("alice"), brain.agent("bob")
-    assert isinstance(store, TellsChanges)
+    assert isinstance(store, ListsChanges)
     here = Scope("alice")
     assert (store.changes(here, 0, 10), store.newest(here)) == ([], 0)
     one, two = (receipt.id for receipt in alice.remember(["one", "two"]))

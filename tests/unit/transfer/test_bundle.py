@@ -24,17 +24,16 @@ from engram.model.bundle import (
     CarriedMemory,
     CarriedPattern,
     CarriedRate,
+    FileSource,
     Hand,
     Lineage,
-    Source,
-    carried,
+    carried_memory,
 )
 from engram.model.content import MemoryType
 from engram.transfer import signing
 from engram.transfer.bundle import (
     Form,
     Holder,
-    canonical,
     carried_event,
     draft,
     event,
@@ -42,14 +41,15 @@ from engram.transfer.bundle import (
     lineage,
     read,
     reading,
-    save,
+    signed_bytes,
     write,
+    write_records,
 )
 from engram.transfer.signing import PrivateKey, PublicKey
-from engram.transfer.untrusted import Limits
+from engram.transfer.untrusted import ReadLimits
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SOURCE = Source(agent="alice", installation="home", made_at=NOON, tags=("db",), grants=("g1",))
+SOURCE = FileSource(agent="alice", installation="home", made_at=NOON, tags=("db",), grants=("g1",))
 KEY, OTHER = PrivateKey(b"k" * 32), PrivateKey(b"o" * 32)
 TRUSTED = {"home": KEY.public}
 FORMS: tuple[Form, ...] = ("json", "jsonl")
@@ -97,7 +97,7 @@ patterns = st.builds(
 rates = st.builds(CarriedRate, action=texts, attempts=st.integers(0, 9), quality=st.floats(0, 9))
 bundles = st.builds(
     Bundle,
-    source=st.builds(Source, agent=labels, installation=labels, made_at=moments, domain=st.none() | labels),
+    source=st.builds(FileSource, agent=labels, installation=labels, made_at=moments, domain=st.none() | labels),
     memories=st.lists(memories, max_size=3, unique_by=lambda one: one.id).map(tuple),
     events=st.lists(events, max_size=3, unique_by=lambda one: one.id).map(tuple),
     patterns=st.lists(patterns, max_size=2).map(tuple),
@@ -129,7 +129,7 @@ def test_writing_what_was_read_gives_the_same_bytes(bundle: Bundle, form: Form, 
     assert again.verification.status == ("valid" if sign else "unsigned")
     assert written(again, form) == first
     assert written(read(io.BytesIO(written(again, "json"))), "jsonl") == written(again, "jsonl")
-    assert canonical(again) == canonical(bundle)
+    assert signed_bytes(again) == signed_bytes(bundle)
 
 
 FULL = Bundle(
@@ -212,7 +212,7 @@ def test_records_that_pretend_to_be_the_receivers_own_are_found() -> None:
     bundle = Bundle(source=SOURCE, memories=(memory("a"), memory("b", lineage=ours)))
     found = read(io.BytesIO(written(bundle)), receiver=me).findings
     assert [(one.code, one.record) for one in found] == [("forged-origin", "b")]
-    as_me = Bundle(source=Source(agent="bob", installation="office", made_at=NOON), memories=(memory("a"),))
+    as_me = Bundle(source=FileSource(agent="bob", installation="office", made_at=NOON), memories=(memory("a"),))
     found = read(io.BytesIO(written(as_me, sign=OTHER)), receiver=me, trusted={"office": KEY.public}).findings
     assert {one.record for one in found if one.code == "forged-origin"} == {None, "a"}
     mine = read(io.BytesIO(written(as_me, sign=KEY)), receiver=me, trusted={"office": KEY.public})
@@ -250,7 +250,7 @@ def test_the_same_record_has_the_same_identity_by_every_route() -> None:
     direct = memory("m1")
     begun = lineage(SOURCE, direct)
     passed = begun.model_copy(update={"hands": (Hand(agent="carol", installation="lab", at=NOON),)})
-    other = Source(agent="carol", installation="lab", made_at=NOON)
+    other = FileSource(agent="carol", installation="lab", made_at=NOON)
     assert identity(SOURCE, direct) == identity(other, memory("c7", lineage=passed))
     assert identity(SOURCE, direct) != identity(other, direct)
 
@@ -263,7 +263,7 @@ def test_what_an_agent_has_goes_there_and_back(tmp_path: Path) -> None:
         own = alice.list()
     happened = [found for one in own if (found := event_of(one))]
     bundle = Bundle(
-        source=SOURCE, memories=tuple(map(carried, own)), events=tuple(carried_event(one) for one in happened)
+        source=SOURCE, memories=tuple(map(carried_memory, own)), events=tuple(carried_event(one) for one in happened)
     )
     again = read(io.BytesIO(written(bundle)))
     assert [event(one) for one in again.events] == happened
@@ -293,7 +293,7 @@ def test_a_file_at_the_path_is_replaced_as_a_whole_and_only_the_owner_reads_it(t
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        save(SOURCE, failing(), path)
+        write_records(SOURCE, failing(), path)
     assert said(read(path)) == said(FULL)
     assert [one.name for one in tmp_path.iterdir()] == ["k.json"]
     with pytest.raises(InvalidInput, match="cannot be written"):
@@ -310,7 +310,7 @@ def test_compressed_files_are_the_same_each_time(tmp_path: Path) -> None:
 
 def test_records_in_another_order_are_refused() -> None:
     with pytest.raises(InvalidInput, match="memories come before events"):
-        save(SOURCE, [*FULL.events, memory()], io.BytesIO(), "jsonl")
+        write_records(SOURCE, [*FULL.events, memory()], io.BytesIO(), "jsonl")
 
 
 def test_a_file_by_hand_may_leave_out_what_it_does_not_say() -> None:
@@ -335,10 +335,10 @@ def test_without_cryptography_a_signature_is_not_known(monkeypatch: pytest.Monke
 
 def test_a_file_too_large_for_memory_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    save(SOURCE, (memory(f"m{n}") for n in range(50)), path, "jsonl")
+    write_records(SOURCE, (memory(f"m{n}") for n in range(50)), path, "jsonl")
     with pytest.raises(InvalidInput, match="more than 10 records"):
-        read(path, limits=Limits(whole_records=10))
-    with reading(path, limits=Limits(whole_records=10)) as found:
+        read(path, limits=ReadLimits(whole_records=10))
+    with reading(path, limits=ReadLimits(whole_records=10)) as found:
         assert (found.counts["memories"], sum(1 for _ in found.records())) == (50, 50)
 
 
@@ -358,7 +358,7 @@ print(found.counts["memories"], total, int(most.split()[1]) // 1000)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_hundred_megabytes_are_read_in_two_hundred(tmp_path: Path, form: Form) -> None:
     path = tmp_path / "large"
-    save(SOURCE, (memory(f"m{n}", "x" * 199_000 + str(n)) for n in range(495)), path, form)
+    write_records(SOURCE, (memory(f"m{n}", "x" * 199_000 + str(n)) for n in range(495)), path, form)
     assert path.stat().st_size > 98_000_000
     done = subprocess.run([sys.executable, "-c", STREAM, str(path)], capture_output=True, text=True, check=True)
     count, total, megabytes = map(int, done.stdout.split())

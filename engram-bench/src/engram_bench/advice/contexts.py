@@ -16,7 +16,7 @@ ATTEMPTS, GOOD, POOR = 20, 18, 6
 
 
 def run(embedder: Embedder, *, seed: int = 0, tell: Tell = unheard) -> list[dict[str, Any]]:
-    """Give for each number of contexts how many answers are right, wrong, from another context, or missing."""
+    """Return for each number of contexts how many answers are right, wrong, from another context, or missing."""
     rows, cached = [], CachedEmbedder(embedder)
     for place, number in enumerate(NUMBERS, start=1):
         rows.append(_ask(number, seed, cached))

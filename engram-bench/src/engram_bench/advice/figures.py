@@ -91,7 +91,7 @@ def report(runs: Sequence[Run], **facts: Any) -> dict[str, Any]:
 
 
 def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Give every figure of some runs with its interval and the number of its cases.
+    """Return every figure of some runs with its interval and the number of its cases.
 
     Intervals come from drawing worlds again, or their situations where there are fewer than five worlds.
     """

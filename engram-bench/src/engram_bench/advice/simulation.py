@@ -24,7 +24,7 @@ import numpy as np
 from engram import config, wiring
 from engram.clock import Sources
 from engram.engine import Engram
-from engram.model import Clean, pieces
+from engram.model import Clean, split_clean
 from engram.ports import Embedder, Matrix, Purpose, Vector
 from engram_bench.advice import off_topic
 from engram_bench.advice.kinds import Kind, Situation
@@ -81,10 +81,10 @@ class CachedEmbedder:
         self.identity, self.dim = embedder.identity, embedder.dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """Give one row per text, in order."""
+        """Return one row per text, in order."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        return np.stack([self._row(row, purpose) for text in texts for row in pieces(text, _context_of)])
+        return np.stack([self._row(row, purpose) for text in texts for row in split_clean(text, _context_of)])
 
     def _row(self, text: Clean, purpose: Purpose) -> Vector:
         if (text, purpose) not in self._rows:  # one by one: worlds run in processes, threads would only wait
@@ -101,7 +101,7 @@ class Clock(Sources):
         self.random = random.Random(seed)  # noqa: S311 - a simulation
 
     def now(self) -> datetime:
-        """Give the time of the world, a little later each time."""
+        """Return the time of the world, a little later each time."""
         self.moment += timedelta(milliseconds=1)
         return self.moment
 
@@ -200,7 +200,7 @@ class _Arm:
                 self._look(event)
 
     def _exchanged(self, events: Sequence[Event]) -> list[Event]:
-        """Give every decision the words of another one of that day, in another situation."""
+        """Return every decision the words of another one of that day, in another situation."""
         found = []
         for event in events:
             others = [
@@ -242,7 +242,7 @@ class _Arm:
                     self._predict(question, day)
 
     def _answer(self, question: Question, day: int, luck: random.Random) -> tuple[str | None, str]:
-        """Give an action or nothing, and the reason that a memory gives."""
+        """Return an action or nothing, and the reason that a memory gives."""
         situation = question.situation
         guess = luck.choice(sorted(situation.actions))
         match self.arm:

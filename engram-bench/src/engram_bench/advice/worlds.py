@@ -107,7 +107,7 @@ class World:
         self.changes: Mapping[str, Change] = dict(self._drift(luck))
 
     def rate(self, situation: Situation, action: str, day: float) -> float:
-        """Give how often an action works in a situation on a day; 0 for an action that is none of the situation's."""
+        """Return how often an action works in a situation on a day; 0 for an action that is none of the situation's."""
         change = self.changes.get(situation.name)
         if change is not None and day >= change.day:
             if action == change.broken:
@@ -121,7 +121,7 @@ class World:
         return max(situation.actions, key=lambda action: self.rate(situation, action, day))
 
     def log(self, day: int) -> Iterator[Event]:
-        """Give the entries of one day in order."""
+        """Return the entries of one day in order."""
         luck = self._luck(f"day {day}")
         for number in range(self.tasks):
             at = START + timedelta(days=day, hours=10 * number / self.tasks)
@@ -158,7 +158,7 @@ class World:
         return Question(situation, text, wording in self._fresh[situation.name])
 
     def luck(self, name: str) -> random.Random:
-        """Give luck for a purpose of the caller's, the same in every run."""
+        """Return luck for a purpose of the caller's, the same in every run."""
         return self._luck(f"for {name}")
 
     def _luck(self, name: str) -> random.Random:

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model.content import texts_in
-from engram.model.workflow import Stage, Step, Workflow
-from engram.text.safe_yaml import fitting, read_as
+from engram.model.workflow import Stage, Workflow, WorkflowStep
+from engram.text.safe_yaml import read_as, validate_as
 
 _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _FORMS = "${parameters.NAME}, ${steps.NAME.output.KEY} and ${run.id}"
@@ -26,7 +26,7 @@ def read(source: str | Path | Mapping[str, JsonValue]) -> Workflow:
     """The workflow in a YAML text, in the file at a path, or in a mapping. Raises `InvalidInput` with the place."""
     what = "the workflow" if isinstance(source, str | Mapping) else f"the workflow {source.name}"
     if isinstance(source, Mapping):
-        return checked(fitting(dict(source), what, Workflow))
+        return checked(validate_as(dict(source), what, Workflow))
     return checked(read_as(source, what, Workflow))
 
 
@@ -62,12 +62,12 @@ def ordered_stages(workflow: Workflow) -> list[Stage]:
     return _sorted(workflow.stages, needs, lambda stage: stage.name, "stages")
 
 
-def ordered(workflow: Workflow) -> list[tuple[Stage, list[Step]]]:
+def ordered(workflow: Workflow) -> list[tuple[Stage, list[WorkflowStep]]]:
     """The stages with their steps, in the order they are carried out."""
     return [(stage, _ordered_steps(stage)) for stage in ordered_stages(workflow)]
 
 
-def needed(step: Step) -> set[str]:
+def needed(step: WorkflowStep) -> set[str]:
     """The steps it waits for: those it names, those it depends on by `when`, and those whose output it uses."""
     used = {path[1] for path in references(step) if path[0] == "steps" and len(path) > 1}
     return {*step.needs, *step.when, *used}
@@ -84,7 +84,7 @@ def dependents(workflow: Workflow, name: str) -> set[str]:
     return found
 
 
-def references(step: Step) -> list[list[str]]:
+def references(step: WorkflowStep) -> list[list[str]]:
     """What a step refers to, as paths: `${steps.build.output.file}` is steps, build, output, file."""
     spoken = [step.action, step.context, *(step.command or ()), *texts_in(step.values)]
     spoken += [step.decide.context] if step.decide is not None else []
@@ -145,7 +145,9 @@ def _looked_up(path: str, known: Mapping[str, JsonValue]) -> JsonValue:
     return value
 
 
-def _check_step(workflow: Workflow, stage: Stage, step: Step, known: Mapping[str, Step], before: set[str]) -> None:
+def _check_step(
+    workflow: Workflow, stage: Stage, step: WorkflowStep, known: Mapping[str, WorkflowStep], before: set[str]
+) -> None:
     place = f"step {step.name!r} of stage {stage.name!r}"
     for path in references(step):
         _check_reference(workflow, place, path, known)
@@ -163,7 +165,7 @@ def _check_step(workflow: Workflow, stage: Stage, step: Step, known: Mapping[str
                 raise InvalidInput(f"{place} waits for {name!r} to be {action!r}, which is none of its actions; add it")
 
 
-def _check_reference(workflow: Workflow, place: str, path: list[str], known: Mapping[str, Step]) -> None:
+def _check_reference(workflow: Workflow, place: str, path: list[str], known: Mapping[str, WorkflowStep]) -> None:
     written = f"{place} refers to ${{{'.'.join(path)}}}"
     if path[0] == "parameters" and len(path) > 1:
         if path[1] not in workflow.parameters:
@@ -175,7 +177,7 @@ def _check_reference(workflow: Workflow, place: str, path: list[str], known: Map
         raise InvalidInput(f"{written}, which is no reference; there are {_FORMS}, and $${{…}} is text")
 
 
-def _ordered_steps(stage: Stage) -> list[Step]:
+def _ordered_steps(stage: Stage) -> list[WorkflowStep]:
     own = {step.name for step in stage.steps}
     needs = {step.name: needed(step) & own for step in stage.steps}
     return _sorted(stage.steps, needs, lambda step: step.name, f"steps of stage {stage.name!r}")

@@ -13,10 +13,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound, Unsupported
+from engram.errors import Conflict, NotFound
 from engram.model.workflow import RunStatus, RunSummary, StageCheck, StepResult, StepStatus, Workflow
-from engram.ports import Event, KeepsEvents, MemoryStore, Scope
-from engram.text.safe_yaml import fitting
+from engram.ports import Event, KeepsEvents, Scope, Store
+from engram.ports.completed import require
+from engram.text.safe_yaml import validate_as
 
 RUN, STAGE, STEP = "run", "stage", "step"
 TOPIC = "workflow runs"
@@ -62,7 +63,7 @@ class State:
             self.closed = event if closing else None
         if event.kind == STAGE:
             self.looks += 1
-            checks = [fitting(check, "the check", StageCheck) for check in body["checks"]]
+            checks = [validate_as(check, "the check", StageCheck) for check in body["checks"]]
             self.checks[body["stage"]] = tuple(checks)
         elif event.kind == STEP:
             attempts = self.attempts.setdefault(body["step"], {})
@@ -140,7 +141,7 @@ class State:
 class Journal:
     """Reads and writes the events of one agent's runs."""
 
-    def __init__(self, store: MemoryStore, scope: Scope, sources: Sources) -> None:
+    def __init__(self, store: Store, scope: Scope, sources: Sources) -> None:
         self._store = store
         self._scope = scope
         self._sources = sources
@@ -174,7 +175,7 @@ class Journal:
         """The beginnings of the newest runs, the oldest of them first; it is read as far back as is needed."""
         asked = limit
         while True:
-            begun = self._events().about(self._scope, TOPIC, asked)
+            begun = self._events().events_by_topic(self._scope, TOPIC, asked)
             chosen = [event for event in begun if not workflow or _definition(event)["name"] == workflow]
             if len(chosen) >= limit or len(begun) < asked:
                 return chosen[-limit:]
@@ -206,10 +207,7 @@ class Journal:
         state.fold(event)
 
     def _events(self) -> KeepsEvents:
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported(
-                "this store does not keep events, which runs are made of; SQLite, PostgreSQL and Redis do"
-            )
+        require(self._store, KeepsEvents, "a run of a workflow")
         return self._store
 
 
@@ -226,7 +224,7 @@ def _folded(events: list[Event]) -> State:
 
 
 def _opened(event: Event) -> State:
-    workflow = fitting(_definition(event), "the workflow", Workflow)
+    workflow = validate_as(_definition(event), "the workflow", Workflow)
     given: Any = event.body["parameters"]
     return State(event.subject.removeprefix(_subject("")), workflow, dict(given), event.at)
 

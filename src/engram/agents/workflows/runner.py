@@ -45,11 +45,11 @@ from engram.model.workflow import (
     RunSummary,
     Stage,
     StageCheck,
-    Step,
     StepResult,
     Workflow,
+    WorkflowStep,
 )
-from engram.ports import MemoryStore, Redactor, Scope
+from engram.ports import Redactor, Scope, Store
 from engram.ports.agent import Works
 from engram.privacy import clean_json
 from engram.text.terms import normal_form
@@ -82,7 +82,7 @@ class WorkflowEngine:
     def __init__(
         self,
         agent: Works,
-        store: MemoryStore,
+        store: Store,
         redactor: Redactor,
         sources: Sources,
         *,
@@ -243,7 +243,7 @@ class _Pause:
 class _Work:
     """A step with its references filled in."""
 
-    step: Step
+    step: WorkflowStep
     stage: str
     task: Task
     action: str
@@ -366,7 +366,7 @@ class _Running:
 
     # Steps ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+    def _carry_out(self, stage: Stage, steps: Sequence[WorkflowStep]) -> None:
         """Carry out the steps of a stage, each when all that it needs are over, and so many at a time as may be.
 
         Only what a step does itself is done in its thread: the journal and the memory are written here, by one. After a
@@ -400,7 +400,7 @@ class _Running:
         if not (stops and isinstance(call, _Pause)):  # a step that failed is tried again when the run is resumed
             crew.call(name, call)
 
-    def _take(self, stage: Stage, step: Step) -> _Doing:
+    def _take(self, stage: Stage, step: WorkflowStep) -> _Doing:
         """Carry out a step, or skip it. Raises `_Stop` if the run cannot go on."""
         status = self._state.status(step.name)
         if status == "interrupted" and not (step.idempotent or step.decide is not None or self._may.again):
@@ -426,7 +426,7 @@ class _Running:
         else:
             yield from self._attempt(stage, self._allowed(work))
 
-    def _skipped(self, step: Step) -> tuple[str, bool] | None:
+    def _skipped(self, step: WorkflowStep) -> tuple[str, bool] | None:
         """Why a step is not to be carried out, and whether that is because of a failure; `None` if it is."""
         state = self._state
         for name in sorted(workflows.needed(step)):
@@ -439,7 +439,7 @@ class _Running:
                 return f"{name!r} came out as {chosen!r}", False
         return None
 
-    def _prepared(self, stage: Stage, step: Step) -> tuple[Task, _Work | None]:
+    def _prepared(self, stage: Stage, step: WorkflowStep) -> tuple[Task, _Work | None]:
         """What a step is about, and how it is carried out, unless it is a decision. Raises `InvalidInput`."""
         known, workflow = self._state.known(), self._state.workflow
         if step.decide is not None:
@@ -552,7 +552,7 @@ class _Running:
                 generate = functools.partial(self._agent.learning.generate, check.pattern_id, stage=stage)
                 asked(functools.partial(generate, command=check.command), list[PreventionCheck]())
 
-    def _past(self, step: Step) -> _Trouble:
+    def _past(self, step: WorkflowStep) -> _Trouble:
         """What is known of a step that failed before this pass."""
         last = self._state.last(step.name)
         if last is None or last.told("status") != "failed" or last.told("unlearned"):
@@ -577,14 +577,14 @@ class _Running:
             _log.warning("the recovery failed, too: %r", error)
             return ""
 
-    def _give_up(self, stage: Stage, step: Step, reason: str) -> None:
+    def _give_up(self, stage: Stage, step: WorkflowStep, reason: str) -> None:
         self._watched(stage, step)
         if not step.optional:
             raise _Stop("failed", self._clean(f"step {step.name!r} failed: {reason}"), step.name)
 
     # Decisions -----------------------------------------------------------------------------------------
 
-    def _decide(self, stage: Stage, step: Step, task: Task) -> None:
+    def _decide(self, stage: Stage, step: WorkflowStep, task: Task) -> None:
         """Let what was learned choose among the actions: the best of those not known to fail, if there is one."""
         suggestion = asked(lambda: self._agent.suggest(context=task.context, actions=task.actions, **task.around), None)
         recommended = task.spelt(suggestion.recommended) if suggestion is not None else None
@@ -643,7 +643,7 @@ class _Running:
             _, attempt, step = max(done, key=lambda each: each[0])
             self._learn(step, attempt)
 
-    def _learn(self, step: Step, attempt: Attempt) -> str | None:
+    def _learn(self, step: WorkflowStep, attempt: Attempt) -> str | None:
         """The decision that an attempt is remembered as; remembering it again changes nothing."""
         status = attempt.told("status")
         if status not in {"done", "failed"} or step.decide is not None or attempt.told("unlearned"):
@@ -652,7 +652,7 @@ class _Running:
         task = self._task(step, attempt.told("context"))
         return self._recorded(step, attempt, task, "success" if status == "done" else "failure")
 
-    def _recorded(self, step: Step, attempt: Attempt, task: Task, outcome: str | None) -> str | None:
+    def _recorded(self, step: WorkflowStep, attempt: Attempt, task: Task, outcome: str | None) -> str | None:
         end = attempt.end
         action, verdict = attempt.told("action"), attempt.told("verdict")
         informed = attempt.told("informed_by") or ([verdict] if verdict else [])
@@ -692,11 +692,11 @@ class _Running:
         context = task.context
         return asked(lambda: self._agent.check(action=action, context=context, **task.around), unknown(action, context))
 
-    def _choice(self, step: Step, choice: Choice, context: str) -> Task:
+    def _choice(self, step: WorkflowStep, choice: Choice, context: str) -> Task:
         default = choice.default or choice.actions[0]
         return replace(self._task(step, context), actions=choice.actions, default_action=default)
 
-    def _task(self, step: Step, context: str) -> Task:
+    def _task(self, step: WorkflowStep, context: str) -> Task:
         """What a step is about, as the memory is told. Raises `InvalidInput` if it is empty."""
         workflow = self._state.workflow
         tool = step.tool or (PurePath(step.command[0]).name if step.command is not None else "")
@@ -723,29 +723,29 @@ class _Running:
 
     # The journal ---------------------------------------------------------------------------------------
 
-    def _next(self, step: Step) -> int:
+    def _next(self, step: WorkflowStep) -> int:
         last = self._state.last(step.name)
         return 1 if last is None else last.number + 1
 
-    def _watched(self, stage: Stage, step: Step) -> None:
+    def _watched(self, stage: Stage, step: WorkflowStep) -> None:
         if self._hands.watch is not None:
             self._hands.watch(self._state.step(stage.name, step.name))
 
 
-def _ready(waiting: Sequence[Step], busy: frozenset[str]) -> Step | None:
+def _ready(waiting: Sequence[WorkflowStep], busy: frozenset[str]) -> WorkflowStep | None:
     """The first step that waits for none of the others; `None` if all of them have to wait."""
     left = {step.name for step in waiting} | busy
     return next((step for step in waiting if not workflows.needed(step) & left), None)
 
 
-def _over(state: State, step: Step) -> bool:
+def _over(state: State, step: WorkflowStep) -> bool:
     """Whether nothing is left to do about a step; an optional one that failed is left as it is."""
     status = state.status(step.name)
     last = state.last(step.name)
     return status in {"done", "skipped"} or (status == "failed" and step.optional and bool(last and last.told("last")))
 
 
-def _refuse_commands(steps: Iterable[Step], *, allowed: bool) -> None:
+def _refuse_commands(steps: Iterable[WorkflowStep], *, allowed: bool) -> None:
     commands = [step for step in steps if step.command is not None]
     if commands and not allowed:
         shown = shlex.join(commands[0].command or ())

@@ -21,7 +21,7 @@ from engram.errors import InvalidInput, MissingExtra
 from engram.learning.events import error_text
 from engram.model import Solution
 from engram.model.content import texts_in
-from engram.model.workflow import Step
+from engram.model.workflow import WorkflowStep
 from engram.ports import unstorable
 
 GROUP = "engram.steps"
@@ -61,7 +61,7 @@ class Given:
     error: str = ""
 
 
-def functions(steps: Iterable[Step], registered: Mapping[str, Function]) -> dict[str, Function]:
+def functions(steps: Iterable[WorkflowStep], registered: Mapping[str, Function]) -> dict[str, Function]:
     """The function of each step that has one, before anything is begun. Raises `InvalidInput`."""
     found = dict[str, Function]()
     for step in steps:
@@ -144,7 +144,7 @@ def _found(step: str, name: str, registered: Mapping[str, Function]) -> Function
     return function
 
 
-def _refuse_misfit(step: Step, function: Function) -> None:
+def _refuse_misfit(step: WorkflowStep, function: Function) -> None:
     if not callable(function) or is_async(function):
         raise InvalidInput(f"step {step.name!r} runs {step.run!r}, which is no plain function; register one")
     try:

@@ -25,21 +25,22 @@ from engram.agents.event_erasure import erase
 from engram.agents.workspaces.dir_handles import DEEPEST, Place, leaves, same_but_for_case, unsafe, unsafe_name
 from engram.agents.workspaces.objects import SUFFIX, WHOLE, Objects, is_hash, sha256
 from engram.clock import Sources
-from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError, Unsupported
+from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError
 from engram.memories import holds
 from engram.model.workspace import (
     Change,
-    Pruned,
-    Restored,
+    PruneReport,
+    RestoreReport,
     Secrets,
     Skipped,
     Snapshot,
-    Verified,
+    VerifyReport,
     Workspace,
     WorkspaceDiff,
     WorkspaceFile,
 )
-from engram.ports import Event, KeepsEvents, KeepsSettings, ListsAgents, MemoryStore, Redactor, Scope, unstorable
+from engram.ports import Event, KeepsEvents, ListsAgents, Redactor, Scope, Store, unstorable
+from engram.ports.completed import require
 from engram.system import batched
 
 WORKSPACES = "workspaces"
@@ -93,13 +94,9 @@ class Looked:
 class Workspaces:
     """The workspaces of one agent. Files go to the objects, all else is events, which move with the database."""
 
-    def __init__(
-        self, store: MemoryStore, scope: Scope, redactor: Redactor, sources: Sources, objects: Objects
-    ) -> None:
-        if not isinstance(store, KeepsEvents):
-            raise Unsupported("this store does not keep events, which snapshots are; SQLite and PostgreSQL do")
+    def __init__(self, store: Store, scope: Scope, redactor: Redactor, sources: Sources, objects: Objects) -> None:
+        require(store, KeepsEvents, "a workspace")
         self._store = store
-        self._events: KeepsEvents = store
         self._scope, self._redactor, self._sources = scope, redactor, sources
         self._objects = objects
 
@@ -126,7 +123,7 @@ class Workspaces:
         body = made.model_dump(mode="json", exclude={"created_at"})
         id = f"workspace:{name}"
         event = Event(id, "workspace", made.created_at, subject=id, topic=WORKSPACES, body=body)
-        if not self._events.append(self._scope, [event])[0]:
+        if not self._store.append(self._scope, [event])[0]:
             known = self.workspace(name)
             if known.model_dump(exclude={"created_at"}) != made.model_dump(exclude={"created_at"}):
                 raise Conflict(f"there is a workspace {name} of {known.folder} already; choose another name")
@@ -136,19 +133,19 @@ class Workspaces:
     def workspace(self, name: str) -> Workspace:
         """The workspace of this name. Raises `NotFound`."""
         id = f"workspace:{name}"
-        found = [e for e in self._events.events_of(self._scope, [id]) if e.id == id] if _NAME.fullmatch(name) else []
+        found = [e for e in self._store.events_of(self._scope, [id]) if e.id == id] if _NAME.fullmatch(name) else []
         if not found:
             raise NotFound(f"there is no workspace {name!r}; `engram workspace list` shows what there is")
         return _workspace(found[0])
 
     def list(self) -> Sequence[Workspace]:
         """All workspaces, the oldest first."""
-        found = self._events.about(self._scope, WORKSPACES, _MOST)
+        found = self._store.events_by_topic(self._scope, WORKSPACES, _MOST)
         return [_workspace(event) for event in found if event.kind == "workspace"]
 
     def snapshots(self, name: str) -> Sequence[Snapshot]:
         """The snapshots of a workspace, the oldest first."""
-        found = self._events.about(self._scope, f"workspace:{self.workspace(name).name}", _MOST)
+        found = self._store.events_by_topic(self._scope, f"workspace:{self.workspace(name).name}", _MOST)
         return [_snapshot(event) for event in found if event.kind == "snapshot"]
 
     def find(self, name: str, snapshot: str = LATEST) -> Snapshot:
@@ -248,7 +245,7 @@ class Workspaces:
         paths: Sequence[str] = (),
         into: str | Path | None = None,
         force: bool = False,
-    ) -> Restored:
+    ) -> RestoreReport:
         """Write files as they were, all or those at or below `paths`, in their folder or another one.
 
         A file with changes that no snapshot of the workspace holds is kept, unless `force`. Nothing is removed, and
@@ -260,7 +257,7 @@ class Workspaces:
 
     def _restored(
         self, name: str, snapshot: str, paths: Sequence[str], into: str | Path | None, force: bool
-    ) -> Restored:
+    ) -> RestoreReport:
         workspace, wanted = self.workspace(name), self.find(name, snapshot)
         files = _chosen(self.files(wanted), paths)
         target = Path(workspace.folder if into is None else into).expanduser().resolve()
@@ -277,7 +274,7 @@ class Workspaces:
                 result.restore(place, files)
         except OSError as error:
             raise StoreError(f"{target} cannot be written: {error.strerror}; restore into another folder") from error
-        return Restored(
+        return RestoreReport(
             workspace=name,
             snapshot=wanted.id,
             folder=str(target),
@@ -302,7 +299,7 @@ class Workspaces:
 
         return held
 
-    def verify(self, name: str | None = None, *, repair: bool = False) -> Verified:
+    def verify(self, name: str | None = None, *, repair: bool = False) -> VerifyReport:
         """Read every object of the snapshots, of one workspace or of all, and compare it with its hash.
 
         With `repair`, what is damaged is set aside, so that the next snapshot of the same content stores it anew.
@@ -326,9 +323,9 @@ class Workspaces:
                     self._objects.set_aside(hash)
         for each in names if repair and problems else ():
             self._objects.take_note(_note_name(self._scope, each), b"")
-        return Verified(objects=len(users), size=size, problems=tuple(problems))
+        return VerifyReport(objects=len(users), size=size, problems=tuple(problems))
 
-    def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> Pruned:
+    def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> PruneReport:
         """Forget all but the newest `keep` snapshots, of a workspace or of all, and delete what nothing needs then.
 
         Without `keep`, no snapshot is forgotten. What a snapshot of any agent needs stays. A snapshot that is taken
@@ -338,7 +335,7 @@ class Workspaces:
         """
         return prune([self], name, keep=keep, dry_run=dry_run)
 
-    def forget(self, name: str, *, dry_run: bool = False) -> Pruned:
+    def forget(self, name: str, *, dry_run: bool = False) -> PruneReport:
         """Forget a workspace with all its snapshots and what only they needed; the folder itself is left alone.
 
         Raises `NotFound`, `NotAllowed` if all of the agent is held, and `Conflict` as `prune` does.
@@ -348,7 +345,7 @@ class Workspaces:
             holds.refuse_whole(self._store, self._scope, f"workspace {known!a} of {self._scope.agent!a}")
             swept = self._swept({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
             if not dry_run:
-                erase(self._store, self._redactor, self._scope, [f"workspace:{known}"], self._sources.now())
+                erase(self._store, self._scope, [f"workspace:{known}"])
                 self._objects.drop_note(_note_name(self._scope, known))
             return swept
 
@@ -357,7 +354,7 @@ class Workspaces:
         names = [one.name for one in self.list()] if name is None else [self.workspace(name).name]
         return [] if keep is None else [one for each in names for one in self.snapshots(each)[:-keep]]
 
-    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> Pruned:
+    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> PruneReport:
         """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
         self._refuse_others()
         for agent in [agent for agent, snapshots in old.items() if snapshots]:
@@ -371,19 +368,12 @@ class Workspaces:
         needed |= {part for hash in needed for part in self._objects.parts(hash)}
         objects = {hash: size for hash, size in self._objects.all().items() if hash not in needed}
         if not dry_run:
-            now = self._sources.now()
             for agent, snapshots in old.items():
-                erase(
-                    self._store,
-                    self._redactor,
-                    Scope(agent),
-                    [f"snapshot:{snapshot.id}" for snapshot in snapshots],
-                    now,
-                )
-                erase(self._store, self._redactor, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())], now)
+                erase(self._store, Scope(agent), [f"snapshot:{snapshot.id}" for snapshot in snapshots])
+                erase(self._store, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())])
             self._unsee(objects)
             self._objects.remove(objects)
-        return Pruned(
+        return PruneReport(
             snapshots=tuple(snapshot for snapshots in old.values() for snapshot in snapshots),
             trees=sum(len(hashes) for hashes in lost.values()),
             objects=len(objects),
@@ -405,7 +395,7 @@ class Workspaces:
     def _unneeded(self, trees: set[str]) -> Sequence[str]:
         """The trees that are none of these."""
         found, after = _Hashes(), 0
-        while page := self._events.feed(self._scope, after, _FEED):
+        while page := self._store.events_after(self._scope, after, _FEED):
             hashes = (event.id.removeprefix("tree:") for event in page if event.kind == "tree")
             found += [hash for hash in hashes if hash not in trees]
             after = page[-1].seq
@@ -413,8 +403,7 @@ class Workspaces:
 
     def _everybody(self) -> Iterator[Workspaces]:
         """The workspaces of all agents, whose files are in the same folder."""
-        if not isinstance(self._store, ListsAgents):
-            raise Unsupported("this store does not list its agents, so nobody knows whose files these are; keep them")
+        require(self._store, ListsAgents, "finding the files that no workspace uses")
         for agent in self._store.agents():
             yield Workspaces(self._store, Scope(agent), self._redactor, self._sources, self._objects)
 
@@ -431,8 +420,6 @@ class Workspaces:
 
     def _use(self) -> str:
         """Mark the folder of the objects as one that this database uses; what the database is known by."""
-        if not isinstance(self._store, KeepsSettings):
-            return ""
         if not (id := self._store.setting(_IDENTITY)):
             self._store.set_setting(_IDENTITY, self._sources.new_id())
             id = self._store.setting(_IDENTITY) or ""
@@ -460,14 +447,14 @@ class Workspaces:
         events.append(
             Event(id, "snapshot", snapshot.at, subject=id, topic=f"workspace:{snapshot.workspace}", body=body)
         )
-        self._events.append(self._scope, events)
+        self._store.append(self._scope, events)
 
     def _entries(self, trees: Iterable[str]) -> Mapping[str, Sequence[WorkspaceFile]]:
         """What is in each tree. Raises `StoreCorrupt` if one is missing or is not what its hash says."""
         found, ordered = dict[str, Sequence[WorkspaceFile]](), sorted(trees)
         for some in batched(ordered, _PAGE):
             asked = [f"tree:{hash}" for hash in some]
-            for event in self._events.events_of(self._scope, asked):
+            for event in self._store.events_of(self._scope, asked):
                 if event.kind == "tree":
                     found[event.id.removeprefix("tree:")] = _read_tree(event)
         if missing := next((hash for hash in ordered if hash not in found), None):
@@ -791,12 +778,12 @@ class _Branch:
 
 def prune(
     several: Sequence[Workspaces], name: str | None = None, *, keep: int | None = None, dry_run: bool = False
-) -> Pruned:
+) -> PruneReport:
     """The same for several agents at once, whose workspaces are in one folder; see `Workspaces.prune`."""
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         raise InvalidInput(f"keep is a whole number from 1 on, not {keep!r}; `forget` takes a workspace away")
     if not several:
-        return Pruned(dry_run=dry_run)
+        return PruneReport(dry_run=dry_run)
     with several[0]._objects.alone():
         return several[0]._swept({own._scope.agent: own._old(name, keep) for own in several}, dry_run=dry_run)
 

@@ -1,10 +1,10 @@
-"""What is believed of an action in a context or situation: its rate, how sure that is, and whether it has changed.
+"""Estimate the success rate of actions in a context or situation, how certain it is, and whether it has changed.
 
-Everything that speaks of success rates reads this: suggestions and predictions, success patterns and templates.
-Similarity is measured against everyday texts: what is no more alike than those weighs nothing, however much of it there
-is. An episode counts once: as far as it is like the context asked about it counts here, and with the rest of its weight
-in the wider group, which is a weak prior for the same action. Outcomes before a change of an action's rate count
-hardly at all.
+Everything about success rates uses this: suggestions, predictions, verdicts, success patterns and templates. Similarity
+is measured against everyday texts: contexts no more similar than those weigh nothing, however many there are. An
+episode counts once: it counts here as far as it resembles the context asked about, and with the rest of its weight in
+the wider group, which is a weak prior for the same action. Outcomes from before a change of an action's rate hardly
+count.
 """
 
 from __future__ import annotations
@@ -22,60 +22,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.learning.decisions.beta import Beta, interval
-from engram.learning.decisions.change import Change, Since, Trial, doubt, last_change, since, still_counting
-from engram.learning.situations.nearness import USUAL, Nearness, above
+from engram.learning.decisions.rate_changes import (
+    PossibleChange,
+    RateChange,
+    Trial,
+    change_variance,
+    last_change,
+    possible_changes,
+    probability_unchanged,
+)
+from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness, relative_closeness
 from engram.model import ActionRecord
 from engram.text.terms import normal_form, query_terms
 
 Numbers = NDArray[np.float64]
 
 GOOD = 0.5
+"""Quality above which an outcome is a success."""
 EVERYTHING = "*"
 """The group of all decisions."""
 
 SAME = 1 - 1e-6
-"""From this similarity on, a context is the one asked about."""
-FAR = 8.0
-"""What decisions that share no feature are worth together, in episodes, beside those that do."""
+"""Similarity above which a context is the one asked about."""
+OTHER_FEATURES = 8.0
+"""Combined weight, in episodes, of decisions that share no feature, beside those that do."""
 
 ELSEWHERE = 0.2
-"""What an episode in other circumstances counts, as that of a neighbour."""
+"""Weight of an episode in contradicting circumstances, as a neighbour."""
 
-BEYOND = 3.0
-"""What all that an action did in other situations is worth, in episodes, as the beginning of its rate in this one."""
+OTHER_SITUATIONS = 3.0
+"""Combined weight, in episodes, of all attempts in other situations, as the prior in this one."""
 
 UNSEEN = 2.0
-"""What it is worth that a word is usual, in contexts, when it was never seen with an action."""
+"""Weight of the overall frequency of a word in contexts, where it was never seen with an action."""
 
 POOLED = 0.8
-"""What an episode counts at least that is of the same situation in other words."""
+"""Least weight of an episode of the same situation in other words."""
 
-SHOWS = 1.0
-"""What an episode counts at least that is of the same situation in other words, where a change is looked for."""
+POOLED_FOR_CHANGES = 1.0
+"""Least weight of an episode of the same situation in other words, where a change of the rate is looked for."""
 
 WEAKEST = 0.5
-"""The least strength of a belief, however much its rate may have changed."""
+"""Least strength of a belief, however much its rate may have changed."""
 
 CONSIDERED = 0.01
-"""A moment at which a rate may have changed counts in its interval from this probability on."""
+"""Probability above which a possible change of the rate counts in its interval."""
 
-LEAST = 0.02
-"""Less weight than this is none, so that evidence stays a list that somebody can read."""
+LEAST_WEIGHT = 0.02
+"""Smaller weights are set to zero, so that the list of evidence stays readable."""
 
 QUOTED = 80
-"""Characters of a context that is named in a reason."""
+"""Most characters of a context that is quoted in a reason."""
 
 _DAY = 86_400.0
 
 
 def circumstances(features: Iterable[str]) -> str:
-    """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+    """Return the features that can contradict others, such as the environment, as one text; tags are left out."""
     return " ".join(sorted(one for one in features if "=" in one and not one.startswith("tag=")))
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """One decision whose outcome is known, and how near its context is to the one asked about."""
+class DecisionEpisode:
+    """One decision with a known outcome, and the similarity of its context to the one asked about."""
 
     id: str
     action: str
@@ -83,75 +92,76 @@ class Episode:
     at: datetime
     context: str
     similarity: float = 1.0
-    """Of its context's text to the one asked about; 1.0 means the same context."""
+    """Similarity of its context's text to the one asked about; 1.0 is the same context."""
     features: frozenset[str] = frozenset()
     """Such as `tool=npm`, `env=ci`, `type=auth`, `tag=db`."""
     situation: str = ""
-    """The id of its situation among those of its agent; empty if it has none yet."""
+    """The id of its situation in its agent's memory; empty if it has none yet."""
     same_situation: bool | None = None
-    """Whether its context is of the same situation; a person may have said that it is not. `None` if nobody knows."""
+    """True if its context is of the situation asked about; `None` if that is unknown."""
     agent: str = ""
     trust: float = 1.0
-    """How much the agent's word counts; 1.0 is one's own, and only these are expected in the tallies."""
+    """Trust in the agent; 1.0 is the agent itself, and only its episodes are expected in the group totals."""
 
     def circumstances(self) -> str:
-        """Give the features that can contradict others, such as the environment, as one text; tags are left out."""
+        """Return the features that can contradict others, as one text."""
         return circumstances(self.features)
 
 
-class Tally(NamedTuple):
-    """The decayed sums over a wider group of episodes."""
+class GroupTotals(NamedTuple):
+    """Sums over a wider group of episodes, older ones weighing less."""
 
     attempts: float
     quality: float
 
 
-Groups = Mapping[str, Mapping[str, Tally]]
-"""Group name to action to tally: `EVERYTHING`, and features such as `tool=npm`. Listed episodes are included."""
+Groups = Mapping[str, Mapping[str, GroupTotals]]
+"""Maps a group name (`EVERYTHING`, or a feature such as `tool=npm`) to its totals by action, listed episodes included.
+"""
 
 NO_GROUPS: Groups = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How much evidence counts, and how much of it a recommendation takes."""
+class BeliefSettings:
+    """Weights of evidence, and the amount of it a recommendation needs."""
 
     half_life_days: float = 30.0
-    """After this time an episode counts half."""
+    """Time after which an episode weighs half."""
     prior: float = 2.0
-    """What knowing nothing is worth, in episodes: Beta(1, 1)."""
+    """Weight of the uniform prior, in episodes: Beta(1, 1)."""
     wider: float = 4.0
-    """What the wider group is worth here, in episodes, before neighbours have said how much contexts matter."""
+    """Weight of the wider group, in episodes, before neighbours have shown how much contexts matter."""
     doubt: float = 16.0
-    """How much neighbours it takes to believe them as much as `wider` about how much contexts matter."""
+    """Weight of neighbours at which they count as much as `wider` for how much contexts matter."""
     unrelated: float = 0.7
-    """Texts less alike than this have nothing in common, while too few are known to tell what is usual."""
+    """Similarity below which texts have nothing in common, used while too few texts are known to tell."""
     related: float = 0.7
-    """The closeness at which a context counts half as one of the same kind; 0 is an everyday text, 1 the same text."""
+    """Closeness at which a context weighs half; 0 is an everyday text, 1 the same text."""
     steepness: float = 0.04
     tolerance: float = 0.2
-    """How much farther than the nearest context another one may be without counting less."""
+    """Distance behind the nearest context at which another one still has full weight."""
     falloff: float = 0.15
-    """Beyond the tolerance, an episode that is farther by this much counts 1/e."""
+    """Distance beyond the tolerance at which an episode weighs 1/e."""
     farthest: float = 0.5
-    """An action is a candidate if an episode of it is at least so near, as a share of the nearest of all."""
+    """Least nearness of an action's nearest episode, as a share of the nearest of all, for it to be a candidate."""
     against: float = 3.0
-    """An action is no candidate if the words of the context speak so much more for another one (log odds)."""
+    """An action is no candidate if the words of the context favour another one by so much (log odds)."""
     free: int = 128
-    """Where so many of the nearest decisions show the actions in the same mixture as all, each is a candidate."""
+    """Nearest decisions compared with all; if both have the same mixture of actions, each action is a candidate."""
     enough_free: float = 400.0
-    """The decisions it takes to tell that."""
+    """Decisions needed for that comparison."""
     tried: float = 0.5
-    """What an action that was never taken here must be worth in similar contexts, in episodes, to be recommended."""
+    """Least weight in similar contexts, in episodes, of an action never taken here, to be recommended."""
     enough_attempts: float = 2.0
     acceptable_loss: float = 0.12
-    """The success rate that following the recommendation may cost, in expectation, against any other action."""
+    """Success rate that following the recommendation may cost, in expectation, against any other action."""
 
 
-DEFAULT = Settings()
+DEFAULT = BeliefSettings()
 
 
-class Evidence(NamedTuple):
+class EvidenceSums(NamedTuple):
     """Sums of weights and of weighted qualities, one number per action."""
 
     here: Numbers
@@ -159,25 +169,25 @@ class Evidence(NamedTuple):
     near: Numbers
     near_good: Numbers
     near_squared: Numbers
-    """The sums of squared weights, from which the noise of `near_good` follows."""
+    """Sums of squared weights, which give the noise of `near_good`."""
     rest: Numbers
-    """What the wider groups hold besides."""
+    """Totals of the wider groups without the episodes counted above."""
     rest_good: Numbers
 
 
-class Beliefs(NamedTuple):
-    """A beta distribution per action, by mean and strength, and the strength that exploring draws from."""
+class RateEstimates(NamedTuple):
+    """A beta distribution per action, by mean and strength, and the strength that exploration draws with."""
 
     mean: Numbers
     strength: Numbers
     drawn: Numbers
 
 
-def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
-    """How far each of the retrieved contexts is the one asked about: 0 is like any other text, 1 is the same.
+def closeness(similarities: Numbers, settings: BeliefSettings = DEFAULT) -> Numbers:
+    """Return how close each retrieved context is to the one asked about: 0 is any other text, 1 the same.
 
-    What any other text is like depends on the embedder, so it is taken from the least alike of those retrieved, as
-    far as there are enough of them to tell.
+    The similarity of any other text depends on the embedder, so it is taken from the least similar of those retrieved,
+    as far as there are enough of them.
     """
     if not len(similarities):
         return np.zeros(0)
@@ -187,44 +197,46 @@ def closeness(similarities: Numbers, settings: Settings = DEFAULT) -> Numbers:
     return np.clip((similarities - usual) / max(1 - usual, 1e-9), 0, 1)
 
 
-def _same_kind(closeness: Numbers, settings: Settings) -> Numbers:
-    """Give how far contexts that are so close are of the same kind, in memories of which nothing more is known."""
+def _same_kind(closeness: Numbers, settings: BeliefSettings) -> Numbers:
+    """Return the probability that contexts of such closeness are of the same kind, before nearness is learned."""
     found: Numbers = 1 / (1 + np.exp(np.clip((settings.related - closeness) / settings.steepness, -60, 60)))
     return found
 
 
-def is_related(closeness: float, nearness: Nearness, settings: Settings = DEFAULT) -> bool:
-    """Tell whether the nearest context, if it is so close, is rather of the same kind than of another."""
+def is_related(closeness: float, nearness: Nearness, settings: BeliefSettings = DEFAULT) -> bool:
+    """Return whether the nearest context, at such closeness, is more likely of the same kind than of another."""
     close = np.array([closeness])
     return bool(max(_same_kind(close, settings)[0], nearness.related(close)[0]) >= GOOD)
 
 
-def relatedness(similarities: Numbers, usual: float, nearest: float, settings: Settings = DEFAULT) -> Numbers:
-    """Weigh contexts by how far they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
+def relatedness(similarities: Numbers, usual: float, nearest: float, settings: BeliefSettings = DEFAULT) -> Numbers:
+    """Weigh contexts by how likely they are of the same kind as the one asked about: 0 is unrelated, 1 the same.
 
-    `usual` is how similar the question is to everyday texts, `nearest` the similarity of the nearest context of all.
-    What is near outweighs what is far: the farther behind the nearest one, the less a context counts.
+    `usual` is the similarity of the question to everyday texts, `nearest` that of the nearest context. The farther a
+    context is behind the nearest one, the less it counts.
     """
-    closeness, best = above(usual, similarities), above(usual, nearest)
+    closeness, best = relative_closeness(usual, similarities), relative_closeness(usual, nearest)
     same_kind = _same_kind(closeness, settings)
     behind = np.maximum(best - closeness - settings.tolerance, 0)
     weights: Numbers = same_kind * np.exp(-behind / settings.falloff)
     return weights
 
 
-def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | None = None) -> Beliefs:
-    """The rates of all actions in a context: from here, else near here, else the wider group, else from nothing.
+def estimate_rates(
+    evidence: EvidenceSums, settings: BeliefSettings = DEFAULT, *, level: float | None = None
+) -> RateEstimates:
+    """Estimate the rates of all actions in a context: from here, then near here, then the wider group, then the prior.
 
-    Neighbours move all actions together (a harder context) and each of its own. How far they move one is learned from
-    them: if they are no further from the wider rates than chance would have it, the context does not matter.
-    However many there are, what sets this context apart from them stays uncertain. `level` is the rate expected of an
-    action of which nothing is known, and the wider group is of other situations, which tell little; without it, that of
-    all actions together.
+    Neighbours shift all actions together (a harder context) and each one by itself; how far is learned from them: if
+    they differ from the wider rates no more than chance would, the context does not matter. What sets this context
+    apart from its neighbours stays uncertain, however many there are. `level` is the expected rate of an unknown
+    action, used where the wider group is of other situations, which tell little; without it, the rate of all actions
+    together is used.
     """
     half = settings.prior / 2
     rest, rest_good = evidence.rest, evidence.rest_good
     if level is not None:
-        worth = BEYOND / np.maximum(rest, BEYOND)
+        worth = OTHER_SITUATIONS / np.maximum(rest, OTHER_SITUATIONS)
         rest, rest_good = worth * rest, worth * rest_good
     pooled = (rest_good.sum() + half) / (rest.sum() + settings.prior) if level is None else level
     wide = (rest_good + settings.prior * pooled) / (rest + settings.prior)
@@ -251,38 +263,38 @@ def believe(evidence: Evidence, settings: Settings = DEFAULT, *, level: float | 
     known = rest + evidence.near
     again = bool(evidence.here.any())
     drawn = settings.prior + evidence.here + (np.minimum(known, settings.wider - settings.prior) if again else known)
-    return Beliefs(np.clip(best, 1e-6, 1 - 1e-6), after, drawn)
+    return RateEstimates(np.clip(best, 1e-6, 1 - 1e-6), after, drawn)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What is believed about one action, and the episodes behind it."""
+class ActionBelief:
+    """The estimated rate of one action, and the episodes behind it."""
 
     action: str
     belief: Beta
     drawn: float
-    here: tuple[Episode, ...]
-    near: tuple[Episode, ...]
+    here: tuple[DecisionEpisode, ...]
+    near: tuple[DecisionEpisode, ...]
     weight: float
     nearest: float = 1.0
-    """How near the nearest of its episodes is, as a share of the nearest of all."""
+    """Nearness of its nearest episode, as a share of the nearest of all."""
     in_situation: float = 0.0
-    """What its episodes in the same situation, in other words, are worth together."""
+    """Total weight of its episodes of the same situation in other words."""
     spoken_for: float = 0.0
-    """How much less the words of the context speak for it than for another action, as a logarithm of odds."""
-    changed: Change | None = None
+    """Log odds by which the words of the context favour another action."""
+    changed: RateChange | None = None
     interval: tuple[float, float] = (0.0, 1.0)
 
     def ids(self) -> list[str]:
-        """List the ids of its episodes, those of this context first."""
+        """Return the ids of its episodes, those of this context first."""
         return [episode.id for episode in (*self.here, *self.near)]
 
     def attempts(self) -> int:
-        """Count the attempts in this context, and in the same situation in other words."""
+        """Return the number of attempts in this context, and in the same situation in other words."""
         return len(self.here) + sum(episode.same_situation is True for episode in self.near)
 
     def where(self) -> str:
-        """Say where its nearest episodes are; of similar contexts, name the agent's own that is nearest."""
+        """Describe where its nearest episodes are; of similar contexts, quote the agent's own nearest one."""
         if self.here:
             return "here"
         if self.attempts():
@@ -291,7 +303,7 @@ class Account:
         return "in similar contexts" + (f' such as "{shorten(nearest, QUOTED, placeholder="…")}"' if nearest else "")
 
     def record(self) -> ActionRecord:
-        """Give it as it is told to callers."""
+        """Return it as the model that callers get."""
         return ActionRecord(
             action=self.action,
             success_rate=self.belief.mean,
@@ -306,38 +318,40 @@ class Account:
         )
 
 
-class _Known(NamedTuple):
-    """What is known: each episode once, the nearest first, with what it counts, and all actions ever taken."""
+class _WeighedEpisodes(NamedTuple):
+    """Each episode once, nearest first, with its weight, and all actions ever taken."""
 
-    episodes: list[Episode]
+    episodes: list[DecisionEpisode]
     here: NDArray[np.bool_]
-    """Which of the episodes are of the context asked about."""
+    """True for each episode of the context asked about."""
     same: NDArray[np.bool_]
-    """Which of the episodes are of the same situation."""
+    """True for each episode of the same situation."""
     weight: Numbers
     likeness: Numbers
-    """How near each is to the context asked about; 1 is the same."""
+    """The closeness of each to the context asked about; 1 is the same."""
     counted: Numbers
-    """The weights of those in the tallies, before what is from before a change was taken down."""
-    changes: Mapping[str, Change]
+    """The weights of those included in the group totals, before changes of rates reduced them."""
+    changes: Mapping[str, RateChange]
     """By action, in normal form: the last change of its rate."""
-    since: Mapping[str, Sequence[Since]]
-    """By action, in normal form: what was since the moments at which its rate may have changed."""
+    since: Mapping[str, Sequence[PossibleChange]]
+    """By action, in normal form: the moments at which its rate may have changed, with what happened since."""
     which: NDArray[np.intp]
-    """The place of each episode's action among the actions."""
+    """The index of each episode's action."""
     actions: Mapping[str, str]
-    """How each action is spelt, by its normal form."""
+    """Maps the normal form of each action to its spelling."""
 
     def summed(self, values: Numbers) -> Numbers:
-        """A number for each episode, added up for each action."""
+        """Sum up a number per episode for each action."""
         return np.bincount(self.which, values, len(self.actions)).astype(np.float64)
 
     def qualities(self) -> Numbers:
         return np.array([one.quality for one in self.episodes], dtype=np.float64)
 
 
-def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, settings: Settings = DEFAULT) -> Beta:
-    """Give what is believed of a rate after outcomes, each a quality and what it counts."""
+def rate_after(
+    outcomes: Iterable[tuple[float, float]], expected: float = GOOD, settings: BeliefSettings = DEFAULT
+) -> Beta:
+    """Return the posterior of a rate after outcomes, each a quality and a weight."""
     good = bad = 0.0
     for quality, weight in outcomes:
         good += weight * quality
@@ -345,8 +359,8 @@ def after(outcomes: Iterable[tuple[float, float]], expected: float = GOOD, setti
     return Beta(settings.prior * expected + good, settings.prior * (1 - expected) + max(bad, 0.0))
 
 
-class Outcome(NamedTuple):
-    """An outcome of an action in a situation: when, how good, in the very context asked about or not, around what."""
+class SituationOutcome(NamedTuple):
+    """An outcome of an action in a situation; `here` if it was in the very context asked about."""
 
     at: datetime
     quality: float
@@ -354,30 +368,30 @@ class Outcome(NamedTuple):
     circumstances: str = ""
 
 
-def in_situation(
-    outcomes: Sequence[Outcome], now: datetime, settings: Settings = DEFAULT
-) -> tuple[Beta, Change | None]:
-    """Give what is believed of an action's rate in a situation from its own outcomes there, in the order of time.
+def rate_in_situation(
+    outcomes: Sequence[SituationOutcome], now: datetime, settings: BeliefSettings = DEFAULT
+) -> tuple[Beta, RateChange | None]:
+    """Return the posterior of an action's rate in a situation from its own outcomes there, in order of time.
 
-    The last change of the rate, if there is one, comes with it.
+    The last change of the rate, if any, is returned as well.
     """
     trials = [Trial(one.at, one.quality, 1.0, circumstances=one.circumstances) for one in outcomes]
     change = last_change(trials)
-    counting = still_counting(trials, change)
+    counting = probability_unchanged(trials, change)
     worth = [
-        _left(one.at, now, settings) * (1.0 if one.here else POOLED) * left
+        _age_weight(one.at, now, settings) * (1.0 if one.here else POOLED) * left
         for one, left in zip(outcomes, counting, strict=True)
     ]
-    known = after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
-    return _belief(known.mean, known.a + known.b, since(trials, change)), change
+    known = rate_after(((one.quality, weight) for one, weight in zip(outcomes, worth, strict=True)), settings=settings)
+    return _widened_belief(known.mean, known.a + known.b, possible_changes(trials, change)), change
 
 
-def expected(
-    episodes: Iterable[Episode], everywhere: Mapping[str, Tally], settings: Settings = DEFAULT
+def expected_rates(
+    episodes: Iterable[DecisionEpisode], everywhere: Mapping[str, GroupTotals], settings: BeliefSettings = DEFAULT
 ) -> dict[str, float]:
-    """Give, by action, the rate that is expected in a situation before its own episodes are looked at.
+    """Return, by action, the rate expected in a situation from all other situations.
 
-    `everywhere` are the tallies of all situations together, those episodes included.
+    `everywhere` are the totals of all situations together, these episodes included.
     """
     names = sorted(everywhere)
     places = {name: place for place, name in enumerate(names)}
@@ -390,43 +404,45 @@ def expected(
     rest = np.maximum(np.array([everywhere[name].attempts for name in names]) - here, 0.0)
     rest_good = np.clip(np.array([everywhere[name].quality for name in names]) - here_good, 0.0, rest)
     none = np.zeros(len(names))
-    beliefs = believe(Evidence(none, none, none, none, none, rest, rest_good), settings, level=GOOD)
+    beliefs = estimate_rates(EvidenceSums(none, none, none, none, none, rest, rest_good), settings, level=GOOD)
     return {name: float(beliefs.mean[place]) for name, place in places.items()}
 
 
-def accounts(
+def action_beliefs(
     context: str,
-    episodes: Iterable[Episode],
+    episodes: Iterable[DecisionEpisode],
     now: datetime,
     groups: Groups,
     features: frozenset[str],
     actions: Sequence[str] | None,
-    settings: Settings,
+    settings: BeliefSettings,
     also: Sequence[str] = (),
     *,
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-) -> list[Account]:
-    """Account for all actions that are to be listed, in no special order.
+    nearness: Nearness = DEFAULT_NEARNESS,
+) -> list[ActionBelief]:
+    """Return a belief for every action to be listed, in no particular order.
 
-    All actions take part in the estimate, because they tell about the context; narrowing comes after it.
+    All actions take part in the estimate, because they tell about the context; `actions` narrows it afterwards.
     """
-    known = _known(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
-    beliefs = believe(_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
+    known = _weigh_episodes(episodes, now, groups, features, (*(actions or ()), *also), settings, usual, nearness)
+    beliefs = estimate_rates(_sum_evidence(known, groups, features), settings, level=None if usual is None else GOOD)
     seen, counts = known.summed(known.weight), known.weight > 0
     nearest = np.zeros(len(known.actions))
     np.maximum.at(nearest, known.which, np.where(counts, known.likeness, 0.0))
     nearest /= max(float(nearest.max(initial=0.0)), 1e-9)
     same = known.summed(np.where(known.same, known.weight, 0.0))
-    words = np.zeros(len(known.actions)) if usual is None else _by_words(context, known)
+    words = np.zeros(len(known.actions)) if usual is None else _word_support(context, known)
     if actions is not None:
         wanted = {normal_form(action) for action in actions}
     else:
-        wanted = _near(known, groups, features, also)
+        wanted = _nearby_actions(known, groups, features, also)
     return [
-        Account(
+        ActionBelief(
             action=action,
-            belief=_belief(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
+            belief=_widened_belief(
+                float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())
+            ),
             interval=_interval(float(beliefs.mean[place]), float(beliefs.strength[place]), known.since.get(name, ())),
             drawn=float(beliefs.drawn[place]),
             here=tuple(known.episodes[i] for i in np.flatnonzero((known.which == place) & counts & known.here)),
@@ -442,15 +458,15 @@ def accounts(
     ]
 
 
-def _belief(mean: float, strength: float, possible: Sequence[Since]) -> Beta:
-    """Give the distribution with a mean and a strength, made wider by the doubt whether the rate has changed."""
+def _widened_belief(mean: float, strength: float, possible: Sequence[PossibleChange]) -> Beta:
+    """Return the distribution of a mean and a strength, widened by the uncertainty whether the rate has changed."""
     chance = mean * (1 - mean)
-    wider = max(chance / (chance / (strength + 1) + doubt(possible)) - 1, WEAKEST)
+    wider = max(chance / (chance / (strength + 1) + change_variance(possible)) - 1, WEAKEST)
     return Beta(mean * wider, (1 - mean) * wider)
 
 
-def _interval(mean: float, strength: float, possible: Sequence[Since]) -> tuple[float, float]:
-    """Give the 95% interval of a rate with a mean and a strength, or of what it is if it has changed; with the mean."""
+def _interval(mean: float, strength: float, possible: Sequence[PossibleChange]) -> tuple[float, float]:
+    """Return the 95% interval of a rate, over the cases that it has and has not changed; it contains the mean."""
     likely = [one for one in possible[1:] if one.share >= CONSIDERED]
     unchanged = 1 - sum(one.share for one in likely)
     changed = [(one.share, Beta(1 + one.good, 1 + one.bad)) for one in likely]
@@ -458,21 +474,21 @@ def _interval(mean: float, strength: float, possible: Sequence[Since]) -> tuple[
     return min(low, mean), max(high, mean)
 
 
-def _known(
-    episodes: Iterable[Episode],
+def _weigh_episodes(
+    episodes: Iterable[DecisionEpisode],
     now: datetime,
     groups: Groups,
     features: frozenset[str],
     named: Sequence[str],
-    settings: Settings,
+    settings: BeliefSettings,
     usual: float | None = None,
-    nearness: Nearness = USUAL,
-) -> _Known:
-    """Weigh episodes by age, likeness and trust; an action is spelt as it was named, else as the nearest one was."""
+    nearness: Nearness = DEFAULT_NEARNESS,
+) -> _WeighedEpisodes:
+    """Weigh episodes by age, likeness and trust; actions are spelt as named, else as in the nearest episode."""
     closest = {one.id: one for one in sorted(episodes, key=lambda one: one.similarity)}
     known = sorted(closest.values(), key=lambda one: (-one.similarity, one.id))
     here = np.array([_is_here(one, features) for one in known], dtype=bool)
-    aged = np.array([_left(one.at, now, settings) for one in known], dtype=np.float64)
+    aged = np.array([_age_weight(one.at, now, settings) for one in known], dtype=np.float64)
     same = np.array([one.same_situation is True for one in known], dtype=bool)
     apart = np.array([one.same_situation is False for one in known], dtype=bool)
     likeness = np.ones(len(known))
@@ -482,13 +498,13 @@ def _known(
     elif known:
         likeness[~here] = relatedness(similarities[~here], usual, float(similarities.max()), settings)
         other = ~here & ~same & ~apart
-        likeness[other] = np.maximum(likeness[other], nearness.related(above(usual, similarities[other])))
+        likeness[other] = np.maximum(likeness[other], nearness.related(relative_closeness(usual, similarities[other])))
         likeness[same & ~here] = np.maximum(likeness[same & ~here], POOLED)
         likeness[apart & ~here] = 0.0
-    likeness *= np.array([_overlap(features, one.features) for one in known], dtype=np.float64)
+    likeness *= np.array([_feature_weight(features, one.features) for one in known], dtype=np.float64)
     trust = np.array([one.trust for one in known], dtype=np.float64)
     weight = aged * likeness * trust
-    weight[~here & (weight < LEAST)] = 0.0
+    weight[~here & (weight < LEAST_WEIGHT)] = 0.0
 
     actions: dict[str, str] = {normal_form(action): action for action in named}
     taken = [normal_form(one.action) for one in known]
@@ -500,24 +516,24 @@ def _known(
     which = np.array([places[name] for name in taken], dtype=np.intp)
     other = np.array([_contradict(features, one.features) for one in known], dtype=bool)
     own = (here | same) & ~other
-    worth = trust * np.where(same, np.maximum(likeness, SHOWS), likeness)
-    changes, possible, left = _after_changes(known, taken, weight, worth, own)
-    return _Known(known, here, same, left, likeness, weight, changes, possible, which, actions)
+    worth = trust * np.where(same, np.maximum(likeness, POOLED_FOR_CHANGES), likeness)
+    changes, possible, left = _discount_before_changes(known, taken, weight, worth, own)
+    return _WeighedEpisodes(known, here, same, left, likeness, weight, changes, possible, which, actions)
 
 
-def _after_changes(
-    episodes: Sequence[Episode],
+def _discount_before_changes(
+    episodes: Sequence[DecisionEpisode],
     taken: Sequence[str],
     weight: Numbers,
     worth: Numbers,
     own: NDArray[np.bool_],
-) -> tuple[dict[str, Change], dict[str, list[Since]], Numbers]:
-    """Find the actions whose rate has changed, and let outcomes count as far as no change is likely since.
+) -> tuple[dict[str, RateChange], dict[str, list[PossibleChange]], Numbers]:
+    """Find the actions whose rate changed, and weigh outcomes by the probability of no change since.
 
-    Where the action was taken in this situation, and in circumstances that may be those asked about, only what happened
-    there tells of a change.
+    If the action was taken in this situation, in compatible circumstances, only those outcomes are looked at for
+    changes.
     """
-    left, changes, possible = weight.copy(), dict[str, Change](), dict[str, list[Since]]()
+    left, changes, possible = weight.copy(), dict[str, RateChange](), dict[str, list[PossibleChange]]()
     places = defaultdict[str, list[int]](list)
     for place, name in enumerate(taken):
         if weight[place] > 0:
@@ -525,24 +541,24 @@ def _after_changes(
     for name, taken_at in places.items():
         series = [place for place in taken_at if own[place]] or taken_at
         series.sort(key=lambda place: (episodes[place].at, episodes[place].id))
-        trials = [_trial(episodes[place], float(worth[place])) for place in series]
+        trials = [_to_trial(episodes[place], float(worth[place])) for place in series]
         if (change := last_change(trials)) is not None:
             changes[name] = change
-        left[series] *= still_counting(trials, change)
-        possible[name] = since(trials, change)
+        left[series] *= probability_unchanged(trials, change)
+        possible[name] = possible_changes(trials, change)
     return changes, possible, left
 
 
-def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
-    """Let episodes of one situation count as far as the rate of their action is not likely to have changed since.
+def without_outdated(episodes: Iterable[DecisionEpisode], own: str | None) -> list[DecisionEpisode]:
+    """Weigh episodes of one situation by the probability that the rate of their action has not changed since.
 
-    What is from before a change that is certain is left out. `own` is the agent that asks; what only one other agent
-    reports is no change.
+    Episodes from before a certain change are left out. `own` is the agent that asks; what only one other agent reports
+    is no change.
     """
-    series = defaultdict[str, list[Episode]](list)
+    series = defaultdict[str, list[DecisionEpisode]](list)
     for episode in sorted(episodes, key=lambda one: (one.at, one.id)):
         series[normal_form(episode.action)].append(episode)
-    found = list[Episode]()
+    found = list[DecisionEpisode]()
     for several in series.values():
         agents = {one.agent for one in several}
         believed = agents if len(agents) == 1 else {own}
@@ -554,22 +570,22 @@ def still_true(episodes: Iterable[Episode], own: str | None) -> list[Episode]:
         change = last_change(trials)
         found += [
             replace(one, trust=one.trust * left)
-            for place, (one, left) in enumerate(zip(known, still_counting(trials, change), strict=True))
+            for place, (one, left) in enumerate(zip(known, probability_unchanged(trials, change), strict=True))
             if change is None or place >= change.place
         ]
     return found
 
 
-def _trial(episode: Episode, weight: float) -> Trial:
+def _to_trial(episode: DecisionEpisode, weight: float) -> Trial:
     source = "" if episode.trust >= 1 else episode.agent
     return Trial(episode.at, episode.quality, weight, source, episode.circumstances())
 
 
-def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Evidence:
+def _sum_evidence(known: _WeighedEpisodes, groups: Groups, features: frozenset[str]) -> EvidenceSums:
     good = known.qualities()
     close, same = np.where(known.here, 0.0, known.weight), np.where(known.here, known.weight, 0.0)
-    rest, rest_good = _rest(known, groups, features)
-    return Evidence(
+    rest, rest_good = _wider_totals(known, groups, features)
+    return EvidenceSums(
         here=known.summed(same),
         here_good=known.summed(same * good),
         near=known.summed(close),
@@ -580,10 +596,10 @@ def _evidence(known: _Known, groups: Groups, features: frozenset[str]) -> Eviden
     )
 
 
-def _by_words(context: str, known: _Known) -> Numbers:
-    """Say for each action how much less the words of a context speak for it than for the best, from nearby contexts.
+def _word_support(context: str, known: _WeighedEpisodes) -> Numbers:
+    """Return, by action, how much less the words of a context favour it than the most favoured, from nearby contexts.
 
-    A name that goes with many actions says little; the words that go with some of them only tell situations apart.
+    A word that goes with many actions tells little; words that go with only some of them tell situations apart.
     """
     own = query_terms(context)
     having = np.array([[word in _terms(one.context) for word in own] for one in known.episodes], dtype=np.float64)
@@ -603,8 +619,8 @@ def _terms(context: str) -> frozenset[str]:
     return frozenset(query_terms(context))
 
 
-def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
-    """The normal forms of the actions taken here or near here, and of those named."""
+def _nearby_actions(known: _WeighedEpisodes, groups: Groups, features: frozenset[str], also: Sequence[str]) -> set[str]:
+    """Return the normal forms of the actions taken here or near here, and of those named."""
     names = list(known.actions)
     found = {names[place] for place in known.which[known.weight > 0]} | {normal_form(action) for action in also}
     if found:
@@ -613,53 +629,53 @@ def _near(known: _Known, groups: Groups, features: frozenset[str], also: Sequenc
     return {normal_form(name) for group in features & groups.keys() for name in groups[group]}
 
 
-def _left(at: datetime, now: datetime, settings: Settings) -> float:
-    """What age has left of an episode; one from the future is new."""
+def _age_weight(at: datetime, now: datetime, settings: BeliefSettings) -> float:
+    """Return the weight an episode has by its age; one from the future counts as new."""
     return float(0.5 ** (max((now - at).total_seconds(), 0.0) / _DAY / settings.half_life_days))
 
 
-def _is_here(episode: Episode, features: frozenset[str]) -> bool:
-    """Whether it is the context asked about, and nothing known about the circumstances says otherwise."""
+def _is_here(episode: DecisionEpisode, features: frozenset[str]) -> bool:
+    """Return whether an episode is of the context asked about, with no contradicting circumstances."""
     is_same = episode.similarity >= SAME and episode.same_situation is not False
     return is_same and not _contradict(features, episode.features)
 
 
 def _contradict(asked: frozenset[str], found: frozenset[str]) -> bool:
-    """Whether one thing is known to be different, such as the environment; tags may all be there at once."""
+    """Return whether two contexts differ in a feature such as the environment; tags never contradict."""
     mine = dict(feature.split("=", 1) for feature in asked if "=" in feature and not feature.startswith("tag="))
     theirs = (feature.split("=", 1) for feature in found if "=" in feature)
     return any(name in mine and mine[name] != value for name, value in theirs)
 
 
-def _overlap(asked: frozenset[str], found: frozenset[str]) -> float:
-    """1 if two contexts' features are the same or not known, half if they differ, less if they contradict."""
+def _feature_weight(asked: frozenset[str], found: frozenset[str]) -> float:
+    """Return 1 if the features of two contexts are equal or unknown, half if they differ, less if they contradict."""
     if not asked or not found:
         return 1.0
     shared = 0.5 + 0.5 * len(asked & found) / len(asked | found)
     return ELSEWHERE * shared if _contradict(asked, found) else shared
 
 
-def _rest(known: _Known, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
-    """What the wider groups hold without what is counted already; feature groups count beside everything else.
+def _wider_totals(known: _WeighedEpisodes, groups: Groups, features: frozenset[str]) -> tuple[Numbers, Numbers]:
+    """Return the totals of the wider groups without the episodes counted already.
 
-    Everything is split into what shares features with the context, which counts whole, and the other decisions. An
-    episode in several of the feature groups counts in each for its part.
+    Decisions that share features with the context count fully, all others together as `OTHER_FEATURES`. Several feature
+    groups are averaged.
     """
-    whole = _without(known, groups.get(EVERYTHING, {}), EVERYTHING)
+    whole = _totals_besides(known, groups.get(EVERYTHING, {}), EVERYTHING)
     shared = sorted(groups.keys() & features)
     if not shared:
         return whole
-    parts = [_without(known, groups[name], name) for name in shared]
+    parts = [_totals_besides(known, groups[name], name) for name in shared]
     attempts = sum((part[0] for part in parts), np.zeros(len(known.actions))) / len(parts)
     good = sum((part[1] for part in parts), np.zeros(len(known.actions))) / len(parts)
     others = np.maximum(whole[0] - attempts, 0)
     others_good = np.clip(whole[1] - good, 0, others)
-    worth = np.minimum(1.0, FAR / np.maximum(others, 1e-9))
+    worth = np.minimum(1.0, OTHER_FEATURES / np.maximum(others, 1e-9))
     return attempts + worth * others, good + worth * others_good
 
 
-def _without(known: _Known, tallies: Mapping[str, Tally], name: str) -> tuple[Numbers, Numbers]:
-    """What a group holds of each action, without the episodes of one's own that are known and in it."""
+def _totals_besides(known: _WeighedEpisodes, tallies: Mapping[str, GroupTotals], name: str) -> tuple[Numbers, Numbers]:
+    """Return the totals of a group by action, without the agent's own listed episodes."""
     places = {action: place for place, action in enumerate(known.actions)}
     attempts, good = np.zeros(len(places)), np.zeros(len(places))
     for action, tally in tallies.items():

@@ -1,4 +1,4 @@
-"""The beta distribution: what is known about a rate after some successes and failures."""
+"""The beta distribution: what is known about a success rate after some successes and failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GRID = (np.arange(2048) + 0.5) / 2048
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """A rate believed in after `a - 1` successes and `b - 1` failures; `Beta(1, 1)` knows nothing."""
+    """The posterior of a rate after `a - 1` successes and `b - 1` failures; `Beta(1, 1)` is no knowledge."""
 
     a: float = 1.0
     b: float = 1.0
@@ -24,20 +24,20 @@ class Beta:
         return self.a / (self.a + self.b)
 
     def after(self, quality: float) -> Beta:
-        """The same after one more outcome; a quality between 0 and 1 counts partly for either side."""
+        """Return the posterior after one more outcome; a quality between 0 and 1 counts partly as success."""
         return Beta(self.a + quality, self.b + 1 - quality)
 
     def below(self, x: float) -> float:
-        """The probability that the rate is below x."""
+        """Return the probability that the rate is below x."""
         if x <= 0 or x >= 1:
             return 0.0 if x <= 0 else 1.0
         log_front = self.a * math.log(x) + self.b * math.log1p(-x) - _log_beta(self.a, self.b)
         if x < (self.a + 1) / (self.a + self.b + 2):
-            return math.exp(log_front) * _fraction(self.a, self.b, x) / self.a
-        return 1 - math.exp(log_front) * _fraction(self.b, self.a, 1 - x) / self.b
+            return math.exp(log_front) * _continued_fraction(self.a, self.b, x) / self.a
+        return 1 - math.exp(log_front) * _continued_fraction(self.b, self.a, 1 - x) / self.b
 
     def quantile(self, share: float) -> float:
-        """The rate below which `share` of the belief lies: Newton's steps, kept in bounds by halving every third."""
+        """Return the rate below which `share` of the distribution lies, by Newton's method with bisection."""
         low, high, x = 0.0, 1.0, self.mean
         for step in range(200):
             off = self.below(x) - share
@@ -51,23 +51,23 @@ class Beta:
         return x
 
     def interval(self, share: float = 0.95) -> tuple[float, float]:
-        """The rates between which `share` of the belief lies, the same doubt left on either side."""
+        """Return the central interval that holds `share` of the distribution."""
         return self.quantile((1 - share) / 2), self.quantile((1 + share) / 2)
 
     def beats(self, other: Beta) -> float:
-        """The probability that this rate is higher than the other."""
+        """Return the probability that this rate is higher than the other."""
         mine, theirs = self._weights(), other._weights()
         lower = np.cumsum(theirs) - theirs / 2
         return float(np.clip(mine @ lower, 0, 1))
 
     def loss(self, other: Beta) -> float:
-        """Give the rate that choosing this instead of the better of the two costs, in expectation."""
+        """Return the expected loss of success rate from choosing this instead of the better of the two."""
         mine, theirs = self._weights(), other._weights()
         above = np.cumsum((theirs * _GRID)[::-1])[::-1] - _GRID * np.cumsum(theirs[::-1])[::-1]
         return float(np.clip(mine @ above, 0, 1))
 
     def loss_against(self, rate: float) -> float:
-        """Give the rate that choosing this instead of something that works at a known rate costs, in expectation."""
+        """Return the expected loss of success rate from choosing this instead of something with a known rate."""
         return float(self._weights() @ np.maximum(rate - _GRID, 0))
 
     def _weights(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -78,7 +78,7 @@ class Beta:
 
 
 def interval(parts: Sequence[tuple[float, Beta]], share: float = 0.95) -> tuple[float, float]:
-    """Give the rates between which `share` of several beliefs lies, each with the probability that it is right."""
+    """Return the central interval of a mixture of posteriors, each with its probability."""
     if len(parts) == 1:
         return parts[0][1].interval(share)
     weights = sum(part * belief._weights() for part, belief in parts)
@@ -91,8 +91,8 @@ def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method."""
+def _continued_fraction(a: float, b: float, x: float) -> float:
+    """Evaluate the continued fraction of the incomplete beta function by Lentz's method."""
     tiny = 1e-300
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1), tiny)
     result = d

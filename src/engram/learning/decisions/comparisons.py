@@ -1,7 +1,7 @@
 """Compare rates: intervals of a share and of a difference, an exact test, and a scan for the moment of a change.
 
-No interval has zero width, also where everything or nothing succeeded; an interval of a difference is on the scale of
-the difference. Counts may be fractions (partial successes), which makes the intervals a little wider than needed.
+No interval has zero width, even where everything or nothing succeeded. Counts may be fractions (partial successes),
+which makes the intervals slightly too wide.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 CHANCE = 0.05
 """The share of steady records in which a scan may report a change."""
-LEAST = 5
-"""Outcomes there must be on either side of a change."""
+LEAST_ON_EACH_SIDE = 5
+"""Outcomes that are needed on either side of a change."""
 
-MOST = 400
-"""In longer records only changes that last are looked for."""
+LONGEST_RECORD = 400
+"""In longer records only lasting changes are looked for."""
 
 Interval = tuple[float, float]
 
 
 def wilson(good: float, all: float, doubt: float = CHANCE) -> Interval:
-    """The interval of a share (Wilson's score interval), which holds the share; `doubt` is the chance to miss it."""
+    """Return the interval of a share (Wilson's score interval), which contains the share; `doubt` is its error rate."""
     if all <= 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf(1 - doubt / 2)
@@ -37,7 +37,7 @@ def wilson(good: float, all: float, doubt: float = CHANCE) -> Interval:
 
 
 def difference(good: float, all: float, well: float, of: float, doubt: float = CHANCE) -> tuple[float, Interval]:
-    """The second share less the first, and its interval (Newcombe's hybrid score interval). Both need outcomes."""
+    """Return the second share minus the first, with its interval (Newcombe's hybrid score). Both need outcomes."""
     first, second = good / all, well / of
     (low, high), (least, most) = wilson(good, all, doubt), wilson(well, of, doubt)
     apart = second - first
@@ -47,7 +47,7 @@ def difference(good: float, all: float, well: float, of: float, doubt: float = C
 
 
 def fisher(some: int, all: int, others: int, of: int) -> float:
-    """Fisher's exact test, two-sided: the chance of a difference like this, or a rarer one, where there is none."""
+    """Return the two-sided p-value of Fisher's exact test."""
     good = some + others
     low, high = max(0, good - of), min(good, all)
     logs = [_log_choose(all, k) + _log_choose(of, good - k) for k in range(low, high + 1)]
@@ -58,12 +58,11 @@ def fisher(some: int, all: int, others: int, of: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordShift:
     """The stretch of a record that differs most from the rest: from `start` up to, not including, `end`.
 
-    A change that lasts ends with the record; one that passed ends earlier. `p` holds for the whole scan: it is
-    multiplied by the number of places that were looked at. `doubt` is what one comparison may miss the truth by, so
-    that all of them together miss it in 5% of records.
+    A lasting change ends with the record; one that passed ends earlier. `p` is corrected for the number of places
+    tried. `doubt` is the error rate of a single comparison, so that all of them together err in 5% of records.
     """
 
     start: int
@@ -74,35 +73,37 @@ class Change:
 
     @property
     def found(self) -> bool:
-        """Whether it is more than chance explains."""
+        """True if the shift is more than chance explains."""
         return self.p < CHANCE
 
 
-def scan(good: Sequence[float], all: Sequence[float], *, least: int = LEAST, passing: bool = True) -> Change | None:
-    """Find the change in a record of successes and attempts; `None` if no place leaves `least` attempts on each side.
+def scan(
+    good: Sequence[float], all: Sequence[float], *, least: int = LEAST_ON_EACH_SIDE, passing: bool = True
+) -> RecordShift | None:
+    """Find the biggest shift in a record; `None` if no place leaves `least` attempts on each side.
 
-    With `passing`, half of the doubt is spent on changes that last, and half on stretches in the middle after which
-    things are as before.
+    `good` and `all` are the successes and attempts in order. With `passing`, half of the error rate is spent on lasting
+    changes, and half on stretches in the middle after which the rate is as before.
     """
     worked, tried = np.cumsum([0.0, *good]), np.cumsum([0.0, *all])
     size = len(good)
     lasting = [(start, size) for start in range(1, size)]
     looked_at = [lasting]
-    if passing and 2 < size <= MOST:
+    if passing and 2 < size <= LONGEST_RECORD:
         looked_at.append([(start, end) for start in range(1, size - 1) for end in range(start + 1, size)])
-    found = [_best(worked, tried, places, least, len(looked_at)) for places in looked_at]
+    found = [_best_shift(worked, tried, places, least, len(looked_at)) for places in looked_at]
     changes = [change for change in found if change is not None]
     return min(changes, key=lambda change: (change.p, not change.lasts), default=None)
 
 
-def _best(
+def _best_shift(
     worked: NDArray[np.float64],
     tried: NDArray[np.float64],
     places: Sequence[tuple[int, int]],
     least: int,
     families: int,
-) -> Change | None:
-    """The stretch whose rate is furthest from that of the rest, by the score test; its p-value is exact."""
+) -> RecordShift | None:
+    """Return the stretch whose rate is furthest from that of the rest by the score test, with an exact p-value."""
     if not places:
         return None
     start, end = np.array(places).T
@@ -115,19 +116,19 @@ def _best(
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.where(enough, (well / inside - rest / outside) ** 2 / (1 / inside + 1 / outside), -1.0)
     best = int(apart.argmax())
-    p = fisher(*_whole(rest[best], outside[best]), *_whole(well[best], inside[best]))
+    p = fisher(*_rounded(rest[best], outside[best]), *_rounded(well[best], inside[best]))
     lasts = bool(end[best] == len(tried) - 1)
-    return Change(
+    return RecordShift(
         int(start[best]), int(end[best]), lasts, min(1.0, families * number * p), CHANCE / (families * number)
     )
 
 
-def _whole(good: float, all: float) -> tuple[int, int]:
+def _rounded(good: float, all: float) -> tuple[int, int]:
     return round(float(good)), round(float(all))
 
 
 def certainty(probability: float) -> str:
-    """Word a probability in percent, never as certain or impossible unless it is exactly that."""
+    """Format a probability in percent; "100%" and "0%" only if it is exactly that."""
     if probability < 1 and f"{probability:.0%}" == "100%":
         return "over 99%"
     if probability > 0 and f"{probability:.0%}" == "0%":
@@ -136,7 +137,7 @@ def certainty(probability: float) -> str:
 
 
 def significance(p: float) -> str:
-    """Word a p-value; one that is too small for three places is never zero."""
+    """Format a p-value; one too small for three decimals is never shown as zero."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 

@@ -1,6 +1,7 @@
-"""How often each action went well, in wider and wider groups of decisions, day by day.
+"""Count how often each action succeeded, by feature and day.
 
-Counts are whole numbers (quality in millionths): the order of recording does not matter, a correction leaves no trace.
+Counts are integers (quality in millionths), so that the order of recording does not matter and a correction leaves no
+trace.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import JsonValue
 
-from engram.learning.decisions.belief import EVERYTHING, Tally
+from engram.learning.decisions.belief import EVERYTHING, GroupTotals
 from engram.text.terms import normal_form
 
 _MILLION = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Days = dict[int, list[int]]
-"""Day since 1970 to attempts and quality in millionths."""
+"""Maps days since 1970 to attempts and their quality in millionths."""
 
 
 class Rates:
-    """Attempts and their quality by group, action and day."""
+    """Attempts and their quality by feature, action and day."""
 
     def __init__(self) -> None:
         self._groups: defaultdict[str, defaultdict[str, Days]] = defaultdict(lambda: defaultdict(dict))
 
     def count(self, features: Iterable[str], action: str, at: datetime, quality: float, times: int = 1) -> None:
-        """Count a decision in all its groups; with `times=-1`, take it back."""
+        """Count a decision for all its features; `times=-1` takes it back."""
         day, worth, key = day_of(at), round(quality * _MILLION), normal_form(action)
         for group in (EVERYTHING, *features):
             days = self._groups[group][key]
@@ -42,8 +43,8 @@ class Rates:
         features: Iterable[str],
         now: datetime,
         half_life: timedelta,
-    ) -> dict[str, dict[str, Tally]]:
-        """Sum up each action in the groups of some features, older days counting less."""
+    ) -> dict[str, dict[str, GroupTotals]]:
+        """Return the totals of each action for some features and for everything, with older days weighing less."""
         today, life = day_of(now), half_life / timedelta(days=1)
         found = {}
         for group in (EVERYTHING, *sorted(features)):
@@ -53,7 +54,7 @@ class Rates:
         return found
 
     def by_action(self) -> dict[str, tuple[int, float]]:
-        """Attempts of each action, however old, and the sum of their qualities."""
+        """Return the attempts of each action, of any age, and the sum of their qualities."""
         return {
             action: (sum(n for n, _ in days.values()), sum(total for _, total in days.values()) / _MILLION)
             for action, days in self._groups.get(EVERYTHING, {}).items()
@@ -61,7 +62,7 @@ class Rates:
         }
 
     def by_day(self) -> dict[int, tuple[int, float]]:
-        """Attempts and mean quality of all decisions, day by day."""
+        """Return the attempts and mean quality of all decisions, by day."""
         sums: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
         for days in self._groups.get(EVERYTHING, {}).values():
             for day, (attempts, total) in days.items():
@@ -70,7 +71,7 @@ class Rates:
         return {day: (n, total / _MILLION / n) for day, (n, total) in sorted(sums.items()) if n}
 
     def pairs(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """For each group and action, the number of attempts and the sum of their qualities, however old."""
+        """Return, for each feature and action, the attempts and the sum of their qualities, of any age."""
         return {
             (group, action): (
                 float(sum(n for n, _ in days.values())),
@@ -82,7 +83,7 @@ class Rates:
         }
 
     def dump(self) -> JsonValue:
-        """As JSON, in one order whatever the order of recording was."""
+        """Return the state as JSON, in an order that does not depend on the order of recording."""
         return [
             [group, action, day, *days[day]]
             for group, actions in sorted(self._groups.items())
@@ -92,7 +93,7 @@ class Rates:
 
     @classmethod
     def load(cls, state: Iterable[tuple[str, str, int, int, int]]) -> Rates:
-        """What `dump` gave."""
+        """Restore from the output of `dump`."""
         rates = cls()
         for group, action, day, attempts, total in state:
             rates._groups[group][action][day] = [attempts, total]
@@ -100,14 +101,14 @@ class Rates:
 
 
 def day_of(at: datetime) -> int:
-    """The number of a day since 1970, in UTC."""
+    """Return the number of a day since 1970, in UTC."""
     return (at - _EPOCH).days
 
 
-def _tally(days: Days, today: int, half_life: float) -> Tally:
+def _tally(days: Days, today: int, half_life: float) -> GroupTotals:
     attempts = quality = 0.0
     for day, (n, total) in sorted(days.items()):
         weight = 0.5 ** (max(0, today - day) / half_life)
         attempts += weight * n
         quality += weight * total / _MILLION
-    return Tally(attempts, quality)
+    return GroupTotals(attempts, quality)

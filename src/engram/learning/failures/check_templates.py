@@ -1,4 +1,4 @@
-"""What a failure is called, and how it can be prevented: names and checks, from what happened and what solved it."""
+"""Name failure patterns, and name and word the prevention checks derived from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-from engram.learning.actions import actions
+from engram.learning.actions import parsing
 from engram.learning.failures.variable_parts import REDACTED, error_text
 from engram.model.failure import FailurePattern, PreventionCheck, Solution
 from engram.text.terms import STOP_WORDS, digest
@@ -14,18 +14,18 @@ from engram.text.terms import STOP_WORDS, digest
 LONGEST_NAME = 60
 LONGEST_QUOTE = 160
 ANY_STAGE = "development"
-"""The stage of a check of which it is not known where its failures happened."""
+"""The stage of a check whose failures happened in an unknown place."""
 _STAGES = {
     "production": ("prod production", "live"),
     "staging": ("preprod preproduction qa staging uat", "preview stage"),
     ANY_STAGE: ("ci dev development", "build laptop local test tests"),
 }
-"""The words for each stage: those that name a place wherever they stand, and those that often mean something else."""
+"""Words for each stage: those that always name a place, and those that often mean something else."""
 STAGES = frozenset(_STAGES)
 """The stages that are derived from where failures happened."""
 SHOWN = 3
 LISTED = 10
-"""So many actions, contexts and environments a pattern has at most, the most frequent first."""
+"""Actions, contexts and environments listed per pattern at most, the most frequent first."""
 _WORD = re.compile(r"[a-z][a-z0-9]*")
 _PLACE = (
     "(?:(?:server|cluster|env|environment|database|db|system|site|host|node|machine|instance|namespace|account|stack"
@@ -57,11 +57,11 @@ _CAUSES = (
     ("unauthorized", "unauthorized"),
     ("conflict", "conflict"),
 )
-"""Phrases that say in short what went wrong, and how they are written in a name; the first that occurs is taken."""
+"""Phrases that say what went wrong, and their form in a name; the first that occurs is used."""
 _LATER_CAUSES = frozenset({"etimedout", "not authorized"})
-"""Those of them that earlier versions did not know."""
+"""Phrases that earlier versions did not know."""
 _SAYS_NOTHING = frozenset("cannot could err errno error exit failed failure fatal status".split())
-"""Words of an error that name nothing."""
+"""Words of an error that identify nothing."""
 _WENT_WELL = frozenset("passed succeeded successfully".split())
 _OF_EXIT = frozenset("command exited process".split())
 _FIRST_CLAUSE = re.compile(r"[,;.:!](?=\s|$)|\s(?:and )?then\s|\s[-–—]\s|\n")
@@ -70,7 +70,7 @@ _NEGATION = re.compile(
     r"|(?:stop|quit) \w+ing)\b",
     re.I,
 )
-"""What makes a clause say that something is not done."""
+"""Marks a clause that says not to do something."""
 _VERBS = frozenset(
     """add adjust allow apply ask authenticate bump call change check clean clear close commit configure confirm copy
     create decrease delete disable downgrade drop enable ensure export fix free generate give grant increase install
@@ -78,14 +78,14 @@ _VERBS = frozenset(
     regenerate reinstall remove rename renew replace rerun reset restart restore retry roll rotate run scale set skip
     split start stop switch test trust turn unset update upgrade use validate verify wait warm write""".split()
 )
-"""How the text of a solution begins, when it says what was done about something."""
+"""First words of a solution that says what to do."""
 
 
 def pattern_name(kind: str, message: str, head: Sequence[str]) -> str:
-    """Name a failure after its error: what it speaks of, then what went wrong.
+    """Name a failure pattern after its error: what it is about, then what went wrong.
 
-    The action gives its name only to an error that speaks of it or of nothing: "timed out" during `npm install` is
-    npm-install-timeout, "the database is locked" is database-locked whatever was done.
+    The action is part of the name only if the error mentions it or says nothing else: "timed out" during `npm install`
+    is npm-install-timeout; "the database is locked" is database-locked after any action.
     """
     rest, cause = _cause(_HUMP.sub(" ", message).lower())
     status = "-".join(kind.split()) if kind.startswith("exit ") else ""
@@ -104,7 +104,7 @@ def pattern_name(kind: str, message: str, head: Sequence[str]) -> str:
 
 
 def _cause(text: str) -> tuple[str, str]:
-    """Give what else a text says, and what went wrong, as it is written in a name; empty if no known cause is named."""
+    """Return the rest of a text and its cause as written in a name; the cause is empty if none is known."""
     if _FAILED_COUNT.search(text):
         return _COUNT.sub(" ", text), "failed"
     phrase, cause = next(((phrase, name) for phrase, name in _CAUSES if phrase in text), ("\n", ""))
@@ -112,7 +112,7 @@ def _cause(text: str) -> tuple[str, str]:
 
 
 def _class_name(kind: str, *, alone: bool = False) -> str:
-    """Write the class of an error in a name: without the word Error, unless the class is all that is known."""
+    """Return an error class as written in a name: without the word Error, unless the class is all that is known."""
     class_ = kind.rpartition(".")[2]
     ending = _SUFFIX.search(class_)
     bare = class_[: ending.start()] if ending else class_
@@ -126,21 +126,21 @@ def unexplained_name(head: Sequence[str]) -> str:
 
 
 def another_name(name: str, number: int) -> str:
-    """Give the name for the second, third, … of those with one name; its number is no part of an exit status."""
+    """Return the name for the second, third, … of several with one name, never extending an exit status."""
     return f"{name}-variant-{number}" if name[-1:].isdigit() else f"{name}-{number}"
 
 
 def former_names(readings: Iterable[tuple[str, str]], heads: Iterable[str]) -> set[str]:
-    """Give the names that earlier versions can have given a failure, after each action that it came with, or none.
+    """Return the names earlier versions may have given a failure, with any of its actions or none.
 
-    `readings` are the kinds and messages that its errors had then.
+    `readings` are the kinds and messages that they extracted from its errors.
     """
     done = ["", *heads]
     return {name for kind, message in readings for head in done for name in _former_names(kind, message, head)}
 
 
 def _former_names(kind: str, message: str, head: str) -> Iterator[str]:
-    """Yield the names of the version that put the action first and left out messages beside a status, then the last."""
+    """Yield the names of the first version, which put the action first, and of the last one."""
     yield _first_name(kind, message, head)
     if kind.startswith("exit "):
         yield _first_name(kind, "", head)
@@ -186,14 +186,14 @@ def _former_words(text: str) -> list[str]:
 def check_name(pattern: str, solution: str) -> str:
     """Name a check after the first clause of the best solution: "clear the npm cache" gives verify-npm-cache-status.
 
-    A clause that says what is not to be done gives no name, since a name cannot say that.
+    A clause that says not to do something gives no name, since a name cannot say that.
     """
     words = _looked_after(solution)
     return _joined("verify", "-".join(words), "status") if words else pattern_check_name(pattern)
 
 
 def _looked_after(solution: str) -> list[str]:
-    """List the words for what a solution does something about, from its first clause that has any."""
+    """Return the words for what a solution acts on, from its first clause that has any."""
     for clause in _FIRST_CLAUSE.split(solution):
         words = _telling(clause)
         words = words[1:] if words and words[0] in _VERBS else words
@@ -205,26 +205,26 @@ def _looked_after(solution: str) -> list[str]:
 
 
 def former_check_name(solution: str) -> str:
-    """Give the name that earlier versions gave a check after its solution; empty if they gave it none."""
+    """Return the name earlier versions gave a check after its solution; empty if they gave it none."""
     words = _former_words(solution)
     words = words[1:] if words and words[0] in _VERBS else words
     return _joined("verify", "-".join(words[:3]), "status") if words else ""
 
 
 def pattern_check_name(pattern: str) -> str:
-    """The name of a check after its pattern, whose name no other pattern has."""
+    """Name a check after its pattern, whose name is unique."""
     return _joined("verify", pattern)
 
 
 def action_check_name(action: str) -> str:
-    """The name of a check that was given an action of its own."""
+    """Name a check that was made for an action of its own."""
     return _joined("verify", _slug(action, 4)) or "verify"
 
 
 def generate_prevention_strategies(pattern: FailurePattern) -> list[PreventionCheck]:
-    """Return the check that a failure pattern suggests; one that it has already is returned with what it measured.
+    """Return the check that a failure pattern suggests; an existing one is returned with its measurements.
 
-    There is none while there is neither an action nor a solution to speak of.
+    There is none without an action or a solution.
     """
     known = [check for check in pattern.prevention_checks if check.id == check_id(pattern.pattern_id)]
     if known:
@@ -245,15 +245,12 @@ def generate_prevention_strategies(pattern: FailurePattern) -> list[PreventionCh
 
 
 def check_id(pattern_id: str) -> str:
-    """The id of the check that a pattern suggests by itself."""
+    """Return the id of the check that a pattern suggests automatically."""
     return "check-" + digest(pattern_id)[:16]
 
 
 def what_to_verify(pattern: FailurePattern) -> str:
-    """What to do or look after before the action, in a sentence: what solved the failure, or else what is to be fixed.
-
-    A solution that is worded as something to do is worded so here, too.
-    """
+    """Describe in a sentence what to do or verify before the action: the best solution, else the problem to fix."""
     before = _before(pattern.actions)
     helpful = [solution for solution in pattern.known_solutions if solution.success_rate >= 0.5][:SHOWN]
     if helpful:
@@ -271,15 +268,15 @@ def what_to_verify(pattern: FailurePattern) -> str:
 
 
 def what_to_consider(action: str) -> str:
-    """What a check says that was given an action, and no word about it."""
+    """Describe what to verify for a check that has an action, but no description."""
     return f"Make sure that it is safe to do this now: {_in_short(action)}"
 
 
 def stage(places: Iterable[str], contexts: Iterable[str]) -> str:
-    """Give the stage of the workflow that failures belong to: after the places where they happened, or the contexts.
+    """Return the workflow stage of failures, from the places where they happened, else from their contexts.
 
-    A context is a text about anything: it tells the stage only with a phrase such as "in production" or "staging
-    server". What fails in continuous integration is verified in development, as is what fails nobody knows where.
+    A context is free text, and tells the stage only with a phrase such as "in production" or "staging server". Failures
+    in continuous integration, or in an unknown place, are verified in development.
     """
     for text in places:
         words = {*_WORD.findall(_settled(text))}
@@ -292,12 +289,12 @@ def stage(places: Iterable[str], contexts: Iterable[str]) -> str:
 
 
 def _settled(text: str) -> str:
-    """Write pre-production as one word, and leave out what is said not to be production."""
+    """Write pre-production as one word, and remove what is said not to be production."""
     return _NO_PRODUCTION.sub(" ", _BEFORE_STAGING.sub("pre", text.lower()))
 
 
 def _phrase(sure: str, loose: str) -> re.Pattern[str]:
-    """Match a text that is one of these words, or in which one is where something happens or what a place is like."""
+    """Match a text that is one of these words, or that uses one as the place where something happens."""
     clear, every = "|".join(sure.split()), "|".join(f"{sure} {loose}".split())
     place = rf"\b(?:{every}|(?:{clear})[ -]+\w+)[ -]+{_PLACE}\b"
     return re.compile(rf"\A\W*(?:{every})\W*\Z|{_TO}(?:\w+-)*(?:{clear})\b|{place}")
@@ -308,13 +305,13 @@ _PHRASES = {name: _phrase(*words) for name, words in _STAGES.items()}
 
 def _before(texts: Sequence[str]) -> str:
     """Quote the actions that failed; of several spellings of one, the first."""
-    spelled = {actions.action(text).does: text for text in reversed(texts)}
+    spelled = {parsing.parse_action(text).does: text for text in reversed(texts)}
     quoted = [f"“{_in_short(text)}”" for text in texts if text in spelled.values()]
     return _some(quoted, whole=len(texts) < LISTED)
 
 
 def _some(texts: Sequence[str], *, whole: bool) -> str:
-    """Write the first texts as a choice, with the number of those that are left out if these are the whole of them."""
+    """Join the first texts with "or", followed by the number of those left out (if `whole`, that is exact)."""
     others = len(texts) - SHOWN
     if others < 1:
         return " or ".join(texts)
@@ -323,14 +320,14 @@ def _some(texts: Sequence[str], *, whole: bool) -> str:
 
 
 def _is_unexplained(pattern: FailurePattern) -> bool:
-    """Tell whether a failure came without an error."""
+    """Return whether a failure came without an error."""
     signature = pattern.error_signature
     said = [unexplained(text, "") for text in pattern.actions]
     return any(signature == one or signature.startswith(f"{one} in ") for one in said)
 
 
 def unexplained(action: str, context: str) -> str:
-    """The signature of an action that failed without an error."""
+    """Return the signature of an action that failed without an error."""
     return f"{action} failed" + (f" in {context}" if context else "")
 
 
@@ -339,11 +336,11 @@ def _times(number: int) -> str:
 
 
 def _helped(solution: Solution) -> str:
-    """Say what is known of a solution; what was only noted with the failure is not known to have helped."""
+    """Describe how well a solution helped; a solution only noted with a failure is not known to have helped."""
     tried, helped = solution.tried - solution.noted, solution.helped - solution.noted
     if not tried:
         often = "" if solution.noted == 1 else f" {_times(solution.noted)}"
-        return f"was noted as the solution{often}, without a word whether it helped"
+        return f"was noted as the solution{often}, without saying whether it helped"
     if tried == 1 and helped == 1:
         return "helped the one time it was tried"
     return f"helped {helped:g} of {_times(tried)}"
@@ -370,7 +367,7 @@ def _lowered(text: str) -> str:
 
 
 def rule(texts: Sequence[str], contexts: Sequence[str], signature: str) -> str:
-    """When a check speaks up, in words."""
+    """Describe when a check fires."""
     if not texts:
         return f"actions that are named in: {signature}"
     where = [f"“{context}”" for context in contexts if context]
@@ -388,7 +385,7 @@ def _slug(text: str, most: int) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """List the words of a text without what was masked or redacted; Latin letters lose their accents."""
+    """Return the words of a text without masked or redacted parts; Latin letters lose their accents."""
     plain = _MASK.sub(" ", REDACTED.sub(" ", text)).lower()
     if not plain.isascii():
         plain = "".join(map(_folded, unicodedata.normalize("NFC", plain)))

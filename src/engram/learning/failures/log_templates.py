@@ -1,4 +1,4 @@
-"""Groups lines that are the same but for their values, for formats that nobody listed."""
+"""Group lines that are equal but for their values, in formats nobody has described."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from engram.model.content import Frozen
 
 MAX_TOKENS = 200
 MASKED = "<*>"
-"""A value that the masks saw."""
-LEARNT = "<**>"
-"""A value that only the lines together give away: the same place held too many words."""
+"""A value recognised by its form."""
+LEARNED = "<**>"
+"""A value recognised only by comparing lines: the same place held too many words."""
 
 _PLAIN, _NAMED, _CAPITALS, _SEEN = 6, 8, 3, 16
-"""What one more word in the same place, all else equal, is worth; words in capitals are mostly states and commands."""
+"""Evidence of one more word in the same place, all else equal; words in capitals are mostly states and commands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much it takes to call a place one of values."""
+class GroupingLimits:
+    """The evidence needed to treat a place as a value."""
 
     enough: int = 24
-    """Evidence: four plain words, three names, or one name beside a masked value."""
+    """Evidence needed: four plain words, three names, or one name beside a masked value."""
     fewest: int = 3
-    """A line with fewer words says too little to call one of them a value."""
+    """Words a line needs for one of them to be treated as a value."""
 
 
-DEFAULT = Limits()
+DEFAULT = GroupingLimits()
 _PAIR_LIMIT = 40
 _LONGEST_REPEAT = 6
 _STEPS = 2000
 _SEVERAL = 2
-"""A word that stands where others have a masked value is a value itself if it does so in this many contexts."""
+"""Contexts in which a word must stand in place of a masked value to be a value itself."""
 _LOOKED_AT = 50
 
 _TOKEN = re.compile(
     r"<[a-z*]{1,5}>|(?<![\w:=])[A-Za-z][\w-]{0,62}:(?=<(?:num|id|\*)>(?!\.?\w|:\w))|\w[\w.@$%+~#-]*|[^\w\s]"
 )
-"""The second form is a name that has its port or its version behind it, such as `redis:6379`."""
+"""The second form is a name followed by its port or version, such as `redis:6379`."""
 _DASH, _APART = re.compile(r"(?<=\S) [-–—] (?=\S)"), "–"
-"""A dash between spaces parts what stands before it from what stands behind it; a hyphen joins."""
+"""A dash between spaces separates two parts; a hyphen joins words."""
 _NAME = re.compile(r"[a-z][A-Z]|\w[._$@~-]\w")
 _ENCLOSED = {("(", ")"), ("[", "]"), ("{", "}"), ("'", "'"), ('"', '"')}
 _CLOSING = frozenset(")]")
@@ -61,18 +61,18 @@ _UNITS = frozenset(
     mhz ghz""".split()
 )
 _QUALIFIERS = _UNITS | frozenset("http https ftp sftp ssh tcp udp tls ssl ipv4 ipv6 socks".split())
-"""Behind a value, a unit or a protocol belongs to it."""
+"""A unit or protocol after a value belongs to it."""
 
 Tokens = tuple[str, ...]
 
 
 def tokens(line: str) -> Tokens:
-    """The words and signs of a line, values masked; a list of values is one value, and so is an empty bracket."""
+    """Split a line into words and signs, with values masked; a list of values, or empty brackets, is one value."""
     found: list[str] = []
     for raw in _TOKEN.findall(_DASH.sub(f" {_APART} ", mask(line))):
         token = raw.rstrip(".") or raw
         last = found[-1] if found else ""
-        if token in PLACEHOLDERS or token == LEARNT:
+        if token in PLACEHOLDERS or token == LEARNED:
             if len(last) > 1 and last[-1] == ":":
                 found[-1] = last + MASKED
                 continue
@@ -93,13 +93,13 @@ def tokens(line: str) -> Tokens:
 
 
 def _drop_detail(found: list[str]) -> None:
-    """A value in brackets behind a value, such as `18867 bytes (18.4 KB)`, is a part of it that may be missing."""
+    """Drop a value in brackets after a value, such as `18867 bytes (18.4 KB)`, which may be missing elsewhere."""
     if found[-1] in _CLOSING and found[-2:-1] == [MASKED] == found[-4:-3] and (found[-3], found[-1]) in _ENCLOSED:
         del found[-3:]
 
 
 def _drop_repeat(found: list[str]) -> None:
-    """A list of like things is one thing: the end goes if it says with other values what stands before it."""
+    """Drop the end of a list if it repeats the preceding element with other values."""
     for length in range(2, min(_LONGEST_REPEAT, len(found) // 2) + 1):
         if (
             found[-1] == found[-1 - length]
@@ -110,8 +110,8 @@ def _drop_repeat(found: list[str]) -> None:
             return
 
 
-def group_lines(lines: Sequence[str], limits: Limits = DEFAULT) -> list[int]:
-    """The group of each line, in order, numbered by first occurrence; every line has been seen before any is judged."""
+def group_lines(lines: Sequence[str], limits: GroupingLimits = DEFAULT) -> list[int]:
+    """Return the group of each line, numbered by first occurrence; all lines are learned before any is grouped."""
     tree = TemplateTree(limits)
     shapes = [tokens(line) for line in lines]
     for shape in dict.fromkeys(shapes):
@@ -138,7 +138,7 @@ def _is_verb(token: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _evidence(token: str) -> int:
+def _variability(token: str) -> int:
     if token == MASKED:
         return _SEEN
     if len(token) == 1 or token.endswith(MASKED):
@@ -149,7 +149,7 @@ def _evidence(token: str) -> int:
 
 
 def _may_vary(shape: Tokens, place: int) -> bool:
-    """Keys, verbs, words with an opposite and the first word tell events apart; a name before a dash may vary."""
+    """Return whether a place may hold a value: keys, verbs, words with an opposite and first words may not."""
     token = shape[place]
     if token == MASKED:
         return True
@@ -162,13 +162,13 @@ def _may_vary(shape: Tokens, place: int) -> bool:
 
 
 def _without_details(shape: Tokens, fewest: int) -> dict[Tokens, None]:
-    """Give the shape without each of its brackets that holds a value, if enough words are left to tell the event."""
+    """Return the shape without each of its brackets that holds a value, if enough words remain."""
     found = dict[Tokens, None]()
     for start, token in enumerate(shape):
         if token not in _BRACKETS:
             continue
         end = next((place for place in range(start + 1, len(shape)) if shape[place] in _EDGES), start)
-        if shape[end] == _BRACKETS[token] and {MASKED, LEARNT} & set(shape[start:end]):
+        if shape[end] == _BRACKETS[token] and {MASKED, LEARNED} & set(shape[start:end]):
             bare = (*shape[:start], *shape[end + 1 :])
             if _constants(bare) >= fewest:
                 found[bare] = None
@@ -180,7 +180,7 @@ def _constants(shape: Tokens) -> int:
 
 
 def _contexts(shape: Tokens, fewest: int) -> Iterator[tuple[bytes, int]]:
-    """For each place that may hold a value, a digest of everything around it."""
+    """Yield, for each place that may hold a value, a digest of everything around it."""
     if _constants(shape) < fewest:
         return
     whole, start = "\x1f".join(shape), 0
@@ -193,7 +193,7 @@ def _contexts(shape: Tokens, fewest: int) -> Iterator[tuple[bytes, int]]:
 
 
 class _Node:
-    """A place in the tree: what may follow, and the group of the template that ends here."""
+    """A node of the tree: its children, and the group of the template that ends here."""
 
     __slots__ = ("group", "next")
 
@@ -203,7 +203,7 @@ class _Node:
 
 
 class _State(Frozen):
-    """What is kept of a tree: the group that each group became part of, words that were values, and templates."""
+    """The saved state of a tree: group parents, words known as values, and templates."""
 
     groups: list[int]
     values: list[str]
@@ -211,9 +211,9 @@ class _State(Frozen):
 
 
 class TemplateTree:
-    """Templates that grow with the lines; the same lines in the same order give the same groups."""
+    """Templates learned line by line; the same lines in the same order give the same groups."""
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: GroupingLimits = DEFAULT) -> None:
         self._limits = limits
         self._root = _Node()
         self._templates: dict[Tokens, int] = {}
@@ -221,32 +221,32 @@ class TemplateTree:
         self._shapes: dict[int, dict[Tokens, None]] = {}
         self._around: dict[bytes, dict[Tokens, None]] = {}
         self._detailed: dict[Tokens, dict[Tokens, None]] = {}
-        """By what is left of them without it, the templates with a detail in brackets."""
+        """Maps a template without its bracketed detail to the templates with it."""
         self._values: set[str] = set()
         self._words: Counter[str] = Counter()
         self._contexts_of: dict[str, dict[bytes, int]] = {}
 
     def add(self, line: str) -> int:
-        """The group of a line, which may be a new one; its number is good until groups are found to be one."""
+        """Return the group of a line, which may be new; groups can be merged later (see `current`)."""
         return self.add_tokens(tokens(line))
 
     def find(self, line: str) -> int | None:
-        """The group that a line would belong to, if it is known, without learning from it."""
+        """Return the group of a line if it is known, without learning."""
         return self.find_tokens(tokens(line))
 
     def template(self, group: int) -> str:
-        """What the lines of a group share, with `<*>` for values. Raises `KeyError` for a group that never was."""
+        """Return what the lines of a group share, with `<*>` for values. Raises `KeyError` for an unknown group."""
         if not 0 <= group < len(self._parents):
             raise KeyError(group)
         own = self._shapes[self._group(group)]
-        return _written(max(own, key=lambda shape: (shape.count(LEARNT), shape.count(MASKED), -len(shape))))
+        return _to_text(max(own, key=lambda shape: (shape.count(LEARNED), shape.count(MASKED), -len(shape))))
 
     def current(self, group: int) -> int:
-        """The number that a group has now, after it was found to be one with others."""
+        """Return the present number of a group, which changes when groups are merged."""
         return self._group(group)
 
     def dump(self) -> JsonValue:
-        """All that was learnt, as JSON."""
+        """Return the state as JSON."""
         return {
             "groups": list[JsonValue](self._parents),
             "values": list[JsonValue](sorted(self._values)),
@@ -255,7 +255,7 @@ class TemplateTree:
 
     @classmethod
     def load(cls, state: JsonValue) -> TemplateTree:
-        """The tree that was dumped; from here on both behave the same. Raises `ValueError` for anything else."""
+        """Restore from the output of `dump`, to behave the same from there on. Raises `ValueError` for other input."""
         found = _State.model_validate(state)
         known = range(len(found.groups))
         if any(not 0 <= parent <= group for group, parent in enumerate(found.groups)):
@@ -271,7 +271,7 @@ class TemplateTree:
         return tree
 
     def add_tokens(self, shape: Tokens) -> int:
-        """Like `add`, for a line that was cut into tokens before."""
+        """Like `add`, for a line that is split into tokens already."""
         known = self.find_tokens(shape)
         if known is not None:
             return known
@@ -282,19 +282,19 @@ class TemplateTree:
         return self._group(group)
 
     def find_tokens(self, shape: Tokens) -> int | None:
-        """Like `find`, for a line that was cut into tokens before."""
+        """Like `find`, for a line that is split into tokens already."""
         group = self._walk(shape)
         return None if group is None else self._group(group)
 
     def settle(self) -> None:
-        """Look at all templates together: join those whose differences turn out to be values."""
+        """Merge templates whose differences turn out to be values, looking at all of them together."""
         self._learn(list(self._templates))
-        for shapes, places in _in_pairs(self._templates, self._limits):
+        for shapes, places in _differing_in_two(self._templates, self._limits):
             live = [shape for shape in shapes if shape in self._templates]
             if len(live) > 1:
                 self._generalise(live, places)
         self._learn(list(self._templates))
-        for shape in sorted(self._templates, key=lambda shape: (shape.count(LEARNT), shape)):
+        for shape in sorted(self._templates, key=lambda shape: (shape.count(LEARNED), shape)):
             group = self._templates[shape]
             self._remove(shape)
             wider = self._walk(shape)
@@ -353,7 +353,7 @@ class TemplateTree:
                 del self._detailed[bare]
 
     def _join_details(self, shape: Tokens) -> None:
-        """Join what is told now with a detail in brackets and now without; two kinds of details are no mere detail."""
+        """Merge a template with its variant that has a bracketed detail, unless there are several kinds of details."""
         for bare in (shape, *_without_details(shape, self._limits.fewest)):
             detailed = self._detailed.get(bare, {})
             if bare in self._templates and len(detailed) == 1:
@@ -380,10 +380,10 @@ class TemplateTree:
         known = [word in self._values or (MASKED in found and self._stands_for_values(word)) for word in words]
         if len(found) > 1 and all(known):
             return True
-        return sum(map(_evidence, found)) >= self._limits.enough
+        return sum(map(_variability, found)) >= self._limits.enough
 
     def _beside(self, words: Iterable[str]) -> list[Tokens]:
-        """List the templates in which one of these words stands where others have another word."""
+        """Return the templates in which one of these words stands where others have another word."""
         contexts = (self._around[digest] for word in sorted(words) for digest in self._contexts_of.get(word, ()))
         return [shape for shapes in contexts if len(shapes) > 1 for shape in shapes]
 
@@ -394,12 +394,12 @@ class TemplateTree:
         return seen >= _SEVERAL
 
     def _generalise(self, shapes: Sequence[Tokens], places: tuple[int, ...]) -> Tokens:
-        """Replace templates that differ in some places only by one that has values there."""
+        """Replace templates that differ only in some places by one that has values there."""
         group = self._join(self._templates[shape] for shape in shapes)
         for shape in shapes:
             self._values.update(shape[place] for place in places if shape[place] != MASKED)
             self._remove(shape)
-        wide = tuple(LEARNT if place in places else token for place, token in enumerate(shapes[0]))
+        wide = tuple(LEARNED if place in places else token for place, token in enumerate(shapes[0]))
         if wide in self._templates:
             group = self._join([group, self._templates[wide]])
             self._remove(wide)
@@ -407,7 +407,7 @@ class TemplateTree:
         return wide
 
     def _walk(self, shape: Tokens) -> int | None:
-        """The group of the most literal template that fits, looking at a bounded number of branches."""
+        """Return the group of the most literal template that fits, visiting a bounded number of branches."""
         end = len(shape)
         stack, steps = [(self._root, 0)], 0
         while stack and steps < _STEPS:
@@ -418,7 +418,7 @@ class TemplateTree:
                     return node.group
                 continue
             token = shape[place]
-            wild = node.next.get(LEARNT)
+            wild = node.next.get(LEARNED)
             if wild is not None:
                 stack.extend((wild, stop) for stop in self._stops(wild, shape, place))
             exact = node.next.get(token)
@@ -427,13 +427,13 @@ class TemplateTree:
         return None
 
     def _stops(self, wild: _Node, shape: Tokens, place: int) -> Iterator[int]:
-        """Yield where a value that starts here may end, the likeliest last.
+        """Yield where a value that starts here may end, the most likely last.
 
-        Several words are no value if they start like a text, or if one of them was learnt to vary.
+        Several words are a value only if they do not start like a text, or if one of them is known to vary.
         """
         end = len(shape)
         if self._is_free(shape, place):
-            longest = shape.index(LEARNT, place) if LEARNT in shape[place:] else end
+            longest = shape.index(LEARNED, place) if LEARNED in shape[place:] else end
             if wild.group is not None and longest == end > place + 1:
                 yield end
             for stop in range(min(longest, end - 1), place + 1, -1):
@@ -445,15 +445,17 @@ class TemplateTree:
             yield place + 1
 
     def _is_free(self, shape: Tokens, place: int) -> bool:
-        """Whether the next word is one that no template has as a constant."""
+        """Return whether the next word is a constant in no template."""
         first = next((token for token in shape[place:] if _is_word(token)), None)
         return first is not None and (first in self._values or not self._words[first])
 
 
-def _in_pairs(shapes: Iterable[Tokens], limits: Limits) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
-    """Templates that differ in the same two places only, if both hold several words."""
+def _differing_in_two(
+    shapes: Iterable[Tokens], limits: GroupingLimits
+) -> Iterator[tuple[list[Tokens], tuple[int, int]]]:
+    """Yield templates that differ only in the same two places, if both hold several words."""
     around: dict[tuple[Tokens, int, int], list[Tokens]] = {}
-    for shape in _alike_in_a_third(shapes, limits.fewest + 2):
+    for shape in _sharing_a_third(shapes, limits.fewest + 2):
         places = [place for place in range(len(shape)) if shape[place] != MASKED and _may_vary(shape, place)]
         for number, first in enumerate(places):
             for second in places[number + 1 :]:
@@ -461,12 +463,12 @@ def _in_pairs(shapes: Iterable[Tokens], limits: Limits) -> Iterator[tuple[list[T
                 around.setdefault((rest, first, second), []).append(shape)
     for (_, first, second), alike in around.items():
         ones, others = {shape[first] for shape in alike}, {shape[second] for shape in alike}
-        if min(sum(map(_evidence, ones)), sum(map(_evidence, others))) >= limits.enough:
+        if min(sum(map(_variability, ones)), sum(map(_variability, others))) >= limits.enough:
             yield alike, (first, second)
 
 
-def _alike_in_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
-    """Templates that share a third with others: two differences leave at least one third untouched."""
+def _sharing_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
+    """Return templates that share a third with others: two differences leave at least one third equal."""
     thirds: dict[tuple[int, int, Tokens], list[Tokens]] = {}
     for shape in shapes:
         length = len(shape)
@@ -477,11 +479,11 @@ def _alike_in_a_third(shapes: Iterable[Tokens], fewest: int) -> list[Tokens]:
     return list(dict.fromkeys(shape for alike in thirds.values() if len(alike) > 2 for shape in alike))
 
 
-def _written(shape: Tokens) -> str:
-    """A template as a person would write it, spaces around words only."""
+def _to_text(shape: Tokens) -> str:
+    """Write a template as a line of text."""
     text = ""
     for token in shape:
-        shown = MASKED if token == LEARNT else token
+        shown = MASKED if token == LEARNED else token
         glued = not text or (len(shown) == 1 and shown in ".,:;)]}'\"=/%") or text[-1] in "([{=/'\""
         text += shown if glued else f" {shown}"
     return text

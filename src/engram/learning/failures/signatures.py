@@ -1,4 +1,4 @@
-"""What stays the same when a failure happens again: its kind, its message without values, and where it was."""
+"""Extract the signature of an error: its kind, its message without values, and where it was raised."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from engram.text.terms import digest
 MAX_FRAMES = 5
 MAX_MESSAGE = 500
 _HEAD, _TAIL = 20_000, 60_000
-"""What is read of an endless text: runtimes print the cause at its start or at its end."""
+"""Longer texts are cut: runtimes print the cause at the start or at the end."""
 _MAX_LINES, _MAX_LINE = 2000, 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSignature:
-    """A failure without its values: the same failure at another time, place or id has the same key."""
+    """The identity of a failure; equal `key` for the same failure at another time, place or with other ids."""
 
     format: str
     """python, javascript, java, go, rust, compiler, test, shell, http or log."""
     kind: str
     """The class of the exception, the code of the error, `HTTP 503` or `exit 127`; empty if there is none."""
     message: str
-    """The telling line, with its values masked."""
+    """The most informative line, with values masked."""
     frames: tuple[str, ...]
-    """Functions of the user's code, the innermost first; those of libraries only if there are no others."""
+    """Functions of the user's code, innermost first; library functions only if there are no others."""
     said: str = ""
-    """The telling line with its values, for people."""
+    """The most informative line with its values, for people."""
     former: tuple[str, str] | None = None
-    """Kind and message as earlier versions read them, if they did otherwise."""
+    """Kind and message as earlier versions extracted them, if they differ."""
 
     @property
     def text(self) -> str:
-        """One line for people; its own signature has the same key."""
+        """One line for people; extracting its signature gives the same key."""
         return ": ".join(part for part in (self.kind, self.message) if part)
 
     @property
     def outline(self) -> str:
-        """The form in which two messages are compared: which kind of value it was, and one or many, is lost."""
+        """The form in which messages are compared: kinds of values, and singular or plural, are ignored."""
         words = (_singular(token) for token in tokens(self.message))
         return " ".join(part for part in (self.kind and f"{self.kind}:", *words) if part)
 
@@ -61,12 +61,12 @@ class _Frame:
 
 
 def extract_error_signature(error: str | BaseException) -> ErrorSignature:
-    """The signature of an exception, a traceback, a log line or any other text; what is read of it is bounded."""
+    """Return the signature of an exception, a traceback, a log line or any text, reading a bounded part of it."""
     return _of_text(error) if isinstance(error, str) else _of_exception(error)
 
 
 def _of_exception(error: BaseException) -> ErrorSignature:
-    """The key is that of `SomeError: message`, whether the exception was raised or not; notes on it do not matter."""
+    """Read an exception. The key is that of `SomeError: message`, raised or not, regardless of its notes."""
     told = TracebackException.from_exception(error, lookup_lines=False)
     told.__notes__ = None
     frames = [_Frame(frame.filename, frame.name) for frame in reversed(told.stack)]
@@ -74,7 +74,7 @@ def _of_exception(error: BaseException) -> ErrorSignature:
     for number, line in enumerate(lines[:_MAX_LINES]):
         if found := _RAISED.match(line):
             rest = lines[number + 1 :]
-            return _raised("python", found[1].rpartition(".")[2], _whole(found[2] or "", rest), rest, frames)
+            return _raised("python", found[1].rpartition(".")[2], _full_message(found[2] or "", rest), rest, frames)
     return _signature("python", type(error).__name__, "", frames)
 
 
@@ -104,7 +104,7 @@ def _signature(
     former = None if shown == before else (kind, before)
     told = readable(said) if masked else _SPACES.sub(" ", said).strip()
     example = cut(": ".join(part for part in (kind, told) if part), MAX_MESSAGE)
-    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _told(frames), example, former)
+    return ErrorSignature(format, kind, cut(shown, MAX_MESSAGE).strip(), _frame_texts(frames), example, former)
 
 
 _MARK, _TRUTH = (
@@ -114,7 +114,7 @@ _MARK, _TRUTH = (
 
 
 def _masked_before(message: str) -> str:
-    """Mask a message as earlier versions did, which masked true and false and kept what was redacted."""
+    """Mask a message as earlier versions did: they masked true and false, and kept redaction marks."""
     return mask_message(_TRUTH.sub("<val>", _MARK.sub(r"[\1:\2:<id>]", message)))
 
 
@@ -135,7 +135,7 @@ def _is_library(frame: _Frame) -> bool:
     return any(part in file for part in _LIBRARIES) or frame.function.startswith(_LIBRARY_NAMES)
 
 
-def _told(frames: Iterable[_Frame]) -> tuple[str, ...]:
+def _frame_texts(frames: Iterable[_Frame]) -> tuple[str, ...]:
     every = list(frames)
     own = [frame for frame in every if not _is_library(frame)]
     shown = dict.fromkeys(_frame_text(frame) for frame in own or every)
@@ -160,7 +160,7 @@ _VALIDATION_DETAIL = re.compile(r"^ {2,}(\S.*?) \[type=(\w+)\b")
 
 
 def _python(lines: Sequence[str]) -> ErrorSignature | None:
-    """The last traceback of a chain, which is the one that was seen."""
+    """Read the last traceback of a chain, the one that was shown."""
     starts = [number for number, line in enumerate(lines) if _PYTHON_START in line]
     first = starts[-1] + 1 if starts else 0
     frames: list[_Frame] = []
@@ -180,7 +180,7 @@ def _python(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _raised(format: str, name: str, message: str, rest: Sequence[str], frames: Iterable[_Frame] = ()) -> ErrorSignature:
-    """An exception and its message; if its first line is empty, the message is on the next."""
+    """Read an exception and its message; if its first line is empty, the message is on the next."""
     if found := _VALIDATION.match(message):
         return _signature(format, name or "ValidationError", _validation(found[1], rest), frames, masked=True)
     telling = message or next((line.strip() for line in rest if line.strip()), "")
@@ -192,7 +192,7 @@ def _raised(format: str, name: str, message: str, rest: Sequence[str], frames: I
 
 
 def _validation(model: str, rest: Sequence[str]) -> str:
-    """Which fields of a model were refused and why; the values that were given do not matter."""
+    """Return which fields of a model were refused and why, without the given values."""
     refused, field = [], ""
     for line in rest:
         if found := _VALIDATION_DETAIL.match(line):
@@ -213,7 +213,7 @@ _JAVA_HEAD = re.compile(
 
 
 def _java(lines: Sequence[str]) -> ErrorSignature | None:
-    """The innermost cause, which Java prints last."""
+    """Read the innermost cause, which Java prints last."""
     if not any(_JAVA_FRAME.match(line) for line in lines):
         return None
     kind, message, frames = "", "", list[_Frame]()
@@ -223,7 +223,7 @@ def _java(lines: Sequence[str]) -> ErrorSignature | None:
             frames.append(_Frame("", f"{name}.{found[2]}"))
         elif head := _JAVA_HEAD.match(line.strip() if line.lstrip().startswith("Caused by") else line):
             kind, message, frames = head[1].rpartition(".")[2], head[2] or "", []
-        elif not frames and (named := _named(line)):
+        elif not frames and (named := _named_error(line)):
             kind, message = named
     return _signature("java", kind, message, frames) if kind else None
 
@@ -237,7 +237,7 @@ def _javascript(lines: Sequence[str]) -> ErrorSignature | None:
     if not frames:
         return None
     for line in reversed(lines[:first]):
-        if named := _named(line):
+        if named := _named_error(line):
             return _raised("javascript", *named, (), frames)
     telling = next((line for line in reversed(lines[:first]) if line.strip()), "")
     return _signature("javascript", "", telling, frames)
@@ -318,9 +318,9 @@ def _test(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _failed_test(number: int, found: re.Match[str], lines: Sequence[str], places: Sequence[_Frame]) -> ErrorSignature:
-    """A test of which only a summary is known."""
+    """Read a failed test of which only a summary is known."""
     if found[3]:
-        kind, said = _named(found[3]) or ("", found[3])
+        kind, said = _named_error(found[3]) or ("", found[3])
         return _signature("test", kind, said, reversed(places))
     name = next((part for part in found.groups()[3:] if part), "")
     telling = next((line.strip() for line in lines[number + 1 :] if _EXPECTATION.match(line)), "")
@@ -383,11 +383,11 @@ _VERB = re.compile(
     r"(?: unsuccessfully)?(?: with(?: an?| the)?)?|\bwith(?: an?| the)?)$",
     re.I,
 )
-"""Words before an exit status that make a sentence of it."""
+"""Words before an exit status that form a sentence with it."""
 _SENTENCE, _CLAUSE = re.compile(r"(?<=[.;])\s+|,\s+|\s+[(\[]|\s+[-–—]\s+"), re.compile(r"(?<=:)\s+")
 _AROUND = " \t:;,-–—([{"
 _OWN_TEXT = re.compile(r"^(exit \d{1,3}): (.+ exited)$")
-"""The text of a signature that tells nothing but which command had an exit status."""
+"""The text of a signature that only says which command had an exit status."""
 _PROGRAM = re.compile(r"([\"'`\[]+)(?:/[\w.-]+)+/(?=[\w.-])")
 """The folder of a program at the beginning of a quoted command."""
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -399,7 +399,7 @@ _SAYS_NOTHING = frozenset(
     finished has it job non not of on pipeline process program run script shell solve status step subprocess
     successfully task terminated the this to tool unsuccessfully was with zero""".split()
 )
-"""Words around an exit status that tell no failure from another."""
+"""Words around an exit status that distinguish no failures."""
 _COMMANDS = (
     re.compile(r"^(?:/\S*/)?(?:ba|z|da|k|c|tc|fi)?sh: (?:line )?(?:\d+: )?(?P<message>.+)$"),
     re.compile(r"^(?P<kind>curl: \(\d+\)) (?P<message>.+)$"),
@@ -426,7 +426,7 @@ def _http(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _status(line: str, patterns: Iterable[re.Pattern[str]]) -> tuple[str, str] | None:
-    """The status that a server answered with, and what it said."""
+    """Return the status a server answered with, and its message."""
     for pattern in patterns:
         if found := pattern.search(line):
             return f"HTTP {found[1]}", _FOR_URL.sub(" for url: <url>", found[2].strip()) or _before(line, found.start())
@@ -438,7 +438,7 @@ def _before(line: str, end: int) -> str:
 
 
 def _command(lines: Sequence[str]) -> ErrorSignature | None:
-    """Read what a shell or a well-known command says when it fails."""
+    """Read the failure message of a shell or a well-known command."""
     for line in lines:
         for pattern in _COMMANDS:
             if found := pattern.match(line):
@@ -448,98 +448,100 @@ def _command(lines: Sequence[str]) -> ErrorSignature | None:
 
 
 def _exit(lines: Sequence[str]) -> ErrorSignature | None:
-    """Read the exit status of a command that said nothing of trouble: its last line, or which command it was."""
+    """Read the exit status of a command without an error message: with its last line, or the command's name."""
     found = next((exited for line in lines if (exited := _exited(line))), None)
     if found is None:
         return None
     kind, about = found
     said = [line for line in lines if not _EXIT.search(line)]
-    return _signature("shell", kind, _bare(_most_telling(said)) or about)
+    return _signature("shell", kind, _strip_prefix(_most_informative(said)) or about)
 
 
 def _exited(line: str) -> tuple[str, str] | None:
-    """Give kind and message of a line that tells an exit status and nothing else but, perhaps, which command had it."""
+    """Return kind and message of a line with nothing but an exit status and perhaps its command."""
     found = _EXIT.search(line)
     if found is None or found[1] == "0":
         return None
     if own := _OWN_TEXT.match(line):
         return own[1], own[2]
-    if _without_status(line) != line or _is_telling(line[found.end() :]):
+    if _without_status(line) != line or _is_informative(line[found.end() :]):
         return None
-    command = _command_of(_bare(line[: found.start()]).strip(_AROUND))
+    command = _command_of(_strip_prefix(line[: found.start()]).strip(_AROUND))
     return f"exit {found[1]}", f"{command} exited" if command else ""
 
 
 def _command_of(about: str) -> str:
-    """Open the quotation marks around a command, so that it is not masked; empty if no command is named."""
-    if not _is_telling(about) and not any(map(_LETTERS.search, _QUOTATION.findall(about.lower()))):
+    """Return a command without its quotation marks, so that it is not masked; empty if none is named."""
+    if not _is_informative(about) and not any(map(_LETTERS.search, _QUOTATION.findall(about.lower()))):
         return ""
     opened = _MARKS.sub(" ", _PROGRAM.sub(r"\1", _VERB.sub("", about), count=1))
     return _SPACES.sub(" ", opened).strip(f"{_AROUND} ")
 
 
 def _without_statuses(lines: list[str]) -> list[str]:
-    """Take the exit statuses out of what was printed, if the rest says what happened."""
+    """Remove exit statuses from printed lines, if the rest says what happened."""
     bare = [line if line.isspace() or not _EXIT.search(line) else _without_status(line) for line in lines]
-    spoken = any(_TELLING.search(line) and _is_telling(_bare(line)) for line in bare if not _EXIT.search(line))
+    spoken = any(
+        _TROUBLE.search(line) and _is_informative(_strip_prefix(line)) for line in bare if not _EXIT.search(line)
+    )
     return [line for line in bare if _exited(line) is None] if spoken else bare
 
 
 def _without_status(message: str) -> str:
-    """Take an exit status and the words around it from a message, if the rest says what happened."""
+    """Remove an exit status and the words around it from a message, if the rest says what happened."""
     found = _EXIT.search(message)
     if found is None or found[1] == "0" or "\n" in message or _OWN_TEXT.match(message):
         return message
     before, behind = message[: found.start()], message[found.end() :].lstrip()
     after = behind.lstrip(" \t:;,.-–—…)]}")
     said = _before_status(before, found[0])
-    if not _is_telling(after):
+    if not _is_informative(after):
         return said or message
     if said:
         return f"{said} {after}"
-    return after if after != behind or not _bare(before).strip(_AROUND) else message
+    return after if after != behind or not _strip_prefix(before).strip(_AROUND) else message
 
 
 def _before_status(before: str, status: str) -> str:
-    """Give what was said before an exit status, without the sentence that only tells which command had it."""
+    """Return what precedes an exit status, without the sentence that only says which command had it."""
     before = before.rstrip(_AROUND)
     verb = _VERB.search(before)
     sentence = status.lower().startswith(("exited", "exits", "returned"))
     sentence = sentence or (verb is not None and not verb[0].lower().startswith("with"))
     if verb and not sentence:
         before = before[: verb.start()]
-    end = _end_of_sentences(before) if sentence else _end_of_telling(before)
+    end = _end_of_sentences(before) if sentence else _end_of_information(before)
     rest = before[:end].rstrip(f"{_AROUND}.")
-    return rest if _is_telling(_bare(rest)) else ""
+    return rest if _is_informative(_strip_prefix(rest)) else ""
 
 
 def _end_of_sentences(text: str) -> int:
-    """Give the place where the last sentence of a text begins; behind a colon only one that says nothing itself."""
+    """Return where the last sentence of a text begins; a colon counts only if what follows is uninformative."""
     plain = _unquoted(text)
     sentence = max((found.start() for found in _SENTENCE.finditer(plain)), default=0)
     clause = max(_CLAUSE.finditer(plain), key=re.Match.start, default=None)
-    return sentence if clause is None or _is_telling(plain[clause.end() :]) else max(sentence, clause.start())
+    return sentence if clause is None or _is_informative(plain[clause.end() :]) else max(sentence, clause.start())
 
 
-def _end_of_telling(text: str) -> int:
-    """Give the place from which on the clauses of a text say nothing."""
+def _end_of_information(text: str) -> int:
+    """Return the place after which the clauses of a text are uninformative."""
     plain = _unquoted(text)
     end = behind = len(plain)
     bounds = sorted(found.span() for boundary in (_SENTENCE, _CLAUSE) for found in boundary.finditer(plain))
     for start, stop in reversed(bounds):
-        if _is_telling(plain[stop:behind]):
+        if _is_informative(plain[stop:behind]):
             break
         end = behind = start
     return end
 
 
 def _unquoted(text: str) -> str:
-    """Blank what is quoted, so that no sentence ends there."""
+    """Blank quoted parts, so that no sentence ends there."""
     return _QUOTATION.sub(lambda quoted: "_" * len(quoted[0]), text)
 
 
-def _is_telling(text: str) -> bool:
-    """Tell whether a text says more than that a command failed."""
+def _is_informative(text: str) -> bool:
+    """Return whether a text says more than that a command failed."""
     words = set(_LETTERS.findall(_UNSAID.sub(" ", text).lower()))
     return bool(words - _SAYS_NOTHING)
 
@@ -565,14 +567,14 @@ _JAVA_PACKAGES = ("java.", "javax.", "org.", "com.", "io.", "net.", "kotlin.", "
 
 
 def _one_line(lines: Sequence[str]) -> ErrorSignature | None:
-    """`SomeError: what happened`, wherever it stands in a line."""
+    """Read `SomeError: what happened`, anywhere in a line."""
     for number, line in enumerate(lines):
         if found := _NAMED.search(line):
             if answered := _status(line, _SURELY_HTTP):
                 return _signature("http", *answered)
-            name, message = _named(line) or ("", "")
+            name, message = _named_error(line) or ("", "")
             rest = lines[number + 1 :]
-            whole = _whole(message, rest) if found.start() == 0 and not any(lines[:number]) else message
+            whole = _full_message(message, rest) if found.start() == 0 and not any(lines[:number]) else message
             return _raised(_language(found[1], message), name, whole, rest)
         if found := _BARE_NAME.match(line.strip()):
             return _signature(_language(found[1], ""), found[1].rpartition(".")[2], "")
@@ -581,8 +583,8 @@ def _one_line(lines: Sequence[str]) -> ErrorSignature | None:
     return None
 
 
-def _named(line: str) -> tuple[str, str] | None:
-    """The name of an error and what it says; a warning that an error was not handled stands for that error."""
+def _named_error(line: str) -> tuple[str, str] | None:
+    """Return the name of an error and its message; a warning about an unhandled error stands for that error."""
     found = _NAMED.search(line)
     if found is None:
         return None
@@ -591,8 +593,8 @@ def _named(line: str) -> tuple[str, str] | None:
     return name.rpartition(".")[2], message
 
 
-def _whole(message: str, rest: Sequence[str]) -> str:
-    """A message that goes on over several lines: its sentence may end in the last."""
+def _full_message(message: str, rest: Sequence[str]) -> str:
+    """Return a message over several lines as its first and last line."""
     last = next((line.strip() for line in reversed(rest) if line.strip()), "")
     unfinished = message and message[-1] not in ".!?:;)" and last and not _VALIDATION.match(message)
     return f"{message} … {last}" if unfinished else message
@@ -613,7 +615,7 @@ _JSON_CODES = ("status", "status_code", "statusCode", "code")
 
 
 def _json(lines: Sequence[str]) -> ErrorSignature | None:
-    """The error that an interface answered with, as JSON."""
+    """Read the error of an API response in JSON."""
     text = "\n".join(lines).strip()
     if not text.startswith("{") or not text.endswith("}"):
         return None
@@ -641,7 +643,7 @@ _PREFIX = re.compile(
     r"(?:[\[(]?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|CRITICAL|FATAL|SEVERE|ALERT|EMERG|PANIC)"
     r"[\])]?(?![\w])[ |:-]*|(?:[Ee]rror|[Ww]arning|[Ff]atal): )?",
 )
-_TELLING = re.compile(
+_TROUBLE = re.compile(
     r"error|fatal|fail|exception|panic|critical|denied|refused|timed? ?out|not found|cannot|can't|could not|unable"
     r"|invalid|abort|crash"
     r"|no such|missing|unexpected|unknown|severe|reject",
@@ -650,17 +652,17 @@ _TELLING = re.compile(
 
 
 def _log(lines: Sequence[str]) -> ErrorSignature:
-    return _signature("log", "", _bare(_most_telling(lines)))
+    return _signature("log", "", _strip_prefix(_most_informative(lines)))
 
 
-def _most_telling(lines: Iterable[str]) -> str:
-    """The first line that speaks of trouble, or the last one at all; empty if there is none."""
+def _most_informative(lines: Iterable[str]) -> str:
+    """Return the first line about trouble, else the last line; empty if there is none."""
     said = [line.strip() for line in lines if line.strip()]
-    return next((line for line in said if _TELLING.search(line)), said[-1] if said else "")
+    return next((line for line in said if _TROUBLE.search(line)), said[-1] if said else "")
 
 
-def _bare(line: str) -> str:
-    """A log line without its time and level, if anything is left then."""
+def _strip_prefix(line: str) -> str:
+    """Return a log line without time and level, if anything remains."""
     return _PREFIX.sub("", line.strip(), count=1) or line
 
 
@@ -682,4 +684,4 @@ _READERS: tuple[_Reader, ...] = (
     _one_line,
 )
 _PRINTED: tuple[_Reader, ...] = (_command, _http, _exit)
-"""Those for what a program printed that raised nothing."""
+"""Readers for the output of a program that raised nothing."""

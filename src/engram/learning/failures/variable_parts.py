@@ -1,4 +1,4 @@
-"""Which parts of a message vary from one occurrence to the next: numbers, ids, paths, addresses, times, hosts."""
+"""Mask the parts of a message that vary between occurrences: numbers, ids, paths, addresses, times, hosts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 MAX_CHARACTERS = 2000
-"""What lies behind this many characters of a line tells no two failures apart."""
+"""Longer lines are cut: what is beyond does not distinguish failures."""
 
 PLACEHOLDERS = frozenset("<num> <id> <path> <url> <host> <email> <time> <str> <func> <val> <*>".split())
 
@@ -39,7 +39,7 @@ _VALUE = re.compile(rf"<num> ?{_UNIT}(?!\w)|<[^<>\s]{{0,12}}>")
 _RESOLVED = re.compile(
     r"(?<![\w.-])[A-Za-z0-9][\w-]{0,62}(?:(?:\.[\w-]{1,63}){1,12} ?|)(?=[\[(](?:\d{1,3}\.){3}\d{1,3}[\])])"
 )
-"""A name with its address behind it in brackets."""
+"""A name followed by its address in brackets."""
 _OBJECT = re.compile(r"(?<![\w.$])[A-Za-z_][\w.$]{0,100}\{[^{}]{0,400}\}")
 _FAILED = ("Error", "Exception", "Failure", "Warning")
 _ASSIGNED = re.compile(
@@ -49,7 +49,7 @@ _ASSIGNED = re.compile(
 _TELLING_KEYS = frozenset(
     "cause code detail err error event exception message msg reason result state status type".split()
 )
-"""Keys whose values say what happened, rather than to what."""
+"""Keys whose values say what happened, not to which object."""
 _KEY = re.compile(r"\w+\Z")
 
 _WORD = re.compile(
@@ -73,7 +73,7 @@ _KEPT = frozenset(
     python3 es5 es6 s3 ec2 oauth2 oauth1 k8s i18n l10n log4j slf4j web3 p2p psycopg2 urllib3 boto3 jinja2
     sqlite3 bs4 h2 h5py mp3 mp4 l1 l2 l3 2d 3d""".split()
 )
-"""Words of the trade that hold a digit and never vary."""
+"""Technical terms that contain a digit and never vary."""
 
 _CONSTANTS = frozenset("null none nil nan".split())
 _OPPOSITES = (
@@ -103,7 +103,7 @@ _OPPOSITES = (
     ("loaded", "unloaded"),
     ("granted", "revoked"),
 )
-"""Words that say the opposite of each other: each class has two sides."""
+"""Words that contradict each other: each class has two sides."""
 _SIDES = {
     word: (number, side)
     for number, sides in enumerate(_OPPOSITES)
@@ -123,7 +123,7 @@ _REGISTRIES = frozenset("ac co com edu gob gov go ne net or org".split())
 _NUMBER = re.compile(r"[-+#$]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d+)?%?")
 _NUMBER_WITH_UNIT = re.compile(rf"([-+]?\d+(?:\.\d+)?)({_UNIT})")
 _HEXADECIMAL = re.compile(r"[a-f]{7,40}|[A-F]{7,40}")
-"""Digits without any 0 to 9; seven letters up to f are hardly ever a word."""
+"""Hexadecimal without digits; seven letters from a to f are hardly ever a word."""
 _EMAIL = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
 _FILE = frozenset(
     """py js ts jsx tsx mjs cjs java kt go rs rb php c cc cpp h hpp cs swift scala sh bash json yaml yml toml ini
@@ -140,15 +140,15 @@ _QUOTED = re.compile(
 _LIST = re.compile(r"<(str|num|id|path|host|val)>(?:(?:, (?:and |or )?| and | or |,)<\1>)+")
 _CALL = re.compile(r"(?<![\w.<>])[A-Za-z_][\w.<>]{0,100}\(\)")
 _ROUNDS = 8
-"""What was masked can bring two quotation marks together; more than a few rounds never happened."""
+"""Masking can bring two quotation marks together, so it is repeated; a few rounds always suffice."""
 _DIGIT = re.compile(r"\d")
 _SPACES = re.compile(r"\s+")
 
 
 def mask(text: str) -> str:
-    """The text with everything that looks variable replaced by its kind; masking twice changes nothing.
+    """Replace everything that looks variable by its kind; masking twice changes nothing.
 
-    Words in quotation marks stay: in a log they are often constant.
+    Quoted words are kept: in a log they are often constant.
     """
     line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
     if "[secret:" in line or "[personal:" in line:
@@ -166,7 +166,7 @@ def mask(text: str) -> str:
 
 
 def _without_objects(line: str) -> str:
-    """Mask objects that were printed with their fields, such as `Token{a64f992 name=x}`, from the inside out."""
+    """Mask objects printed with their fields, such as `Token{a64f992 name=x}`, innermost first."""
     for _ in range(_ROUNDS):
         before, line = line, _OBJECT.sub(_object, line)
         if line == before:
@@ -181,7 +181,7 @@ def _object(found: re.Match[str]) -> str:
 
 
 def _assigned(found: re.Match[str]) -> str:
-    """Mask the value of `key=value`, unless one of both tells what happened or it is a part of an address."""
+    """Mask the value of `key=value`, unless key or value says what happened, or it is part of an address."""
     if found["sign"] is None or has_opposite(found["value"]):
         return found[0]
     key = _KEY.search(found.string, max(0, found.start() - 40), found.start())
@@ -191,7 +191,7 @@ def _assigned(found: re.Match[str]) -> str:
 
 
 def mask_message(text: str) -> str:
-    """Like `mask` for the message of an error, where quoted values, lists of values and names of functions vary too."""
+    """Mask the message of an error, where also quoted values, lists of values and function names vary."""
     line = _SPACES.sub(" ", cut(text, MAX_CHARACTERS)).strip()
     for _ in range(_ROUNDS):
         before, line = line, _LIST.sub(r"<\1>", mask(_CALL.sub("<func>()", _QUOTED.sub("<str>", line))))
@@ -201,7 +201,7 @@ def mask_message(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text that is not longer than the limit: its start and its end, because the middle is what varies most."""
+    """Shorten a text to the limit by removing its middle, which varies most."""
     if len(text) <= limit:
         return text
     return f"{text[: limit - limit // 4 - 3]} … {text[len(text) - limit // 4 :]}"
@@ -223,36 +223,36 @@ class _Shown(Protocol):
 
 
 def error_text(failure: _Shown) -> str:
-    """Give what the error of a failure said the last time, or else what stays the same of it."""
+    """Return the latest error text of a failure, else what its errors have in common."""
     return failure.example or readable(failure.error_signature)
 
 
 def has_opposite(word: str) -> bool:
-    """Tell whether there is a word that says the opposite, so that this one is never a mere value."""
+    """Return whether a word has an opposite, so that it is never just a value."""
     return word.lower() in _SIDES
 
 
 def are_opposed(one: str, other: str) -> bool:
-    """Tell whether two messages say the opposite of each other, word by word, where they speak of such things."""
+    """Return whether two messages contradict each other word by word."""
     sides = [[_SIDES[word] for word in _LATIN.findall(text.lower()) if word in _SIDES] for text in (one, other)]
     classes = [[number for number, _ in own] for own in sides]
     return classes[0] == classes[1] and sides[0] != sides[1]
 
 
 def without_values(message: str) -> str:
-    """Return a masked message without its placeholders and the units behind them: the words that stay the same."""
+    """Remove placeholders and their units from a masked message, leaving the constant words."""
     return _VALUE.sub(" ", message)
 
 
 def _masked(found: re.Match[str]) -> str:
     word = found[0]
     bare = word.rstrip(":") if word[-1] == ":" else word
-    return kind_of(bare) + word[len(bare) :]
+    return placeholder_of(bare) + word[len(bare) :]
 
 
 @lru_cache(maxsize=50_000)
-def kind_of(word: str) -> str:
-    """The placeholder of a word that looks variable, else the word itself."""
+def placeholder_of(word: str) -> str:
+    """Return the placeholder of a word that looks variable, else the word itself."""
     if word in PLACEHOLDERS or word.isalpha():
         return _of_letters(word)
     if "://" in word:
@@ -269,7 +269,7 @@ def kind_of(word: str) -> str:
 
 
 def _of_signs(word: str) -> str:
-    """The placeholder of a word with digits, dots, hyphens or slashes, else the word itself."""
+    """Return the placeholder of a word with digits, dots, hyphens or slashes, else the word itself."""
     digits = _DIGIT.search(word) is not None
     if "/" in word:
         return _of_slashes(word, digits)
@@ -307,7 +307,7 @@ def _of_slashes(word: str, digits: bool) -> str:
 
 
 def _of_dots(word: str) -> str:
-    """A host or a file, by its last part; a dotted name such as a Java class is neither."""
+    """Return the placeholder of a host or a file, by its last part; empty for other dotted names."""
     parts = word.lower().split(".")
     last = parts[-1]
     if all(part.isdigit() for part in parts):

@@ -1,8 +1,8 @@
-"""Decision trees a person can read: which action to take, depending on what the situation is like.
+"""Grow readable decision trees: which action to take, depending on the features of the context.
 
-A question is asked only where the evidence for it is strong: the outcomes must be so much more likely with separate
-rates on either side than with one (a Bayes factor) that it outweighs the number of questions that could be asked. In
-pure noise the tree is, but for about one time in a hundred, a single branch.
+A question is asked only on strong evidence: the outcomes must be so much more likely with separate rates on either side
+than with one (a Bayes factor) that this outweighs the number of possible questions. In pure noise the tree has a single
+branch, except for about one time in a hundred.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engram.learning.decisions.belief import DEFAULT, GOOD, Episode, after
+from engram.learning.decisions.belief import DEFAULT, GOOD, DecisionEpisode, rate_after
 from engram.learning.decisions.beta import Beta
-from engram.learning.situations.similar_contexts import WORD, described, distinct
+from engram.learning.situations.similar_contexts import WORD, descriptive_features, distinct_episodes
 from engram.model.decision import ActionRecord
 from engram.model.success import Condition, DecisionBranch, DecisionOutcome, DecisionTemplate
 from engram.text.terms import digest, normal_form
 
 CONFIDENCE = 0.75
-"""How probable it must be that an action is the best before it is recommended."""
+"""Probability that an action is the best above which it is recommended."""
 DEPTH = 3
 LEAF = 5
-"""Episodes there must be on either side of a question."""
+"""Episodes needed on either side of a question."""
 ODDS = 4.0
-"""How much more likely than not it must be that a question matters, when one of all is expected to."""
+"""Odds that a question matters which it needs to be asked, when one of all questions is expected to matter."""
 HISTORY = 100
 SHOWN = 5
 _ENOUGH = 2  # attempts before anything is recommended
@@ -40,20 +40,19 @@ _Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def decision_template(
-    episodes: Iterable[Episode],
+    episodes: Iterable[DecisionEpisode],
     signature: str,
     *,
     title: str = "",
     expected: Mapping[str, float] = MappingProxyType({}),
     confidence_threshold: float = CONFIDENCE,
 ) -> DecisionTemplate | None:
-    """The tree that a set of episodes supports, in whatever order they come; `None` if there is no episode.
+    """Return the tree that a set of episodes supports, in any order; `None` without episodes.
 
-    `expected` are the rates of actions, in normal form, that are expected from everywhere else.
-
-    With little or no system in the outcomes it is a single branch, which may abstain.
+    `expected` are the rates of actions, in normal form, that are expected from all other situations. Without a system
+    in the outcomes the tree is a single branch, which may abstain.
     """
-    evidence = _Evidence.of(distinct(episodes), expected)
+    evidence = _EpisodeTable.of(distinct_episodes(episodes), expected)
     if not evidence.episodes:
         return None
     everything = np.ones(len(evidence.episodes), dtype=np.bool_)
@@ -62,7 +61,7 @@ def decision_template(
         pattern_id=digest("template", signature),
         context_signature=signature,
         title=title or signature,
-        decision_tree=tuple(_grown(evidence, (), everything, confidence_threshold, None)),
+        decision_tree=tuple(_grow(evidence, (), everything, confidence_threshold, None)),
         confidence_threshold=confidence_threshold,
         success_history=tuple(
             DecisionOutcome(
@@ -75,20 +74,20 @@ def decision_template(
 
 
 def render(template: DecisionTemplate) -> str:
-    """The tree as lines of text, one question or answer a line, deeper ones indented, for its situation."""
-    return "\n".join(_lines(template.decision_tree, 0, f"in {_plain(template.title or template.context_signature)}"))
+    """Format the tree as text: one question or answer per line, indented by depth."""
+    return "\n".join(_lines(template.decision_tree, 0, f"in {_one_line(template.title or template.context_signature)}"))
 
 
 def rate_interval(belief: Beta) -> tuple[float, float]:
-    """The 95% interval of a rate, by the hundredth of an episode."""
+    """Return the 95% interval of a rate, rounded so that it can be cached."""
     return _rate_interval(round(belief.a, 2), round(belief.b, 2))
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
-    """Episodes as arrays: per episode its action, quality and weight, and each feature each of them has."""
+class _EpisodeTable:
+    """Episodes as arrays: the action, quality and weight of each, and each feature each of them has."""
 
-    episodes: Sequence[Episode]
+    episodes: Sequence[DecisionEpisode]
     names: Sequence[str]
     expected: Sequence[float]
     action: _Indexes
@@ -99,11 +98,11 @@ class _Evidence:
     feature: _Indexes
 
     @classmethod
-    def of(cls, episodes: Sequence[Episode], expected: Mapping[str, float]) -> _Evidence:
+    def of(cls, episodes: Sequence[DecisionEpisode], expected: Mapping[str, float]) -> _EpisodeTable:
         names: dict[str, tuple[int, str]] = {}
         for episode in episodes:
             names.setdefault(normal_form(episode.action), (len(names), episode.action))
-        sets = [described(episode.context, episode.features) for episode in episodes]
+        sets = [descriptive_features(episode.context, episode.features) for episode in episodes]
         features = sorted(frozenset().union(*sets), key=lambda name: (name.startswith(WORD), name))
         number = {name: index for index, name in enumerate(features)}
         pairs = [(row, number[name]) for row, several in enumerate(sets) for name in several]
@@ -121,29 +120,29 @@ class _Evidence:
         )
 
 
-def _grown(
-    evidence: _Evidence, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
+def _grow(
+    evidence: _EpisodeTable, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
 ) -> list[DecisionBranch]:
-    """The branches for these episodes; a question whose two answers come to the same is not asked."""
-    here = _branch(evidence, conditions, rows, threshold, usual)
-    question = _question(evidence, rows) if len(conditions) < DEPTH else None
+    """Return the branches for these episodes; a question that leads to the same recommendation twice is dropped."""
+    here = _make_branch(evidence, conditions, rows, threshold, usual)
+    question = _best_question(evidence, rows) if len(conditions) < DEPTH else None
     if question is None:
         return [here]
     with_it = np.zeros_like(rows)
     with_it[evidence.row[evidence.feature == question]] = True
     name = evidence.features[question]
     sides = [
-        _grown(evidence, (*conditions, Condition(feature=name, present=present)), side, threshold, here.action)
+        _grow(evidence, (*conditions, Condition(feature=name, present=present)), side, threshold, here.action)
         for present, side in ((True, rows & with_it), (False, rows & ~with_it))
     ]
     branches = [branch for side in sides for branch in side]
     return [here] if len(branches) == 2 and branches[0].recommended == branches[1].recommended else branches
 
 
-def _question(evidence: _Evidence, rows: _Flags) -> int | None:
-    """The feature that divides these episodes best, or `None` if no division is better than chance would give.
+def _best_question(evidence: _EpisodeTable, rows: _Flags) -> int | None:
+    """Return the feature that divides these episodes best; `None` if no division beats chance.
 
-    One that changes which action is better comes before one that only makes everything easier or harder.
+    A feature that changes which action is better precedes one that only makes all actions better or worse.
     """
     turning, any_change, support = _gains(evidence, rows)
     candidates = np.flatnonzero((support >= LEAF) & (support <= int(rows.sum()) - LEAF))
@@ -161,12 +160,11 @@ def _question(evidence: _Evidence, rows: _Flags) -> int | None:
     return None
 
 
-def _gains(evidence: _Evidence, rows: _Flags) -> tuple[_Numbers, _Numbers, _Numbers]:
-    """For every feature the logarithms of two Bayes factors for dividing by it, and how many episodes have it.
+def _gains(evidence: _EpisodeTable, rows: _Flags) -> tuple[_Numbers, _Numbers, _Numbers]:
+    """Return, for every feature, two log Bayes factors for dividing by it, and how many episodes have it.
 
-    The first is held against one factor by which all rates of a side are higher or lower, the second against no
-    difference at all. An action that never occurs with a feature is not divided by it, so only pairs that do occur
-    are looked at.
+    The first compares with one factor by which all rates of a side are higher or lower, the second with no difference.
+    An action that never occurs with a feature is not divided by it, so only pairs that occur are considered.
     """
     actions, features = len(evidence.names), len(evidence.features)
     inside = rows[evidence.row]
@@ -176,7 +174,9 @@ def _gains(evidence: _Evidence, rows: _Flags) -> tuple[_Numbers, _Numbers, _Numb
     action, of = pairs % actions, pairs // actions
     n_with, good_with = _sums(which, weight[row], len(pairs)), _sums(which, good[row], len(pairs))
     n, well = _sums(evidence.action, weight, actions)[action], _sums(evidence.action, good, actions)[action]
-    divided = _evidence(n_with, good_with) + _evidence(n - n_with, well - good_with) - _evidence(n, well)
+    divided = (
+        _log_likelihood(n_with, good_with) + _log_likelihood(n - n_with, well - good_with) - _log_likelihood(n, well)
+    )
     rate, shifted = (well + 1) / (n + 2), np.zeros(len(pairs))
     for tried, worked in ((n_with, good_with), (n - n_with, well - good_with)):
         expected, seen = _sums(of, tried * rate, features), _sums(of, worked, features)
@@ -192,15 +192,15 @@ def _sums(which: _Indexes, values: _Numbers, size: int) -> _Numbers:
     return np.bincount(which, values, minlength=size).astype(np.float64)
 
 
-def _evidence(n: _Numbers, good: _Numbers) -> _Numbers:
-    """The logarithm of how likely such outcomes are when every rate is as likely as any other."""
+def _log_likelihood(n: _Numbers, good: _Numbers) -> _Numbers:
+    """Return the log likelihood of such outcomes under a uniform prior of every rate."""
     good = np.maximum(good, 0)
     bad = np.maximum(n - good, 0)
     return _log_gamma(1 + good) + _log_gamma(1 + bad) - _log_gamma(2 + good + bad)
 
 
 def _log_gamma(x: _Numbers) -> _Numbers:
-    """The logarithm of the gamma function from 1 on, by Stirling's series seven further up."""
+    """Return the logarithm of the gamma function for x >= 1, by Stirling's series at x + 7."""
     product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6)
     y = x + 7
     series = (1 / 12 - (1 / 360 - 1 / (1260 * y * y)) / (y * y)) / y
@@ -208,11 +208,11 @@ def _log_gamma(x: _Numbers) -> _Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Account:
-    """What one action did in one leaf."""
+class _LeafAction:
+    """The record of one action in one leaf."""
 
     action: str
-    episodes: Sequence[Episode]
+    episodes: Sequence[DecisionEpisode]
     belief: Beta
 
     def record(self) -> ActionRecord:
@@ -228,10 +228,10 @@ class _Account:
         )
 
 
-def _branch(
-    evidence: _Evidence, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
+def _make_branch(
+    evidence: _EpisodeTable, conditions: tuple[Condition, ...], rows: _Flags, threshold: float, usual: str | None
 ) -> DecisionBranch:
-    """What did best among these episodes; the action that is `usual` further up, unless another is clearly better."""
+    """Return the best action among these episodes: the `usual` one, unless another is clearly better."""
     inside = [int(row) for row in np.flatnonzero(rows)]
     by_action: dict[int, list[int]] = defaultdict(list)
     for row in inside:
@@ -240,12 +240,12 @@ def _branch(
     for action, mine in by_action.items():
         several = [evidence.episodes[row] for row in mine]
         outcomes = zip(evidence.quality[mine].tolist(), evidence.weight[mine].tolist(), strict=True)
-        accounts.append(_Account(evidence.names[action], several, after(outcomes, evidence.expected[action])))
+        accounts.append(_LeafAction(evidence.names[action], several, rate_after(outcomes, evidence.expected[action])))
     accounts.sort(key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
-    best = _chosen(accounts, usual, threshold)
+    best = _choose(accounts, usual, threshold)
     rivals = [account for account in accounts if account is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
-    reason = _doubt(best, rivals, len(inside), threshold)
+    reason = _abstention(best, rivals, len(inside), threshold)
     record = best.record()
     return DecisionBranch(
         conditions=conditions,
@@ -255,23 +255,23 @@ def _branch(
         attempts=record.attempts,
         confidence=min(1.0, max(0.0, confidence)),
         abstained=reason is not None,
-        reason=reason or _praise(rivals, confidence, threshold),
+        reason=reason or _recommendation(rivals, confidence, threshold),
         actions=tuple(account.record() for account in [best, *rivals][:SHOWN]),
     )
 
 
-def _chosen(best_first: Sequence[_Account], usual: str | None, threshold: float) -> _Account:
-    """The first, if it is clearly better than the usual one: with many to choose from, one looks better by chance."""
+def _choose(best_first: Sequence[_LeafAction], usual: str | None, threshold: float) -> _LeafAction:
+    """Return the first action if it is clearly better than the usual one: among many, one looks better by chance."""
     first = best_first[0]
     known = next((account for account in best_first if account.action == usual), first)
     clearly = 1 - (1 - threshold) / max(1, len(best_first) - 1)
     return first if known is first or first.belief.beats(known.belief) >= clearly else known
 
 
-def _doubt(best: _Account, rivals: Sequence[_Account], attempts: int, threshold: float) -> str | None:
-    """Say why not to recommend the best: by what that could cost, as suggestions do, less where one wants to be surer.
+def _abstention(best: _LeafAction, rivals: Sequence[_LeafAction], attempts: int, threshold: float) -> str | None:
+    """Return the reason not to recommend the best action, by what that could cost; `None` to recommend it.
 
-    At the usual threshold it is what may be lost by following a suggestion.
+    At the default threshold the cost accepted is that of suggestions; a higher threshold accepts less.
     """
     if attempts < _ENOUGH:
         return "too little evidence: only 1 attempt"
@@ -283,7 +283,7 @@ def _doubt(best: _Account, rivals: Sequence[_Account], attempts: int, threshold:
     return None
 
 
-def _praise(rivals: Sequence[_Account], confidence: float, threshold: float) -> str:
+def _recommendation(rivals: Sequence[_LeafAction], confidence: float, threshold: float) -> str:
     if rivals and confidence < threshold:
         return f"either this or {rivals[0].action}: both worked about as well here"
     return f"it worked best here, with {confidence:.0%} confidence"
@@ -306,16 +306,16 @@ def _lines(branches: Sequence[DecisionBranch], depth: int, lead: str) -> list[st
     header = [] if depth == 0 else [f"{indent}{lead}:"]
     return [
         *header,
-        *_lines(sides, depth + 1, f"if {_plain(question.feature)}"),
+        *_lines(sides, depth + 1, f"if {_one_line(question.feature)}"),
         *_lines(others, depth + 1, "otherwise"),
     ]
 
 
 def _answer(branch: DecisionBranch) -> str:
     attempts = f"{branch.attempts} attempt{'' if branch.attempts == 1 else 's'}"
-    known = f"{_plain(branch.action)} ({branch.success_rate:.0%}, {attempts})"
-    return f"undecided, {_plain(branch.reason)}; best so far {known}" if branch.abstained else known
+    known = f"{_one_line(branch.action)} ({branch.success_rate:.0%}, {attempts})"
+    return f"undecided, {_one_line(branch.reason)}; best so far {known}" if branch.abstained else known
 
 
-def _plain(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())

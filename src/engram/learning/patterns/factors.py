@@ -1,9 +1,8 @@
-"""Which features go with success: effect sizes, with guards against chance, against many tries and against company.
+"""Find the features that go with success: effect sizes, guarded against chance, multiple testing and confounding.
 
-A feature is reported when it passes three gates. Chance: Fisher's exact test (mid-p) on its two-by-two table. Many
-tries: Benjamini and Hochberg's rule keeps the expected share of false discoveries under `rate`. Company: a feature
-that only occurs together with a stronger one adds nothing once the stronger one is held fixed (Mantel and Haenszel),
-and is dropped.
+A feature is reported when it passes three tests. Chance: Fisher's exact test (mid-p) on its two-by-two table. Multiple
+testing: Benjamini and Hochberg's procedure keeps the expected share of false discoveries under `rate`. Confounding: a
+feature that adds nothing once a stronger one is held fixed (Mantel and Haenszel) is dropped.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from engram.learning.situations.similar_contexts import WORD
 from engram.model.success import KeyFactor
 
 FALSE_DISCOVERIES = 0.05
-"""The share of reported factors that may be there by chance alone, on average."""
+"""Expected share of reported factors that are due to chance alone."""
 LEAST_SUPPORT = 3
-"""Episodes there must be with a feature, and without it, before it is looked at."""
+"""Episodes needed with a feature, and without it, to consider it."""
 MOST_FACTORS = 8
 _Z = 1.959964  # 95% of a normal distribution lies within so many standard deviations
 
@@ -31,15 +30,15 @@ _Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Case(NamedTuple):
-    """One episode as evidence: what it had, how well it went, how much it counts (at most 1)."""
+    """One episode as evidence: its features, its quality, and its weight (at most 1)."""
 
     features: frozenset[str]
     quality: float
     weight: float = 1.0
 
 
-class Table(NamedTuple):
-    """How often it went well with a feature and without; partial successes and half-trusted cases count partly."""
+class ContingencyTable(NamedTuple):
+    """Successes and cases with a feature and without; partial successes and half-trusted cases count partly."""
 
     good_with: float
     all_with: float
@@ -50,17 +49,17 @@ class Table(NamedTuple):
 class _Candidate(NamedTuple):
     feature: str
     having: _Indexes
-    table: Table
+    table: ContingencyTable
     p: float
 
 
 def key_factors(
     cases: Sequence[Case], *, rate: float = FALSE_DISCOVERIES, support: int = LEAST_SUPPORT
 ) -> tuple[KeyFactor, ...]:
-    """The features that go with success, or with failure (negative effect), the surest first; often none.
+    """Return the features that go with success, or with failure (negative effect), most certain first; often none.
 
-    Features that always occur together, or always instead of each other, are one: an explicit feature speaks for a
-    word, and the one that goes with success for the one that goes with failure.
+    Features that always occur together, or never together, are treated as one: an explicit feature represents a word,
+    and a feature that goes with success represents one that goes with failure.
     """
     quality = np.array([case.quality for case in cases])
     weight = np.clip(np.array([case.weight for case in cases]), 0, 1)
@@ -76,8 +75,8 @@ def key_factors(
     return tuple(_factor(candidate, len(cases), corrected[candidate.p]) for candidate in kept)
 
 
-def effect(table: Table) -> tuple[float, tuple[float, float]]:
-    """The difference of the two success rates with its 95% interval, after Agresti and Caffo.
+def effect(table: ContingencyTable) -> tuple[float, tuple[float, float]]:
+    """Return the difference of the two success rates with its 95% interval (Agresti and Caffo).
 
     Each rate starts with one success and one failure, as all rates here do, so small tables give small effects.
     """
@@ -88,17 +87,17 @@ def effect(table: Table) -> tuple[float, tuple[float, float]]:
     return difference, (max(-1.0, difference - error), min(1.0, difference + error))
 
 
-def log_odds(table: Table) -> float:
-    """The logarithm of the odds ratio, half a case added to each cell so that it is always finite."""
+def log_odds(table: ContingencyTable) -> float:
+    """Return the log odds ratio, with half a case added to each cell so that it is finite."""
     good, bad = table.good_with + 0.5, table.all_with - table.good_with + 0.5
     well, ill = table.good_without + 0.5, table.all_without - table.good_without + 0.5
     return math.log(good * ill / (bad * well))
 
 
-def mid_p(table: Table) -> float:
-    """How often chance alone would show at least as much, to either side: Fisher's exact test with mid-p.
+def mid_p(table: ContingencyTable) -> float:
+    """Return the two-sided p-value of Fisher's exact test with mid-p.
 
-    Parts of a case are rounded to the side that says less.
+    Fractional cases are rounded to the less significant side.
     """
     n_with, n = _floor(table.all_with), _floor(table.all_with) + _floor(table.all_without)
     good = table.good_with + table.good_without
@@ -106,17 +105,19 @@ def mid_p(table: Table) -> float:
     return max(_two_sided(table.good_with, n_with, total, n) for total in several)
 
 
-def least_p(table: Table) -> float:
-    """The smallest p-value any table with these totals could give."""
+def least_p(table: ContingencyTable) -> float:
+    """Return the smallest p-value that a table with these totals could have."""
     good = table.good_with + table.good_without
     most = min(table.all_with, good)
     least = max(0.0, good - table.all_without)
-    extremes = (Table(with_it, table.all_with, good - with_it, table.all_without) for with_it in (most, least))
+    extremes = (
+        ContingencyTable(with_it, table.all_with, good - with_it, table.all_without) for with_it in (most, least)
+    )
     return min(mid_p(extreme) for extreme in extremes)
 
 
 def stratified_p(column: _Flags, quality: _Numbers, weight: _Numbers, strata: Sequence[_Flags]) -> float:
-    """How often chance would show as much when everything in `strata` is held fixed (Mantel and Haenszel)."""
+    """Return the p-value of a feature with all of `strata` held fixed (Mantel and Haenszel)."""
     code = np.zeros(len(column), dtype=np.int64)
     for number, stratum in enumerate(strata):
         code |= stratum.astype(np.int64) << number
@@ -146,7 +147,7 @@ def _candidates(cases: Sequence[Case], quality: _Numbers, weight: _Numbers, supp
         if min(len(numbers), len(cases) - len(numbers)) < support:
             continue
         with_it, well = float(weight[numbers].sum()), float(weight[numbers] @ quality[numbers])
-        table = Table(well, with_it, max(0.0, good - well), max(0.0, everything - with_it))
+        table = ContingencyTable(well, with_it, max(0.0, good - well), max(0.0, everything - with_it))
         candidate = _Candidate(feature, numbers, table, mid_p(table))
         key = _smaller_side(numbers, len(cases)).tobytes()
         other = distinct.setdefault(key, candidate)
@@ -156,7 +157,7 @@ def _candidates(cases: Sequence[Case], quality: _Numbers, weight: _Numbers, supp
 
 
 def _smaller_side(having: _Indexes, cases: int) -> _Indexes:
-    """The cases with a feature or those without it, whichever are fewer: the same for a feature and its opposite."""
+    """Return the cases with a feature, or those without it if they are fewer: equal for a feature and its opposite."""
     if 2 * len(having) < cases or (2 * len(having) == cases and having[0] == 0):
         return having
     return np.flatnonzero(~_column(having, cases))
@@ -173,14 +174,14 @@ def _preference(candidate: _Candidate) -> tuple[bool, bool, str]:
 
 
 def _discoveries(surest_first: Sequence[_Candidate], rate: float) -> Sequence[_Candidate]:
-    """Those that pass Benjamini and Hochberg's rule."""
+    """Return those that pass Benjamini and Hochberg's procedure."""
     tries = len(surest_first)
     passed = [rank for rank, one in enumerate(surest_first, 1) if one.p <= rate * rank / tries]
     return surest_first[: passed[-1] if passed else 0]
 
 
 def _corrected(smallest_first: Sequence[float]) -> dict[float, float]:
-    """For each p-value, the smallest rate of false discoveries at which it would be one."""
+    """Return, for each p-value, the smallest rate of false discoveries at which it passes."""
     tries, least, found = len(smallest_first), 1.0, dict[float, float]()
     for rank in range(tries, 0, -1):
         p = smallest_first[rank - 1]
@@ -192,7 +193,7 @@ def _corrected(smallest_first: Sequence[float]) -> dict[float, float]:
 def _independent(
     surest_first: Sequence[_Candidate], quality: _Numbers, weight: _Numbers, rate: float
 ) -> list[_Candidate]:
-    """Those that say something even when the others that are kept are held fixed."""
+    """Return those that add something when the other selected ones are held fixed."""
     level = rate / max(1, len(surest_first))
     kept: list[tuple[_Candidate, _Flags]] = []
     for candidate in surest_first:
@@ -255,7 +256,7 @@ def _hypergeometric(count: int, n_with: int, good: int, n: int) -> float:
 
 @lru_cache(maxsize=64)
 def _log_factorials(bits: int) -> _Numbers:
-    """The logarithms of 0! to (2 ** bits)!, by their number."""
+    """Return the logarithms of 0! to (2 ** bits)!, by index."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, 2**bits + 1)))])
 
 

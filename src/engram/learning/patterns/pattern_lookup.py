@@ -1,4 +1,4 @@
-"""Which learned pattern somebody means, who does not know the name that it was given."""
+"""Find the learned pattern that a user means by a name or a word."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ _WORD = re.compile(r"[^\W_]+")
 _SAYS_NOTHING = frozenset({"pattern", "patterns"})
 
 
-class Named(NamedTuple):
-    """A pattern: its id, its name, and everything it can be known by."""
+class PatternName(NamedTuple):
+    """A pattern's id, its name, and texts it can be found by."""
 
     id: str
     name: str
     known_by: Sequence[str] = ()
 
 
-def meant(word: str, patterns: Iterable[Named]) -> list[Named]:
-    """The patterns that a word can mean: the one of this id or name, else all that are about each part of it.
+def find_patterns(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
+    """Return the pattern with this id or name, else all that contain every part of the word.
 
-    `auth-pattern` is any that is about something that begins with auth.
+    `auth-pattern` finds any pattern with a word that begins with auth.
     """
     every = list(patterns)
     if exact := [each for each in every if word in {each.id, each.name}]:
         return exact[:1]
-    asked = set(words(word)) - _SAYS_NOTHING
+    asked = set(name_words(word)) - _SAYS_NOTHING
     return [each for each in every if asked and _is_about(each, asked)]
 
 
-def named(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[Named]:
-    """Give failures and successes by their names, with the texts that they can be known by; templates have no name."""
+def pattern_names(patterns: Iterable[FailurePattern | SuccessPattern | DecisionTemplate]) -> list[PatternName]:
+    """Return the names of failure and success patterns, with texts to find them by; templates have no name."""
     found = []
     for each in patterns:
         if isinstance(each, FailurePattern):
-            found.append(Named(each.pattern_id, each.name, (each.error_signature, *each.actions, *each.contexts)))
+            found.append(PatternName(each.pattern_id, each.name, (each.error_signature, *each.actions, *each.contexts)))
         elif isinstance(each, SuccessPattern):
-            found.append(Named(each.pattern_id, each.name, (each.context_signature, each.successful_approach)))
+            found.append(PatternName(each.pattern_id, each.name, (each.context_signature, each.successful_approach)))
     return found
 
 
-def only(word: str, patterns: Iterable[Named]) -> list[Named]:
-    """Give the patterns of the one name that a word can mean; none if there is none.
+def find_one_name(word: str, patterns: Iterable[PatternName]) -> list[PatternName]:
+    """Return the patterns of the only name that a word can mean; none if there is none.
 
     Raises `InvalidInput` with the names if there are several.
     """
-    found = meant(word, patterns)
+    found = find_patterns(word, patterns)
     names = list(dict.fromkeys(each.name for each in found))
     if len(names) > 1:
         raise InvalidInput(f"{word!a} can mean several patterns; say which: {', '.join(names[:MOST_NAMES])}")
     return found
 
 
-def _is_about(pattern: Named, asked: Iterable[str]) -> bool:
-    known = {own for text in (pattern.name, *pattern.known_by) for own in words(text)}
+def _is_about(pattern: PatternName, asked: Iterable[str]) -> bool:
+    known = {own for text in (pattern.name, *pattern.known_by) for own in name_words(text)}
     return all(any(own.startswith(part) for own in known) for part in asked)
 
 
-def words(text: str) -> list[str]:
-    """Split a text or a name into its words, in their normal form."""
+def name_words(text: str) -> list[str]:
+    """Split a text or a name into its words, in normal form."""
     return _WORD.findall(normal_form(text))

@@ -1,4 +1,4 @@
-"""Success patterns: what worked again and again in similar contexts, what went with it, and how to do it again."""
+"""Find success patterns: what worked repeatedly in similar contexts, what went with it, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -6,69 +6,76 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from engram.learning.decisions.belief import GOOD, Episode, after
+from engram.learning.decisions.belief import GOOD, DecisionEpisode, rate_after
 from engram.learning.decisions.beta import Beta
 from engram.learning.patterns.decision_tree import rate_interval
 from engram.learning.patterns.factors import FALSE_DISCOVERIES, Case, key_factors
-from engram.learning.situations.similar_contexts import Group, described, distinct, grouped
+from engram.learning.situations.similar_contexts import (
+    ContextGroup,
+    descriptive_features,
+    distinct_episodes,
+    group_episodes,
+)
 from engram.model.success import Contrast, ReplicationStep, SuccessPattern
 from engram.text.terms import digest, normal_form
 
 REPEATED = 3
-"""Attempts before an approach can be a pattern."""
+"""Attempts needed for an approach to be a pattern."""
 SURE = 0.8
-"""How probable it must be that an approach works more often than not."""
+"""Probability of working more often than not that a pattern needs."""
 COMMON = 0.6
-"""The share of the good runs a step must be in."""
+"""Share of the successful runs that must contain a step."""
 AGREEING = 2
-"""Good runs a step must be in at least: what one session did is no recipe."""
+"""Successful runs that must contain a step: one session is no recipe."""
 MOST_STEPS = 50
 _NAME = 60
 _UNNAMED = re.compile(r"[\W_]+")
 
 _Step = tuple[str, int]  # an action, and which of its occurrences in the run
-_Runs = Sequence[Sequence[Episode]]
+_Runs = Sequence[Sequence[DecisionEpisode]]
 
 
 def success_patterns(
-    episodes: Iterable[Episode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
+    episodes: Iterable[DecisionEpisode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
 ) -> tuple[SuccessPattern, ...]:
-    """The patterns in a set of episodes, in whatever order they come, the surest first.
+    """Return the patterns in a set of episodes, in any order, the most certain first.
 
-    `runs` are the tasks the episodes belong to, each in the order things were done; their episodes count as well.
+    `runs` are the tasks the episodes belong to, each in the order of its steps; their episodes count as well.
     """
-    groups = grouped([*episodes, *(episode for run in runs for episode in run)])
-    return patterns_of(groups, runs, false_discoveries=false_discoveries)
+    groups = group_episodes([*episodes, *(episode for run in runs for episode in run)])
+    return patterns_in_groups(groups, runs, false_discoveries=false_discoveries)
 
 
-def patterns_of(
-    groups: Iterable[Group],
+def patterns_in_groups(
+    groups: Iterable[ContextGroup],
     runs: _Runs = (),
     *,
     false_discoveries: float = FALSE_DISCOVERIES,
     taken: Collection[str] = (),
 ) -> tuple[SuccessPattern, ...]:
-    """The same for episodes that are in groups already; no pattern gets a name that is taken."""
-    containing: dict[str, list[Sequence[Episode]]] = defaultdict(list)
+    """Return the patterns in episodes that are grouped already; names in `taken` are not used."""
+    containing: dict[str, list[Sequence[DecisionEpisode]]] = defaultdict(list)
     for run in runs:
         for id in {episode.id for episode in run}:
             containing[id].append(run)
     found = [
         pattern
         for group in groups
-        for everything in (after((one.quality, one.trust) for one in group.episodes),)
+        for everything in (rate_after((one.quality, one.trust) for one in group.episodes),)
         for mine in _approaches(group)
         if (pattern := _pattern(group, everything, mine, containing, false_discoveries)) is not None
     ]
-    return tuple(sorted(_named(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id)))
+    return tuple(
+        sorted(_with_unique_names(found, taken), key=lambda pattern: (-pattern.interval[0], pattern.pattern_id))
+    )
 
 
 def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[ReplicationStep, ...]:
-    """The steps that at least `share` of the good runs have, in the order most of them have them.
+    """Return the steps contained in at least `share` of the successful runs, in the order most of them have.
 
-    A run is good when its last episode went well; what went wrong on the way is not a step. A step that occurs twice
-    in most good runs is there twice. Each step says how common it was in the failed runs, tried at all. A step is in
-    at least two good runs, so a single session has none.
+    A run is successful when its last episode is; failed episodes within it are not steps. A step that occurs twice in
+    most successful runs is listed twice. Each step has its share of the failed runs. A step is in at least two
+    successful runs.
     """
     good = [_steps(run, only_good=True) for run in runs if run and run[-1].quality >= GOOD]
     failed = [_steps(run, only_good=False) for run in runs if run and run[-1].quality < GOOD]
@@ -79,7 +86,7 @@ def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[Replicatio
         (step for step, count in support.items() if count >= max(AGREEING, share * len(good) - 1e-9)),
         key=lambda step: (-support[step], step),
     )[:MOST_STEPS]
-    written = _written(runs)
+    written = _first_spellings(runs)
     steps = []
     for step in _in_order(common, good):
         tried = sum(step in run for run in failed) / len(failed) if failed else None
@@ -95,34 +102,39 @@ def replication_steps(runs: _Runs, *, share: float = COMMON) -> tuple[Replicatio
 
 
 def slug(text: str) -> str:
-    """A text as a name: its words in lower case with hyphens between, cut at a word if it is long."""
+    """Return a text as a name: lower-case words joined by hyphens, cut at a word if long."""
     name = _UNNAMED.sub("-", normal_form(text)).strip("-")
     if len(name) <= _NAME:
         return name
     return name[: _NAME + 1].rpartition("-")[0] or name[:_NAME]
 
 
-def _approaches(group: Group) -> list[list[Episode]]:
-    """The episodes of every action that was taken often enough in a group, oldest first."""
-    by_action: dict[str, list[Episode]] = defaultdict(list)
+def _approaches(group: ContextGroup) -> list[list[DecisionEpisode]]:
+    """Return the episodes of every action taken often enough in a group, oldest first."""
+    by_action: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in group.episodes:
         by_action[normal_form(episode.action)].append(episode)
     return [mine for mine in by_action.values() if len(mine) >= REPEATED]
 
 
 def _pattern(
-    group: Group,
+    group: ContextGroup,
     everything: Beta,
-    mine: Sequence[Episode],
-    containing: Mapping[str, Sequence[Sequence[Episode]]],
+    mine: Sequence[DecisionEpisode],
+    containing: Mapping[str, Sequence[Sequence[DecisionEpisode]]],
     false_discoveries: float,
 ) -> SuccessPattern | None:
-    belief = after(((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD))
+    belief = rate_after(
+        ((one.quality, one.trust) for one in mine), group.expected.get(normal_form(mine[0].action), GOOD)
+    )
     if 1 - belief.below(GOOD) < SURE:
         return None
     good = [episode for episode in mine if episode.quality >= GOOD]
     factors = key_factors(
-        [Case(described(episode.context, episode.features), episode.quality, episode.trust) for episode in mine],
+        [
+            Case(descriptive_features(episode.context, episode.features), episode.quality, episode.trust)
+            for episode in mine
+        ],
         rate=false_discoveries,
     )
     runs = _runs_with(mine, containing)
@@ -134,7 +146,7 @@ def _pattern(
         pattern_id=digest("success", group.signature, normal_form(approach)),
         name=slug(approach),
         context_signature=group.signature,
-        title=group.called,
+        title=group.display_name,
         successful_approach=approach,
         key_factors=tuple(factor for factor in factors if factor.effect > 0),
         replication_steps=tuple(step.action for step in steps) or (approach,),
@@ -156,14 +168,16 @@ def _pattern(
     )
 
 
-def _runs_with(episodes: Sequence[Episode], containing: Mapping[str, Sequence[Sequence[Episode]]]) -> _Runs:
-    """The runs these episodes belong to, each once, those that began first before the others."""
+def _runs_with(
+    episodes: Sequence[DecisionEpisode], containing: Mapping[str, Sequence[Sequence[DecisionEpisode]]]
+) -> _Runs:
+    """Return the runs these episodes belong to, each once, earliest first."""
     runs = {tuple(one.id for one in run): run for episode in episodes for run in containing.get(episode.id, ())}
     return [run for _, run in sorted(runs.items(), key=lambda item: (item[1][0].at, item[0]))]
 
 
-def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
-    """Give each a name of its own: the first keeps the plain one, the next ones say where they hold."""
+def _with_unique_names(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> list[SuccessPattern]:
+    """Give each pattern a unique name: the first keeps the plain one, others add their situation."""
     taken = set(reserved)
     named = []
     for pattern in patterns:
@@ -176,8 +190,8 @@ def _named(patterns: Sequence[SuccessPattern], reserved: Collection[str]) -> lis
     return named
 
 
-def _steps(run: Sequence[Episode], *, only_good: bool) -> dict[_Step, int]:
-    """Where in a run each step is."""
+def _steps(run: Sequence[DecisionEpisode], *, only_good: bool) -> dict[_Step, int]:
+    """Return the position of each step in a run."""
     seen: Counter[str] = Counter()
     steps: dict[_Step, int] = {}
     for place, episode in enumerate(run):
@@ -189,16 +203,16 @@ def _steps(run: Sequence[Episode], *, only_good: bool) -> dict[_Step, int]:
     return steps
 
 
-def _written(runs: _Runs) -> dict[str, str]:
-    """How each action was written first."""
+def _first_spellings(runs: _Runs) -> dict[str, str]:
+    """Return the first spelling of each action."""
     names: dict[str, str] = {}
-    for episode in distinct(episode for run in runs for episode in run):
+    for episode in distinct_episodes(episode for run in runs for episode in run):
         names.setdefault(normal_form(episode.action), episode.action)
     return names
 
 
 def _in_order(steps: Sequence[_Step], runs: Sequence[Mapping[_Step, int]]) -> list[_Step]:
-    """Steps so ordered that of two neighbours the first came first in most runs that have both."""
+    """Order steps so that of two neighbours the first came first in most runs that have both."""
     lead: Counter[tuple[_Step, _Step]] = Counter()
     for run in runs:
         present = sorted((run[step], step) for step in steps if step in run)

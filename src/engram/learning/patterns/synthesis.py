@@ -1,4 +1,4 @@
-"""Pool the evidence of one or several agents into patterns, templates and rates."""
+"""Pool the outcomes of one or several agents into success patterns, decision templates and rates."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from engram.learning.decisions.agreement import agreement, evidence_weight
-from engram.learning.decisions.belief import GOOD, Episode, Tally, after, expected, still_true
+from engram.learning.decisions.belief import (
+    GOOD,
+    DecisionEpisode,
+    GroupTotals,
+    expected_rates,
+    rate_after,
+    without_outdated,
+)
 from engram.learning.patterns.decision_tree import CONFIDENCE, decision_template, rate_interval
 from engram.learning.patterns.factors import FALSE_DISCOVERIES
-from engram.learning.patterns.successes import patterns_of
-from engram.learning.situations.similar_contexts import Group, distinct, grouped
+from engram.learning.patterns.successes import patterns_in_groups
+from engram.learning.situations.similar_contexts import ContextGroup, distinct_episodes, group_episodes
 from engram.model.success import Contribution, DecisionTemplate, PooledRate, Synthesis
 from engram.text.terms import normal_form
 
 __all__ = ["KnowledgeSynthesizer", "agreement"]
 
 LEAST_EPISODES = 4
-"""Episodes there must be in a group before it gets a decision template."""
+"""Episodes a group needs to get a decision template."""
 
 _Tallies = dict[tuple[str, str], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSynthesizer:
-    """Turns episodes, each marked with whose it is and how far that agent is trusted, into knowledge.
+    """Turns episodes, each with its agent and how far that agent is trusted, into knowledge.
 
-    The result depends on the set of episodes alone: not on their order, and not on how often one is given.
+    The result depends on the set of episodes alone, not on their order or on duplicates.
     """
 
     confidence_threshold: float = CONFIDENCE
@@ -36,46 +43,46 @@ class KnowledgeSynthesizer:
 
     def synthesize(
         self,
-        episodes: Iterable[Episode],
+        episodes: Iterable[DecisionEpisode],
         *,
-        runs: Sequence[Sequence[Episode]] = (),
+        runs: Sequence[Sequence[DecisionEpisode]] = (),
         own: str | None = None,
         titles: Mapping[str, str] = MappingProxyType({}),
         taken: Collection[str] = (),
     ) -> Synthesis:
-        """Decision templates, success patterns and pooled rates, as `own` sees them, or nobody in particular.
+        """Return decision templates, success patterns and pooled rates, as they apply to `own`, or to no agent.
 
-        The others' evidence counts by their trust, and less the more their outcomes contradict one's own, or when
-        nobody asks, those of all the others together. There is one template for each situation, none for all of them.
-        What an action did before its rate changed is left out. `titles` are the names of situations, by id.
-        Names in `taken` belong to failures, and no success pattern gets one of them.
+        Other agents' evidence counts by their trust, and less the more their outcomes contradict those of `own`
+        (without `own`, those of all others together). There is one template per situation, none for all of them.
+        Attempts from before the rate of their action changed are left out. `titles` are names of situations, by id. No
+        success pattern gets a name in `taken`, which failures have.
         """
-        groups = grouped([*episodes, *(episode for run in runs for episode in run)], titles)
+        groups = group_episodes([*episodes, *(episode for run in runs for episode in run)], titles)
         weights = agent_weights(groups, own)
         weighted = _with_expected([_current(_weighted(group, weights), own) for group in groups])
         return Synthesis(
-            patterns=patterns_of(weighted, runs, false_discoveries=self.false_discoveries, taken=taken),
+            patterns=patterns_in_groups(weighted, runs, false_discoveries=self.false_discoveries, taken=taken),
             templates=tuple(template for group in weighted if (template := self._template(group)) is not None),
             rates=tuple(rate for group in weighted for rate in _rates(group)),
             weights=weights,
         )
 
-    def _template(self, group: Group) -> DecisionTemplate | None:
+    def _template(self, group: ContextGroup) -> DecisionTemplate | None:
         if len(group.episodes) < LEAST_EPISODES:
             return None
         return decision_template(
             group.episodes,
             group.signature,
-            title=group.called,
+            title=group.display_name,
             expected=group.expected,
             confidence_threshold=self.confidence_threshold,
         )
 
 
-def agent_weights(groups: Iterable[Group], own: str | None = None) -> dict[str, float]:
-    """Weigh each agent's outcomes for `own`; for nobody in particular, against those of all the others together.
+def agent_weights(groups: Iterable[ContextGroup], own: str | None = None) -> dict[str, float]:
+    """Weigh each agent's outcomes for `own`; without `own`, against those of all the others together.
 
-    One's own count fully, and so do those of everybody whose outcomes nothing contradicts.
+    One's own outcomes count fully, and so do those that nothing contradicts.
     """
     tallies: dict[str, _Tallies] = defaultdict(dict)
     for group in groups:
@@ -101,28 +108,28 @@ def _together(tallies: Mapping[str, _Tallies], without: str) -> _Tallies:
     return total
 
 
-def _weighted(group: Group, weights: Mapping[str, float]) -> Group:
+def _weighted(group: ContextGroup, weights: Mapping[str, float]) -> ContextGroup:
     episodes = (replace(episode, trust=episode.trust * weights[episode.agent]) for episode in group.episodes)
-    return replace(group, episodes=tuple(distinct(episodes)))
+    return replace(group, episodes=tuple(distinct_episodes(episodes)))
 
 
-def _current(group: Group, own: str | None) -> Group:
-    return replace(group, episodes=tuple(distinct(still_true(group.episodes, own))))
+def _current(group: ContextGroup, own: str | None) -> ContextGroup:
+    return replace(group, episodes=tuple(distinct_episodes(without_outdated(group.episodes, own))))
 
 
-def _with_expected(groups: Sequence[Group]) -> list[Group]:
-    """Give each group the rates that are expected of its actions from the other groups."""
-    everywhere: dict[str, Tally] = {}
+def _with_expected(groups: Sequence[ContextGroup]) -> list[ContextGroup]:
+    """Add to each group the rates expected of its actions from the other groups."""
+    everywhere: dict[str, GroupTotals] = {}
     for group in groups:
         for one in group.episodes:
             name = normal_form(one.action)
-            before = everywhere.get(name, Tally(0.0, 0.0))
-            everywhere[name] = Tally(before.attempts + one.trust, before.quality + one.trust * one.quality)
-    return [replace(group, expected=expected(group.episodes, everywhere)) for group in groups]
+            before = everywhere.get(name, GroupTotals(0.0, 0.0))
+            everywhere[name] = GroupTotals(before.attempts + one.trust, before.quality + one.trust * one.quality)
+    return [replace(group, expected=expected_rates(group.episodes, everywhere)) for group in groups]
 
 
-def _rates(group: Group) -> list[PooledRate]:
-    by_action: dict[str, list[Episode]] = defaultdict(list)
+def _rates(group: ContextGroup) -> list[PooledRate]:
+    by_action: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in group.episodes:
         by_action[normal_form(episode.action)].append(episode)
     return [
@@ -131,11 +138,11 @@ def _rates(group: Group) -> list[PooledRate]:
     ]
 
 
-def _rate(signature: str, episodes: Sequence[Episode], expected: float) -> PooledRate:
-    by_agent: dict[str, list[Episode]] = defaultdict(list)
+def _rate(signature: str, episodes: Sequence[DecisionEpisode], expected: float) -> PooledRate:
+    by_agent: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for episode in episodes:
         by_agent[episode.agent].append(episode)
-    belief = after(((episode.quality, episode.trust) for episode in episodes), expected)
+    belief = rate_after(((episode.quality, episode.trust) for episode in episodes), expected)
     return PooledRate(
         context_signature=signature,
         action=episodes[0].action,

@@ -1,10 +1,10 @@
-"""Whether an action may go ahead: what is known of it in such contexts, weighed by nearness and age.
+"""Decide whether an action may run, from past attempts in similar contexts, weighed by similarity and age.
 
-Evidence comes in three rings: the very same action in the same context, the same with other values, and similar ones.
-Each ring starts from what the wider one says and is moved by its own episodes; older ones count less, in time and by
-what came after them, so that something mended or newly broken is noticed. What is refused can never prove itself: so
-after a number of refusals, which grows with the failures, one try is let through. No embeddings: the same question gets
-the same answer, in little time.
+Evidence has three rings: the identical action in the same context, the same action with other values, and similar ones.
+Each ring starts from the estimate of the wider one and is moved by its own attempts; older ones count less, by time and
+by later outcomes, so that a fixed or newly broken action is noticed. A refused action can never prove itself: so after
+a number of refusals, which grows with the failures, one trial is let through. No embeddings are used: the same question
+gets the same answer, fast.
 """
 
 from __future__ import annotations
@@ -16,72 +16,72 @@ from itertools import islice
 from typing import NamedTuple
 
 from engram.clock import from_micros, micros
-from engram.learning.actions import actions
-from engram.learning.actions.actions import Action, Context, same_action, same_context
-from engram.learning.actions.history import SAME_SITUATION, Account, Alike, Match
-from engram.learning.decisions.belief import Outcome, circumstances, in_situation
+from engram.learning.actions import parsing
+from engram.learning.actions.history import SAME_SITUATION, ActionAccount, HistoryMatch, SituationView
+from engram.learning.actions.parsing import ParsedAction, ParsedContext, action_similarity, context_similarity
+from engram.learning.decisions.belief import SituationOutcome, circumstances, rate_in_situation
 from engram.learning.decisions.beta import Beta
-from engram.learning.decisions.change import Change
+from engram.learning.decisions.rate_changes import RateChange
 from engram.learning.failures.check_templates import generate_prevention_strategies
-from engram.learning.failures.failures import GOOD, PatternRecognizer, Watch
-from engram.learning.failures.patterns import Pattern
+from engram.learning.failures.pattern_index import Pattern
+from engram.learning.failures.recognizer import GOOD, CheckState, PatternRecognizer
 from engram.model.failure import CheckStatus, Decision, KnownFailure, Remedy, Verdict
 from engram.text.terms import index_terms
 
-__all__ = ["SETTINGS", "Settings", "check", "failed_elsewhere", "generate_prevention_strategies", "is_try"]
+__all__ = ["SETTINGS", "VerdictSettings", "check", "failed_elsewhere", "generate_prevention_strategies", "is_trial"]
 
 VERY_SAME, SAME, SIMILAR = 0, 1, 2
 SHOWN = 5
 EPISODES = 5
-NAMED = 0.6
-"""How much a failure whose message names the action is taken to be about it."""
-TRY = "it was refused often since it last failed; a try will tell whether it still does"
+NAMED_SIMILARITY = 0.6
+"""Similarity of a failure whose message names the action."""
+TRIAL_REASON = "it was refused often since it last failed; a try will tell whether it still does"
 LOOKED_AT = 64
-"""Outcomes in a situation that are looked at, the newest."""
+"""Outcomes in a situation that are considered, the newest."""
 COMPARED = 48
-"""Accounts of other actions that are looked at for what works instead."""
+"""Accounts of other actions considered as alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How evidence is weighed, and how much of it a warning and a block need."""
+class VerdictSettings:
+    """Weights of evidence, and the amount of it that warnings and blocks need."""
 
     half_life: timedelta = timedelta(days=90)
     refusals: float = 3.0
-    """After so many refusals for every failure in a row one try is let through; 0 for never."""
+    """Refusals per failure in a row after which one trial is let through; 0 for never."""
     patience: float = 2.5
-    """How many times as many refusals it takes at most."""
+    """Most failures in a row that add to the refusals needed."""
     fading: float = 0.8
-    """What an episode is worth after another one of full weight came after it."""
+    """Factor on the weight of an attempt for each later one of full weight."""
     mended: float = 0.3
-    """What a failure is worth besides after a success."""
+    """Factor on the weight of a failure for a later success."""
     broken: float = 0.5
-    """What a success is worth besides after a failure, which may be chance."""
+    """Factor on the weight of a success for a later failure, which may be chance."""
     unknown: float = 0.15
-    """The share of failures that is expected of an action nobody tried."""
+    """Expected share of failures of an action without attempts."""
     hold: float = 2.0
-    """How strongly each ring is held by the wider one: as by so many episodes."""
+    """Weight of the wider ring as the prior of a ring, in attempts."""
     other_values: float = 0.6
-    """What an episode is worth for the same action with other values."""
+    """Weight of an attempt of the same action with other values."""
     everywhere: float = 0.6
-    """What a failure is worth, at least, that strikes all kinds of actions."""
+    """Least weight of a failure that occurs with all kinds of actions."""
     warn: float = 1 / 3
-    """The expected share of failures from which on there is a warning."""
+    """Expected share of failures above which there is a warning."""
     block: float = 0.6
-    """The probability that it fails more often than not, from which on it is blocked."""
+    """Probability that the action mostly fails above which it is blocked."""
     repeated: int = 2
-    """The failures a block needs."""
+    """Failures needed for a block."""
     surely: float = 0.6
-    """The probability that it fails more often than not in its situation, from which on there is a warning anyway."""
+    """Probability that it mostly fails in its situation above which there is a warning in any case."""
     near: float = 0.8
-    """The similarity a block needs, if the action was never tried in this very context."""
+    """Similarity needed for a block, if the action was never tried in this very context."""
 
 
-SETTINGS = Settings()
+SETTINGS = VerdictSettings()
 
 
-class _Piece(NamedTuple):
-    """One episode as evidence."""
+class _WeighedAttempt(NamedTuple):
+    """One attempt as evidence."""
 
     ring: int
     at: int
@@ -92,14 +92,14 @@ class _Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Belief:
-    """What the evidence comes to."""
+class _RingBelief:
+    """The estimate from all rings."""
 
     rate: Beta
     failures: int
     succeeded_last: bool
     only_failed: bool
-    """Whether the very same was tried lately, and failed every time."""
+    """True if the identical action was tried lately, and failed every time."""
     nearest: float
 
 
@@ -111,34 +111,34 @@ def check(
     now: datetime,
     features: frozenset[str] = frozenset(),
     environment: str = "",
-    alike: Alike | None = None,
-    settings: Settings = SETTINGS,
+    alike: SituationView | None = None,
+    settings: VerdictSettings = SETTINGS,
 ) -> Verdict:
-    """Allow, warn or block, with the failures that speak against the action and what worked instead; learns nothing.
+    """Allow, warn or block, with the failures behind that and what worked instead; learns nothing.
 
-    What is not known is allowed, with empty lists. `alike` is the situation of the context.
+    An unknown action is allowed, with empty lists. `alike` is the situation of the context.
     """
-    asked, place = actions.action(action), actions.context(context, features, environment)
-    matches = known.ledger.matches(asked, place, alike) if asked.key else []
-    named = _named(known, asked, place)
+    asked, place = parsing.parse_action(action), parsing.parse_context(context, features, environment)
+    matches = known.history.matches(asked, place, alike) if asked.key else []
+    named = _patterns_naming(known, asked, place)
     rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
     failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
     if not failed and not named and not rules:
-        reason = _past(matches)
+        reason = _past_reason(matches)
         return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
     time = micros(now)
-    pieces = _pieces(known, matches, named, asked, time, settings)
-    belief = _weigh(pieces, failed, settings)
+    pieces = _weigh_attempts(known, matches, named, asked, time, settings)
+    belief = _combine_rings(pieces, failed, settings)
     here = _in_situation(asked, matches, now)
     sure = 1 - belief.rate.below(0.5)
     patterns = _patterns(known, pieces)
     status = _status(known, patterns[0]) if patterns else "active"
     failures = max(belief.failures, here.failures() if here else 0)
-    decided = _agreed(_decide(belief, sure, failures, settings), here and here.belief, failures, settings)
-    decision = _restrained(decided, status, pieces, failed, settings)
-    due = decision != "allow" and _due(failed, settings)
+    decided = _reconcile(_decide(belief, sure, failures, settings), here and here.belief, failures, settings)
+    decision = _apply_check_status(decided, status, pieces, failed, settings)
+    due = decision != "allow" and _is_trial_due(failed, settings)
     decision = "allow" if due else decision
-    spoke = _speaking(known, patterns, rules, decision)
+    spoke = _firing_checks(known, patterns, rules, decision)
     if decision == "allow" and any(watch.status != "retired" for watch in rules):
         decision = "warn"
     return Verdict(
@@ -149,55 +149,55 @@ def check(
         instead=_instead(known, patterns, asked, place, failed, alike, now) if decision != "allow" else (),
         confidence=min(max(sure if here is None else here.belief.below(GOOD), 0.0), 1.0),
         failure_rate=belief.rate.mean if here is None else 1 - here.belief.mean,
-        reason=TRY if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
+        reason=TRIAL_REASON if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
         checks=tuple(spoke) if decision != "allow" else (),
     )
 
 
-def _past(matches: Sequence[Match]) -> str:
-    """Say what is known of an action that never failed."""
+def _past_reason(matches: Sequence[HistoryMatch]) -> str:
+    """Describe what is known of an action that never failed."""
     qualities = [one.quality for match in matches for one in match.episodes]
     if not qualities:
         return "nothing is known about it"
     return "it worked before" if max(qualities) > GOOD else "it was tried before, and did not fail"
 
 
-def is_try(verdict: Verdict) -> bool:
-    """Tell whether an action is let through only to learn whether it still fails."""
-    return verdict.decision == "allow" and verdict.reason == TRY
+def is_trial(verdict: Verdict) -> bool:
+    """Return whether an action is let through only to learn whether it still fails."""
+    return verdict.decision == "allow" and verdict.reason == TRIAL_REASON
 
 
 def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
-    """Tell whether such an action failed in any context, so that it matters which situation it is."""
-    return known.ledger.failed_elsewhere(actions.action(action))
+    """Return whether such an action failed in any context, so that its situation matters."""
+    return known.history.failed_elsewhere(parsing.parse_action(action))
 
 
-def _applies(watch: Watch, asked: Action, place: Context) -> bool:
-    own = actions.context(watch.context, watch.features)
-    return same_action(actions.action(watch.action), asked) * same_context(own, place) >= 0.6
+def _applies(watch: CheckState, asked: ParsedAction, place: ParsedContext) -> bool:
+    own = parsing.parse_context(watch.context, watch.features)
+    return action_similarity(parsing.parse_action(watch.action), asked) * context_similarity(own, place) >= 0.6
 
 
-def _named(known: PatternRecognizer, asked: Action, place: Context) -> list[Pattern]:
-    """Failures that nobody said an action for, but whose message names this one."""
+def _patterns_naming(known: PatternRecognizer, asked: ParsedAction, place: ParsedContext) -> list[Pattern]:
+    """Return failures recorded without an action whose message names this one."""
     words = tuple(term for word in asked.head for term in index_terms(word))
-    return [pattern for pattern in known.shelf.naming(words)[:SHOWN] if _happens_in(pattern, place)]
+    return [pattern for pattern in known.index.find_mentioning(words)[:SHOWN] if _happens_in(pattern, place)]
 
 
-def _happens_in(pattern: Pattern, place: Context) -> bool:
-    contexts = [actions.context(text) for text in islice(pattern.contexts, COMPARED)]
-    return not contexts or any(same_context(context, place) >= 0.5 for context in contexts)
+def _happens_in(pattern: Pattern, place: ParsedContext) -> bool:
+    contexts = [parsing.parse_context(text) for text in islice(pattern.contexts, COMPARED)]
+    return not contexts or any(context_similarity(context, place) >= 0.5 for context in contexts)
 
 
-def _pieces(
+def _weigh_attempts(
     known: PatternRecognizer,
-    matches: Sequence[Match],
+    matches: Sequence[HistoryMatch],
     named: Sequence[Pattern],
-    asked: Action,
+    asked: ParsedAction,
     now: int,
-    settings: Settings,
-) -> list[_Piece]:
-    """Every episode that counts, the newest first, with what it is worth."""
-    found, worth = list[_Piece](), dict[str, float]()
+    settings: VerdictSettings,
+) -> list[_WeighedAttempt]:
+    """Return every attempt that counts with its weight, newest first."""
+    found, worth = list[_WeighedAttempt](), dict[str, float]()
     head = " ".join(asked.head)
     for match in matches:
         same = match.similarity == 1
@@ -206,23 +206,23 @@ def _pieces(
             weight = settings.other_values if ring == SAME else match.similarity**2
             if one.pattern is not None:
                 if one.pattern not in worth:
-                    share = known.shelf.patterns[one.pattern].share(head)
+                    share = known.index.patterns[one.pattern].share(head)
                     worth[one.pattern] = min(1.0, max(settings.everywhere, 3 * share))
                 weight *= worth[one.pattern]
-            found.append(_Piece(ring, one.at, weight, one.quality, one.pattern, one.exact == asked.exact))
+            found.append(_WeighedAttempt(ring, one.at, weight, one.quality, one.pattern, one.exact == asked.exact))
     for pattern in named:
         times = sorted(pattern.times.values())[-EPISODES:]
-        found += [_Piece(SIMILAR, at, NAMED**2, 0.0, pattern.id) for at in times]
+        found += [_WeighedAttempt(SIMILAR, at, NAMED_SIMILARITY**2, 0.0, pattern.id) for at in times]
     found.sort(key=lambda piece: (-piece.at, piece.ring))
     return _aged(found, now, settings)
 
 
-def _aged(pieces: Iterable[_Piece], now: int, settings: Settings) -> list[_Piece]:
-    """The pieces, the newest first, with the weight that age and what came later leave them.
+def _aged(pieces: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings) -> list[_WeighedAttempt]:
+    """Reduce the weights by age and by later outcomes; the attempts are newest first.
 
-    What the very same action did elsewhere tells about it here; what it did with other values does not.
+    Outcomes of the identical action elsewhere count as later outcomes here; those with other values do not.
     """
-    aged = list[_Piece]()
+    aged = list[_WeighedAttempt]()
     half_life = settings.half_life / timedelta(microseconds=1)
     good, bad = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
     same_good, same_bad = 0.0, 0.0
@@ -233,7 +233,7 @@ def _aged(pieces: Iterable[_Piece], now: int, settings: Settings) -> list[_Piece
         against = settings.broken ** (piece.quality * lost) * settings.mended ** ((1 - piece.quality) * gained)
         kept: float = settings.fading**newer * against
         weight: float = piece.weight * kept * 0.5 ** (max(0, now - piece.at) / half_life)
-        aged.append(_Piece(ring, piece.at, weight, piece.quality, piece.pattern, piece.same))
+        aged.append(_WeighedAttempt(ring, piece.at, weight, piece.quality, piece.pattern, piece.same))
         good[ring] += piece.weight * piece.quality
         bad[ring] += piece.weight * (1 - piece.quality)
         if piece.same:
@@ -242,8 +242,10 @@ def _aged(pieces: Iterable[_Piece], now: int, settings: Settings) -> list[_Piece
     return aged
 
 
-def _weigh(pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings) -> _Belief:
-    """What the rings say together, from the widest to the narrowest that has anything to say."""
+def _combine_rings(
+    pieces: Sequence[_WeighedAttempt], failed: Sequence[HistoryMatch], settings: VerdictSettings
+) -> _RingBelief:
+    """Combine the rings, from the widest to the narrowest that has attempts."""
     rate = Beta(settings.hold * settings.unknown, settings.hold * (1 - settings.unknown))
     for ring in (SIMILAR, SAME, VERY_SAME):
         own = [piece for piece in pieces if piece.ring == ring]
@@ -258,32 +260,32 @@ def _weigh(pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings
     very_same = [piece for piece in pieces if piece.ring == VERY_SAME]
     only_failed = bool(very_same) and all(piece.quality < GOOD for piece in very_same)
     fresh = sum(piece.weight for piece in very_same) >= settings.warn
-    return _Belief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
+    return _RingBelief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
 
 
-def _decide(belief: _Belief, sure: float, failures: int, settings: Settings) -> Decision:
+def _decide(belief: _RingBelief, sure: float, failures: int, settings: VerdictSettings) -> Decision:
     if belief.rate.mean < settings.warn:
         return "warn" if belief.only_failed else "allow"
     often = failures >= settings.repeated and belief.nearest >= settings.near
     return "block" if sure >= settings.block and often and not belief.succeeded_last else "warn"
 
 
-class _Here(NamedTuple):
-    """What is known of an action in a situation: the belief that other advice has, its outcomes, the last change."""
+class _SituationRecord(NamedTuple):
+    """An action's outcomes in a situation, the posterior of its rate there, and the last change of that rate."""
 
     belief: Beta
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[SituationOutcome]
     ids: Sequence[str]
-    """Of the outcomes."""
-    change: Change | None
+    """Ids of the outcomes."""
+    change: RateChange | None
 
     def failures(self) -> int:
-        """Count the failures."""
+        """Return the number of failures."""
         return sum(one.quality < GOOD for one in self.outcomes)
 
 
-def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _Here | None:
-    """Give what is known of an action in this situation, with other values only if it was not tried with these.
+def _in_situation(asked: ParsedAction, matches: Sequence[HistoryMatch], now: datetime) -> _SituationRecord | None:
+    """Return the record of an action in this situation; with other values only if it has no attempts with these.
 
     `None` if it was not tried there.
     """
@@ -296,13 +298,13 @@ def _in_situation(asked: Action, matches: Sequence[Match], now: datetime) -> _He
     if not known:
         return None
     known = known[-LOOKED_AT:]
-    outcomes = [Outcome(from_micros(at), quality, here, around) for at, _, quality, here, around in known]
-    belief, change = in_situation(outcomes, now)
-    return _Here(belief, outcomes, [id for _, id, *_ in known], change)
+    outcomes = [SituationOutcome(from_micros(at), quality, here, around) for at, _, quality, here, around in known]
+    belief, change = rate_in_situation(outcomes, now)
+    return _SituationRecord(belief, outcomes, [id for _, id, *_ in known], change)
 
 
-def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Settings) -> Decision:
-    """Say nothing that the belief about this situation contradicts."""
+def _reconcile(decision: Decision, belief: Beta | None, failures: int, settings: VerdictSettings) -> Decision:
+    """Adjust a decision that contradicts the belief about this situation."""
     if belief is None:
         return decision
     if decision == "block" and belief.below(GOOD) < settings.block:
@@ -311,8 +313,8 @@ def _agreed(decision: Decision, belief: Beta | None, failures: int, settings: Se
     return "warn" if decision == "allow" and mostly_fails else decision
 
 
-def _due(failed: Sequence[Match], settings: Settings) -> bool:
-    """Whether the nearest of what failed was refused so often since that only another try can tell."""
+def _is_trial_due(failed: Sequence[HistoryMatch], settings: VerdictSettings) -> bool:
+    """Return whether the nearest failed action was refused so often that only another try can tell."""
     if not failed or not settings.refusals:
         return False
     newest = sorted(failed[0].episodes, key=lambda one: -one.at)
@@ -320,45 +322,54 @@ def _due(failed: Sequence[Match], settings: Settings) -> bool:
     return failed[0].account.refused >= settings.refusals * min(settings.patience, max(times, 1))
 
 
-def _patterns(known: PatternRecognizer, pieces: Sequence[_Piece]) -> list[Pattern]:
-    """The patterns of the failures among the evidence, the weightiest first."""
+def _patterns(known: PatternRecognizer, pieces: Sequence[_WeighedAttempt]) -> list[Pattern]:
+    """Return the patterns of the failures among the evidence, by weight."""
     weights = dict[str, float]()
     for piece in pieces:
         if piece.pattern is not None and piece.quality < GOOD:
             weights[piece.pattern] = weights.get(piece.pattern, 0.0) + piece.weight
-    return [known.shelf.patterns[id] for id in sorted(weights, key=lambda id: (-weights[id], id))]
+    return [known.index.patterns[id] for id in sorted(weights, key=lambda id: (-weights[id], id))]
 
 
-def _restrained(
-    decision: Decision, status: CheckStatus, pieces: Sequence[_Piece], failed: Sequence[Match], settings: Settings
+def _apply_check_status(
+    decision: Decision,
+    status: CheckStatus,
+    pieces: Sequence[_WeighedAttempt],
+    failed: Sequence[HistoryMatch],
+    settings: VerdictSettings,
 ) -> Decision:
-    """What the check of the weightiest failure may say: a retired one nothing, a loosened one warns of what is near."""
+    """Apply the status of the main failure's check to a decision.
+
+    A retired check is silent, a loosened one only warns of what failed with this very action.
+    """
     if decision == "allow" or status == "active":
         return decision
     here = [piece for piece in pieces if piece.ring != SIMILAR]
     if status == "retired" or not here:
         return "allow"
-    return "warn" if _weigh(here, failed, settings).rate.mean >= 0.5 else "allow"
+    return "warn" if _combine_rings(here, failed, settings).rate.mean >= 0.5 else "allow"
 
 
 def _status(known: PatternRecognizer, pattern: Pattern) -> CheckStatus:
-    """The status of the least restrained check of a pattern; a pattern without one is not restrained."""
+    """Return the status of a pattern's most active check; "active" if it has none."""
     found = {known.checks[id].status for id in pattern.checks}
     order: tuple[CheckStatus, ...] = ("active", "loosened", "retired")
     return next((status for status in order if status in found), "active")
 
 
-def _speaking(
-    known: PatternRecognizer, patterns: Sequence[Pattern], rules: Sequence[Watch], decision: Decision
+def _firing_checks(
+    known: PatternRecognizer, patterns: Sequence[Pattern], rules: Sequence[CheckState], decision: Decision
 ) -> list[str]:
-    """The ids of the checks that speak up, each once."""
+    """Return the ids of the checks that fire, each once."""
     own = [id for pattern in patterns[:SHOWN] for id in pattern.checks] if decision != "allow" else []
     active = [id for id in own if known.checks[id].status != "retired" and not known.checks[id].action]
     return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
 
 
-def _failures(known: PatternRecognizer, matches: Sequence[Match], named: Sequence[Pattern]) -> tuple[KnownFailure, ...]:
-    together = dict[tuple[str, float, float], list[Match]]()
+def _failures(
+    known: PatternRecognizer, matches: Sequence[HistoryMatch], named: Sequence[Pattern]
+) -> tuple[KnownFailure, ...]:
+    together = dict[tuple[str, float, float], list[HistoryMatch]]()
     for match in matches:
         apart = match.account.context.key if match.context != SAME_SITUATION else ""
         together.setdefault((apart, match.action, match.context), []).append(match)
@@ -376,7 +387,7 @@ def _failures(known: PatternRecognizer, matches: Sequence[Match], named: Sequenc
                 example=pattern.example,
                 action="",
                 context=next(iter(pattern.contexts), ""),
-                similarity=NAMED,
+                similarity=NAMED_SIMILARITY,
                 failures=len(newest),
                 successes=0,
                 last_seen=from_micros(newest[0][1]),
@@ -386,12 +397,12 @@ def _failures(known: PatternRecognizer, matches: Sequence[Match], named: Sequenc
     return tuple(found[:SHOWN])
 
 
-def _known_failure(known: PatternRecognizer, matches: Sequence[Match]) -> KnownFailure:
-    """Give what failed in one context, or in one situation in several wordings."""
+def _known_failure(known: PatternRecognizer, matches: Sequence[HistoryMatch]) -> KnownFailure:
+    """Return the failures of one context, or of one situation in several wordings."""
     first = matches[0]
     episodes = [one for match in matches for one in match.episodes]
     failed = sorted((one for one in episodes if one.quality < GOOD), key=lambda one: -one.at)
-    pattern = next((known.shelf.patterns[one.pattern] for one in failed if one.pattern), None)
+    pattern = next((known.index.patterns[one.pattern] for one in failed if one.pattern), None)
     return KnownFailure(
         pattern_id=pattern.id if pattern else "",
         name=pattern.name if pattern else "",
@@ -410,24 +421,26 @@ def _known_failure(known: PatternRecognizer, matches: Sequence[Match]) -> KnownF
 def _instead(
     known: PatternRecognizer,
     patterns: Sequence[Pattern],
-    asked: Action,
-    place: Context,
-    failed: Sequence[Match],
-    alike: Alike | None,
+    asked: ParsedAction,
+    place: ParsedContext,
+    failed: Sequence[HistoryMatch],
+    alike: SituationView | None,
     now: datetime,
 ) -> tuple[Remedy, ...]:
-    """Solutions that helped more often than not, and other actions that mostly succeed here; the best first."""
+    """Return solutions that mostly helped, and other actions that mostly succeed here; best first."""
     found = dict[tuple[str, str], Remedy]()
     for pattern in patterns[:SHOWN]:
-        for one in pattern.ranked()[:SHOWN]:
+        for one in pattern.ranked_solutions()[:SHOWN]:
             if one.rate > GOOD:
                 found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
-    others = {match.account.action.key: match for match in reversed(known.ledger.others(asked, place, failed[:SHOWN]))}
+    others = {
+        match.account.action.key: match for match in reversed(known.history.other_actions(asked, place, failed[:SHOWN]))
+    }
     for match in [*reversed(others.values())][:COMPARED]:
         account = match.account
-        here = _in_situation(account.action, known.ledger.matches(account.action, place, alike), now)
+        here = _in_situation(account.action, known.history.matches(account.action, place, alike), now)
         near = here or _in_situation(account.action, [match._replace(action=1.0, context=SAME_SITUATION)], now)
-        if near is not None and (good := _working(account, near)) is not None:
+        if near is not None and (good := _remedy_action(account, near)) is not None:
             found["action", account.action.key] = good
     ranked = sorted(found.values(), key=lambda one: (-one.success_rate, -one.attempts, one.kind, one.text))
     return tuple(ranked[:SHOWN])
@@ -438,8 +451,8 @@ def _solution(text: str, rate: float, tried: int, episodes: Sequence[str]) -> Re
     return Remedy(kind="solution", text=text, success_rate=rate, attempts=tried, episodes=newest)
 
 
-def _working(account: Account, here: _Here) -> Remedy | None:
-    """Give an action that is believed to succeed more often than not."""
+def _remedy_action(account: ActionAccount, here: _SituationRecord) -> Remedy | None:
+    """Return an action as a remedy, if it is believed to mostly succeed."""
     newest = reversed([*zip(here.ids, here.outcomes, strict=True)])
     good = [id for id, one in newest if one.quality >= GOOD]
     if here.belief.mean <= GOOD or not good:
@@ -455,11 +468,11 @@ def _working(account: Account, here: _Here) -> Remedy | None:
 
 def _reason(
     decision: Decision,
-    matches: Sequence[Match],
-    failed: Sequence[Match],
+    matches: Sequence[HistoryMatch],
+    failed: Sequence[HistoryMatch],
     named: Sequence[Pattern],
-    rules: Sequence[Watch],
-    here: _Here | None,
+    rules: Sequence[CheckState],
+    here: _SituationRecord | None,
 ) -> str:
     if decision == "allow":
         return "it failed before, but what is known does not speak against it now"
@@ -470,7 +483,7 @@ def _reason(
             where = "in this situation"
         told = [one for one in matches if (one.action, one.context) == (first.action, first.context)]
         if here is not None and here.change is not None and here.change.after < GOOD:
-            return f"it {here.change.told()}"
+            return f"it {here.change.describe()}"
         if here is not None and not all(one.here for one in here.outcomes):
             return f"it failed {_times([one.quality for one in here.outcomes])} in this situation"
         known = [one for match in told for one in match.episodes]
@@ -483,7 +496,7 @@ def _reason(
 
 
 def _times(qualities: Sequence[float], last: str = "") -> str:
-    """Say how many of some outcomes, the oldest first, were failures, and whether these were the latest."""
+    """Describe how many of some outcomes, oldest first, were failures, and whether these were the latest."""
     failed = sum(quality < GOOD for quality in qualities)
     if 1 < failed < len(qualities) and all(quality < GOOD for quality in qualities[-failed:]):
         return f"the last {failed} of {last}{len(qualities)} times"

@@ -1,7 +1,7 @@
-"""Tell from what is done in two contexts, and how it goes, whether they are the same situation.
+"""Compare what is done in two contexts, and how it goes, to decide whether they are the same situation.
 
-The odds of one common habit against two separate ones are compared (Dirichlet and beta priors). How usual an action is
-everywhere is taken into account, so that what is done in all contexts alike joins none of them.
+The odds of one common habit against two separate ones are compared (Dirichlet and beta priors). How common an action is
+overall is taken into account, so that what is done in all contexts alike merges none of them.
 """
 
 from __future__ import annotations
@@ -15,113 +15,117 @@ from pydantic import JsonValue
 _MILLION = 1_000_000
 
 PRIOR = 5.0
-"""How firmly a context is expected to have the usual mixture of actions, in decisions."""
+"""Strength of the prior that a context has the usual mixture of actions, in decisions."""
 
 
-class Record(NamedTuple):
-    """How often an action was taken, how often its outcome is known, and the sum of the qualities, in millionths.
+class OutcomeCounts(NamedTuple):
+    """The number of decisions for an action, of known outcomes, and the sum of their qualities, in millionths.
 
-    Whole numbers: the order of recording leaves no trace.
+    Integers, so that the order of recording leaves no trace.
     """
 
     taken: int = 0
-    told: int = 0
+    known: int = 0
     good: int = 0
 
-    def plus(self, other: Record, times: int = 1) -> Record:
-        """Add another record, or take it away with `times` -1."""
-        return Record(self.taken + times * other.taken, self.told + times * other.told, self.good + times * other.good)
+    def plus(self, other: OutcomeCounts, times: int = 1) -> OutcomeCounts:
+        """Add other counts, or subtract them with `times=-1`."""
+        return OutcomeCounts(
+            self.taken + times * other.taken, self.known + times * other.known, self.good + times * other.good
+        )
 
 
-NOTHING = Record()
+NO_COUNTS = OutcomeCounts()
 
 
-class Customs:
-    """What was done, and how it went: a record for each action that was taken."""
+class ActionCounts:
+    """Counts of decisions and outcomes by action."""
 
     __slots__ = ("decisions", "records")
 
-    def __init__(self, records: Mapping[str, Record] | None = None) -> None:
-        self.records: dict[str, Record] = dict(records or {})
+    def __init__(self, records: Mapping[str, OutcomeCounts] | None = None) -> None:
+        self.records: dict[str, OutcomeCounts] = dict(records or {})
         self.decisions = sum(record.taken for record in self.records.values())
 
-    def take(self, action: str) -> None:
+    def count_decision(self, action: str) -> None:
         """Count a decision."""
-        self._add(action, Record(taken=1))
+        self._add(action, OutcomeCounts(taken=1))
         self.decisions += 1
 
-    def tell(self, action: str, quality: float, before: float | None) -> None:
-        """Count an outcome, or replace one that was told before."""
+    def count_outcome(self, action: str, quality: float, before: float | None) -> None:
+        """Count an outcome, or replace the earlier one `before`."""
         worth = round(quality * _MILLION) - round((before or 0.0) * _MILLION)
-        self._add(action, Record(told=int(before is None), good=worth))
+        self._add(action, OutcomeCounts(known=int(before is None), good=worth))
 
     def taken(self, action: str) -> int:
-        """Count the decisions for an action."""
-        return self.records.get(action, NOTHING).taken
+        """Return the number of decisions for an action."""
+        return self.records.get(action, NO_COUNTS).taken
 
-    def merge(self, other: Customs) -> None:
-        """Add those of another one."""
+    def merge(self, other: ActionCounts) -> None:
+        """Add the counts of another one."""
         for action, record in other.records.items():
             self._add(action, record)
         self.decisions += other.decisions
 
-    def without(self, other: Customs) -> Customs:
-        """Give what is left without a part."""
-        left = {action: record.plus(other.records.get(action, NOTHING), -1) for action, record in self.records.items()}
-        return Customs({action: record for action, record in left.items() if record.taken})
+    def without(self, other: ActionCounts) -> ActionCounts:
+        """Return the counts minus a part."""
+        left = {
+            action: record.plus(other.records.get(action, NO_COUNTS), -1) for action, record in self.records.items()
+        }
+        return ActionCounts({action: record for action, record in left.items() if record.taken})
 
-    def copy(self) -> Customs:
+    def copy(self) -> ActionCounts:
         """Copy the records."""
-        return Customs(self.records)
+        return ActionCounts(self.records)
 
     def dump(self) -> JsonValue:
-        """Give the records as JSON."""
+        """Return the records as JSON."""
         return {action: [*record] for action, record in sorted(self.records.items())}
 
     @classmethod
-    def load(cls, state: Mapping[str, Iterable[int]]) -> Customs:
-        """Give what `dump` gave."""
-        return cls({action: Record(*record) for action, record in state.items()})
+    def load(cls, state: Mapping[str, Iterable[int]]) -> ActionCounts:
+        """Restore from the output of `dump`."""
+        return cls({action: OutcomeCounts(*record) for action, record in state.items()})
 
-    def _add(self, action: str, record: Record) -> None:
-        self.records[action] = self.records.get(action, NOTHING).plus(record)
+    def _add(self, action: str, record: OutcomeCounts) -> None:
+        self.records[action] = self.records.get(action, NO_COUNTS).plus(record)
 
 
-def all_of(parts: Iterable[Customs]) -> Customs:
-    """Sum up several."""
-    found = Customs()
+def sum_counts(parts: Iterable[ActionCounts]) -> ActionCounts:
+    """Return the sum of several."""
+    found = ActionCounts()
     for part in parts:
         found.merge(part)
     return found
 
 
-def odds_of_one(one: Customs, other: Customs, usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that both have one habit and one rate for each action, against two of each.
+def log_odds_same(one: ActionCounts, other: ActionCounts, usual: Mapping[str, float]) -> float:
+    """Return the log odds that both have one habit, and one rate for each action, against separate ones.
 
     `usual` is the share of each action among all decisions.
     """
-    both = all_of((one, other))
+    both = sum_counts((one, other))
     odds = _mixture(both, usual) - _mixture(one, usual) - _mixture(other, usual)
     shared = one.records.keys() & other.records.keys()
     return odds + fsum(_rate(both, action) - _rate(one, action) - _rate(other, action) for action in shared)
 
 
-def odds_of_all(parts: Sequence[Customs], usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that all have one habit and one rate for each action, against each its own."""
-    whole = all_of(parts)
+def log_odds_all_same(parts: Sequence[ActionCounts], usual: Mapping[str, float]) -> float:
+    """Return the log odds that all have one habit, and one rate for each action, against separate ones."""
+    whole = sum_counts(parts)
     odds = _mixture(whole, usual) - fsum(_mixture(part, usual) for part in parts)
     rates = (_rate(part, action) for part in parts for action in part.records)
     return odds + fsum(_rate(whole, action) for action in whole.records) - fsum(rates)
 
 
-def odds_of_own(customs: Customs, usual: Mapping[str, float]) -> float:
-    """Give the logarithm of the odds that these have a habit of their own, against what is usual everywhere."""
+def log_odds_unusual(customs: ActionCounts, usual: Mapping[str, float]) -> float:
+    """Return the log odds that these have a habit of their own, against what is usual everywhere."""
     return _mixture(customs, usual) - fsum(
         record.taken * log(usual[action]) for action, record in customs.records.items()
     )
 
 
-def _mixture(customs: Customs, usual: Mapping[str, float]) -> float:
+def _mixture(customs: ActionCounts, usual: Mapping[str, float]) -> float:
     start = lgamma(PRIOR) - lgamma(PRIOR + customs.decisions)
     return start + fsum(
         lgamma(PRIOR * usual[action] + record.taken) - lgamma(PRIOR * usual[action])
@@ -129,7 +133,7 @@ def _mixture(customs: Customs, usual: Mapping[str, float]) -> float:
     )
 
 
-def _rate(customs: Customs, action: str) -> float:
-    _, told, worth = customs.records[action]
+def _rate(customs: ActionCounts, action: str) -> float:
+    _, known, worth = customs.records[action]
     good = worth / _MILLION
-    return lgamma(1 + good) + lgamma(1 + max(told - good, 0.0)) - lgamma(2 + told)
+    return lgamma(1 + good) + lgamma(1 + max(known - good, 0.0)) - lgamma(2 + known)

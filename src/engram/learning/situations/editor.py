@@ -1,4 +1,4 @@
-"""Look at the situations of an agent, and arrange them by hand: that stays, whatever is learned later."""
+"""List the situations of an agent, and let users rename, merge, split and pin them permanently."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound, Unsupported
+from engram.errors import InvalidInput, NotFound
 from engram.learning import events
 from engram.learning.state import Experience
 from engram.model import Clean
 from engram.model.situation import Situation
-from engram.ports import Event, KeepsEvents, MemoryStore, Scope, arguments
+from engram.ports import Event, KeepsEvents, Scope, Store, arguments
+from engram.ports.completed import require
 
 LONGEST_NAME = 200
 
@@ -22,7 +23,7 @@ class SituationEditor:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         scope: Scope,
         experience: Experience,
         sources: Sources,
@@ -36,31 +37,31 @@ class SituationEditor:
 
     def _named_by(self, id: str) -> Sequence[str]:
         with self._experience.of(self._scope) as learned:
-            return learned.situations.named_by(id)
+            return learned.situations.naming_wordings(id)
 
     def list(self) -> list[Situation]:
-        """List all situations, those with most decisions first."""
+        """Return all situations, those with most decisions first."""
         with self._experience.of(self._scope) as learned:
-            return learned.situations.listed()
+            return learned.situations.list_all()
 
     def get(self, which: str) -> Situation:
-        """Give the situation of this id, name or context. Raises `NotFound`."""
+        """Return the situation with this id, name or context. Raises `NotFound`."""
         said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
             id = learned.situations.find(said)
             if id is not None:
-                return learned.situations.shown(id)
+                return learned.situations.to_model(id)
         raise _unknown(said)
 
     def rename(self, which: str, name: str) -> Situation:
-        """Give a situation a name, and pin it. Raises `NotFound` and `InvalidInput`."""
+        """Name a situation, and pin it. Raises `NotFound` and `InvalidInput`."""
         said = self._name(name)
         id = self._find(which)
         with self._experience.of(self._scope) as learned:
-            other = learned.situations.called(said)
+            other = learned.situations.id_by_name(said)
         if other not in {None, id}:
             raise InvalidInput(f"another situation is called {said!r}; merge them, or choose another name")
-        return self._arrange(id, {"name": said, "pinned": True})
+        return self._append_edit(id, {"name": said, "pinned": True})
 
     def merge(self, which: str, others: Sequence[str]) -> Situation:
         """Merge situations into the first, which keeps its name. Raises `NotFound` and `InvalidInput`."""
@@ -72,11 +73,11 @@ class SituationEditor:
             name = learned.situations.name(id)
         for other in gone:
             twin: dict[str, JsonValue] = {"twin": other, "twin_wordings": [*self._named_by(other)]}
-            self._arrange(id, {**twin, "name": name, "pinned": True})
+            self._append_edit(id, {**twin, "name": name, "pinned": True})
         return self.get(id)
 
     def split(self, which: str, contexts: Sequence[str], name: str = "") -> Situation:
-        """Make some contexts of a situation one of their own. Raises `NotFound` and `InvalidInput`."""
+        """Move some contexts of a situation into a new one. Raises `NotFound` and `InvalidInput`."""
         named, called = arguments.texts("contexts", contexts), self._name(name) if name else ""
         id = self._find(which)
         texts = [self._clean("context", context) for context in named]
@@ -91,41 +92,40 @@ class SituationEditor:
         if not keys or not rest:
             raise InvalidInput("name some of its contexts, not all of them")
         new = self._sources.new_id()
-        self._arrange(id, {"split": new, "contexts": [*sorted(keys)], "pinned": True})
+        self._append_edit(id, {"split": new, "contexts": [*sorted(keys)], "pinned": True})
         return self.rename(new, called) if called else self.get(new)
 
     def pin(self, which: str, *, pinned: bool = True) -> Situation:
-        """Keep a situation as it is: no other is merged with it by itself. With `pinned=False`, let it change again."""
-        return self._arrange(self._find(which), {"pinned": pinned})
+        """Protect a situation from automatic merging and splitting; `pinned=False` allows it again."""
+        return self._append_edit(self._find(which), {"pinned": pinned})
 
     def _name(self, name: str) -> str:
-        """Check a name that somebody gives. Raises `InvalidInput`."""
+        """Check a user-supplied name. Raises `InvalidInput`."""
         said = self._clean("name", name).strip()
         if len(said) > LONGEST_NAME:
             raise InvalidInput(f"the name has {len(said):,} characters; give one of at most {LONGEST_NAME}")
         return said
 
     def _find(self, which: str) -> str:
-        """Find a situation to arrange: only what is exactly meant."""
+        """Find a situation to edit, by exact matches only."""
         said = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
-            found = learned.situations.exactly(said)
+            found = learned.situations.find_exact(said)
         if found is None:
             raise _unknown(said)
         return found
 
-    def _arrange(self, id: str, change: dict[str, JsonValue]) -> Situation:
-        """Write down what a person arranged, under no memory: it stays when decisions are forgotten."""
-        if not isinstance(self._store, KeepsEvents):
-            raise Unsupported("this store does not keep what is learned from; SQLite, PostgreSQL and Redis do")
+    def _append_edit(self, id: str, change: dict[str, JsonValue]) -> Situation:
+        """Record an edit under no memory, so that it stays when decisions are deleted."""
+        require(self._store, KeepsEvents, "editing situations")
         body: dict[str, JsonValue] = {"situation": id, "wordings": [*self._named_by(id)], **change}
         event = Event(self._sources.new_id(), events.SITUATION, self._sources.now(), "", "", body)
         self._store.append(self._scope, [event])
         with self._experience.of(self._scope) as learned:
-            current = learned.situations.exactly(id)
+            current = learned.situations.find_exact(id)
             if current is None:
-                raise NotFound("this situation is gone; its decisions were forgotten")
-            return learned.situations.shown(current)
+                raise NotFound("this situation no longer exists: its decisions were deleted")
+            return learned.situations.to_model(current)
 
 
 def _unknown(said: str) -> NotFound:

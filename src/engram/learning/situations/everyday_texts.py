@@ -1,6 +1,6 @@
-"""Hold short everyday texts about many matters: the measure of how alike texts are that have nothing in common.
+"""Short everyday texts on unrelated topics: the reference for how similar texts are that have nothing in common.
 
-An embedder may find all texts in a script that it hardly knows alike. So there are some in the commonest scripts.
+An embedder may find all texts similar in a script it hardly knows, so the commonest scripts are included.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from engram.model import Clean
 
 VERSION = 3
-"""Changes when the texts do, or what is kept of them."""
+"""Increased when the texts change, or what is stored of them."""
 
 
 def _lines(text: str) -> tuple[Clean, ...]:

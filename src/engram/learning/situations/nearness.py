@@ -1,8 +1,8 @@
-"""Learn from what is done in contexts how near two of them must be to be of one kind.
+"""Learn from what is done in contexts how close two of them must be to be of one kind.
 
-The same closeness means one thing for one embedder and kind of work, and another thing for others. Decisions tell:
-contexts of one kind call for the same actions. So it is looked at how often the same is done in the nearest contexts of
-other words, between what chance gives and what is found in the same words, and how that fades behind them.
+The same closeness means different things for different embedders and kinds of work. Decisions tell them apart: contexts
+of one kind call for the same actions. So the share of equal actions in the nearest contexts of other words is compared
+with that in the same words and by chance, and with how it decreases with distance.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from pydantic import JsonValue
 Numbers = NDArray[np.float64]
 
 PARTS = (0.0, 0.2, 0.4, 0.65, 1.0)
-"""Divides the closeness between unrelated texts and the same text; in each part it means one thing."""
+"""Bounds of the parts of closeness, between unrelated texts and the same text, that are learned separately."""
 BEHIND = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
-"""Divides the distance behind the nearest context."""
+"""Bounds of the parts of distance behind the nearest context that are learned separately."""
 BESIDE = BEHIND[1]
-"""Contexts that are so little behind the nearest one are looked at with it."""
+"""Contexts at most this far behind the nearest one are pooled with it."""
 DOUBT, WIDER = 4.0, 6.0
-"""Weights, in contexts: of the doubt whether nearest ones are of one kind, and in each part, of what all tell."""
+"""Prior weights, in contexts: of the default, and in each part, of the average over all parts."""
 UNKNOWN = 0.3
-"""The share of nearest contexts that are taken to be of one kind, before anything is known."""
+"""Default share of nearest contexts that are of one kind."""
 FADES = 0.1
-"""Behind the nearest context, one that is farther by so much counts 1/e, before anything is known."""
-TOLD_APART = 0.08
-"""By how much likelier the same is done in the same words than by chance, at least, if actions tell anything."""
+"""Default distance behind the nearest context at which a context weighs 1/e."""
+LEAST_DIFFERENCE = 0.08
+"""Least excess probability of the same action in the same words over chance for actions to be informative."""
 TRUSTED, STEEPNESS = 0.75, 0.04
-"""The worth at which nearest contexts count half: they are all of this kind, or all of another one."""
+"""The worth at which nearest contexts weigh half, since all of them are of this kind or none is."""
 RARELY = 20
 """One context in so many is farther from all others than is typical."""
 
@@ -42,15 +42,15 @@ RARELY = 20
 Measured = TypeVar("Measured", float, Numbers)
 
 
-def above(usual: float, similarity: Measured) -> Measured:
-    """Give the closeness of texts: 0 is as similar as everyday texts usually are to this one, 1 the same text."""
+def relative_closeness(usual: float, similarity: Measured) -> Measured:
+    """Rescale a similarity: 0 is the usual similarity of everyday texts to this one, 1 the same text."""
     return (similarity - usual) / max(1 - usual, 1e-9)
 
 
 class Sample(NamedTuple):
-    """A recorded context: how close the nearest other one is, and those in other words, the nearest first.
+    """A recorded context: the closeness of the nearest other one, and those in other words, nearest first.
 
-    Each of the others has its closeness, and the chance that a decision there and one here take the same action.
+    Each of the others has its closeness, and the probability that a decision there and one here take the same action.
     """
 
     nearest: float
@@ -64,30 +64,30 @@ class Habits(NamedTuple):
     chance: float
 
     def worth(self, shares: Sequence[float]) -> float:
-        """Give how far contexts are of one kind in which the same is done so often."""
+        """Return how likely contexts with such shares of equal actions are of one kind."""
         return (math.fsum(shares) / len(shares) - self.chance) / (self.same - self.chance)
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The meaning that closeness of contexts has in one memory; without points, that of most memories."""
+    """The meaning of closeness of contexts in one memory; without points, the default for most memories."""
 
     typical: float = 1.0
     """The closeness that most contexts have to the nearest other one."""
     nearest: tuple[tuple[float, float], ...] = ()
-    """For some closenesses, how far nearest contexts that are so close are of one kind."""
+    """For some values of closeness, how likely nearest contexts that close are of one kind."""
     behind: tuple[tuple[float, float], ...] = ()
-    """For some distances behind the nearest context, what a context is worth beside it."""
+    """For some distances behind the nearest context, the relative weight of a context."""
 
     def worth(self, closeness: float) -> float:
-        """Give how far the nearest contexts are of one kind with one that is so close to them, 0 if that is unknown."""
+        """Return how likely the nearest contexts at such closeness are of one kind; 0 if unknown."""
         if not self.nearest or closeness < self.nearest[0][0]:
             return 0.0
         at, worth = zip(*self.nearest, strict=True)
         return float(np.interp(closeness, at, worth))
 
     def related(self, closeness: Numbers) -> Numbers:
-        """Weigh contexts in other words by how far they are of one kind with the one they are so close to."""
+        """Weigh contexts in other words by how likely they are of one kind with the one they are close to."""
         best = float(closeness.max(initial=0.0))
         worth = self.worth(best)
         if not worth:
@@ -98,7 +98,7 @@ class Nearness:
         return found
 
     def dump(self) -> dict[str, JsonValue]:
-        """Give it as JSON."""
+        """Return the state as JSON."""
         return {
             "typical": self.typical,
             "nearest": [[*point] for point in self.nearest],
@@ -107,32 +107,34 @@ class Nearness:
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Nearness:
-        """Give what `dump` gave."""
+        """Restore from the output of `dump`."""
         nearest, behind = (tuple((at, worth) for at, worth in state[name]) for name in ("nearest", "behind"))
         return cls(state["typical"], nearest, behind)
 
 
-USUAL = Nearness()
+DEFAULT_NEARNESS = Nearness()
 
 
-def learned(samples: Sequence[Sample], habits: Habits, unrelated: float) -> Nearness:
+def learn_nearness(samples: Sequence[Sample], habits: Habits, unrelated: float) -> Nearness:
     """Learn what closeness means from some contexts of a memory.
 
-    `unrelated` is the closeness that texts can have which have nothing in common: up to there, nothing is learned.
+    `unrelated` is the closeness that unrelated texts can have: below it, nothing is learned.
     """
     if not samples:
-        return USUAL
+        return DEFAULT_NEARNESS
     typical = sorted(sample.nearest for sample in samples)[len(samples) // RARELY]
     telling = [sample.others for sample in samples if sample.others and sample.others[0][0] >= unrelated]
-    if habits.same - habits.chance < TOLD_APART or not telling:
+    if habits.same - habits.chance < LEAST_DIFFERENCE or not telling:
         return Nearness(typical)
     nearest = [(others[0][0], habits.worth(_behind(others, 0.0, BESIDE))) for others in telling]
     edges = [unrelated + (1 - unrelated) * part for part in PARTS]
-    return Nearness(typical, _worths(nearest, edges), _fading(telling, habits))
+    return Nearness(typical, _worth_by_closeness(nearest, edges), _worth_by_distance(telling, habits))
 
 
-def _worths(nearest: Sequence[tuple[float, float]], edges: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    """Give how far nearest contexts are of one kind, by how close they are; with doubt, less."""
+def _worth_by_closeness(
+    nearest: Sequence[tuple[float, float]], edges: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
+    """Return how likely nearest contexts are of one kind, by closeness; less if uncertain."""
     every = [worth for _, worth in nearest]
     size = len(every) + DOUBT
     mean = (math.fsum(every) + DOUBT * UNKNOWN) / size
@@ -146,8 +148,10 @@ def _worths(nearest: Sequence[tuple[float, float]], edges: Sequence[float]) -> t
     return ((edges[0], rising[0]), *zip(middles, rising, strict=True))
 
 
-def _fading(telling: Sequence[Sequence[tuple[float, float]]], habits: Habits) -> tuple[tuple[float, float], ...]:
-    """Give what contexts are worth beside the nearest one, by how far they are behind it."""
+def _worth_by_distance(
+    telling: Sequence[Sequence[tuple[float, float]]], habits: Habits
+) -> tuple[tuple[float, float], ...]:
+    """Return the weight of contexts relative to the nearest one, by their distance behind it."""
     found = [1.0]
     for low, high in pairwise(BEHIND[1:]):
         pairs = [
@@ -164,6 +168,6 @@ def _fading(telling: Sequence[Sequence[tuple[float, float]]], habits: Habits) ->
 
 
 def _behind(others: Sequence[tuple[float, float]], low: float, high: float) -> list[float]:
-    """List how often the same is done in contexts that are so far behind the nearest one."""
+    """Return the shares of equal actions in contexts within a range of distances behind the nearest one."""
     best = others[0][0]
     return [share for closeness, share in others if low <= best - closeness < high]

@@ -1,4 +1,4 @@
-"""Group episodes by situation; those whose context has none yet by the words that their contexts share."""
+"""Group episodes by situation, and those without a situation by the words their contexts share."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from types import MappingProxyType
 import numpy as np
 import re2
 
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.text.terms import MAX_QUERY_TERMS, STOP_WORDS, normal_form, query_terms
 
 SIMILAR = 0.5
-"""The share of their words two contexts must have in common to be one kind of situation."""
+"""Share of common words above which two contexts are of one kind."""
 _INSTANCE = 0.25  # what a word with a digit in it counts: it names one case rather than a kind
 _WORD = re2.compile(r"[\p{L}\p{N}]+")
 WORD = "word="
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """One kind of situation: the context it was first met in, and everything that happened in it, oldest first."""
+class ContextGroup:
+    """One kind of situation: its first context, and all its episodes, oldest first."""
 
     signature: str
-    episodes: tuple[Episode, ...]
+    episodes: tuple[DecisionEpisode, ...]
     title: str = ""
     expected: Mapping[str, float] = field(default_factory=dict)
-    """By action, in normal form: the rate that is expected of it from everywhere else."""
+    """By action, in normal form: the rate expected from all other situations."""
 
     @property
-    def called(self) -> str:
-        """The name that people read: its title, or the signature if it has none."""
+    def display_name(self) -> str:
+        """The name shown to people: its title, else its signature."""
         return self.title or self.signature
 
 
-def distinct(episodes: Iterable[Episode]) -> list[Episode]:
-    """Every episode once, oldest first, whatever order they came in; of two copies the better trusted one."""
-    known: dict[str, Episode] = {}
+def distinct_episodes(episodes: Iterable[DecisionEpisode]) -> list[DecisionEpisode]:
+    """Return every episode once, oldest first; of two copies the better trusted one."""
+    known: dict[str, DecisionEpisode] = {}
     for episode in episodes:
         other = known.get(episode.id)
         if other is None or _rank(episode) > _rank(other):
@@ -47,21 +47,23 @@ def distinct(episodes: Iterable[Episode]) -> list[Episode]:
     return sorted(known.values(), key=lambda episode: (episode.at, episode.id))
 
 
-def described(context: str, features: frozenset[str]) -> frozenset[str]:
-    """What can be said about a situation: its features, and `word=…` for each telling word of its context."""
+def descriptive_features(context: str, features: frozenset[str]) -> frozenset[str]:
+    """Return the features of a context, and `word=…` for each of its significant words."""
     words = dict.fromkeys(word for word in _WORD.findall(normal_form(context)) if word not in STOP_WORDS)
     return features | {WORD + word for word in list(words)[:MAX_QUERY_TERMS]}
 
 
-def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProxyType({})) -> list[Group]:
-    """Put the episodes of each situation together, the situations in the order they were first met.
+def group_episodes(
+    episodes: Iterable[DecisionEpisode], titles: Mapping[str, str] = MappingProxyType({})
+) -> list[ContextGroup]:
+    """Group episodes by situation, in the order the situations were first met.
 
-    Situations of several agents are one if they have a context in common. A context that has no situation yet joins
-    the most similar of those met before it. `titles` are the names of situations, by id. A group is known by the first
-    of its contexts, so it keeps its signature.
+    Situations of several agents are one if they share a context. A context without a situation joins the most similar
+    one before it. `titles` are names of situations, by id. A group's signature is its first context, so it stays the
+    same.
     """
-    members: dict[str, list[Episode]] = defaultdict(list)
-    for episode in distinct(episodes):
+    members: dict[str, list[DecisionEpisode]] = defaultdict(list)
+    for episode in distinct_episodes(episodes):
         members[normal_form(episode.context)].append(episode)
     unplaced = [context for context, own in members.items() if not any(one.situation for one in own)]
     first = {context: context for context in members} | _signatures(unplaced)
@@ -71,11 +73,12 @@ def grouped(episodes: Iterable[Episode], titles: Mapping[str, str] = MappingProx
         for one in own:
             if one.situation:
                 _join(first, order, context, met.setdefault((one.agent, one.situation), context))
-    groups: dict[str, list[Episode]] = defaultdict(list)
+    groups: dict[str, list[DecisionEpisode]] = defaultdict(list)
     for context, own in members.items():
         groups[_root(first, context)] += own
     return [
-        Group(signature, tuple(distinct(gathered)), _title(gathered, titles)) for signature, gathered in groups.items()
+        ContextGroup(signature, tuple(distinct_episodes(gathered)), _title(gathered, titles))
+        for signature, gathered in groups.items()
     ]
 
 
@@ -86,21 +89,21 @@ def _root(first: dict[str, str], context: str) -> str:
 
 
 def _join(first: dict[str, str], order: Mapping[str, int], one: str, other: str) -> None:
-    """Make the groups of two contexts one; the context that was met first stands for it."""
+    """Merge the groups of two contexts; the context that was met first represents it."""
     earlier, later = sorted((_root(first, one), _root(first, other)), key=order.__getitem__)
     first[later] = earlier
 
 
-def _title(episodes: Iterable[Episode], titles: Mapping[str, str]) -> str:
+def _title(episodes: Iterable[DecisionEpisode], titles: Mapping[str, str]) -> str:
     return next((titles[one.situation] for one in episodes if one.situation in titles), "")
 
 
-def _rank(episode: Episode) -> tuple[float, str, str, str, float, float]:
+def _rank(episode: DecisionEpisode) -> tuple[float, str, str, str, float, float]:
     return episode.trust, episode.agent, episode.action, episode.context, episode.quality, episode.at.timestamp()
 
 
 def _signatures(contexts: Sequence[str]) -> dict[str, str]:
-    """For each context, in the order they were met, the first one of its kind."""
+    """Return, for each context in the order they were met, the first one of its kind."""
     words = [query_terms(context) for context in contexts]
     weight = {word: _INSTANCE if any(map(str.isdigit, word)) else 1.0 for several in words for word in several}
     known: list[str] = []
@@ -124,7 +127,7 @@ def _signatures(contexts: Sequence[str]) -> dict[str, str]:
 
 
 def _common(having: Sequence[tuple[array[int], float]], kinds: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """For every kind, what the words it shares weigh."""
+    """Return, for every kind, the weight of the words it shares."""
     if not having:
         return np.zeros(kinds)
     which = np.concatenate([np.frombuffer(several, dtype=np.int64) for several, _ in having])

@@ -1,11 +1,11 @@
-"""Situations: kinds of context that mean the same, in other words and with other ids and numbers.
+"""Situations: kinds of contexts that mean the same, in other words and with other ids and numbers.
 
 A context belongs to the situation of its wording, which is its text without ids and long numbers. A new wording joins
-the situation whose contexts use the same words, else it begins a situation of its own; wordings of which the words may
-be those of several situations share one. Two situations become one when
-what is done in both, and how it goes, shows that they are the same; a wording in which other things are done leaves its
-situation. What a person arranges is an event; all the rest follows from the decisions, so folding the events again
-gives the same situations. Situations are known by their wordings, so that they stay when some decisions are forgotten.
+the situation whose contexts use the same words, else it starts a new one; wordings whose words fit several situations
+share one. Two situations are merged when what is done in both, and how it goes, shows that they are the same; a wording
+in which other things are done is split off. Edits by users are events; everything else follows from the decisions, so
+folding the events again gives the same situations. Situations are known by their wordings, so that they remain when
+some decisions are deleted.
 """
 
 from __future__ import annotations
@@ -21,61 +21,61 @@ from pydantic import JsonValue
 
 from engram.learning import events
 from engram.learning.situations import behaviour
-from engram.learning.situations.behaviour import Customs
+from engram.learning.situations.behaviour import ActionCounts
 from engram.learning.situations.nearness import Habits, Nearness
-from engram.learning.situations.wordings import Wordings, wording
+from engram.learning.situations.wordings import WordGroups, wording_key
 from engram.model.situation import Situation
 from engram.ports import Event
 from engram.text.terms import normal_form
 
 TEXTS, SHOWN = 100, 12
-"""Wordings of a situation whose text is kept, the first ones, and of which it is shown, the commonest."""
+"""Wordings whose text is kept per situation, the first, and how many of them are shown, the commonest."""
 LONGEST = 300
-"""Of a longer context, only the beginning is shown."""
+"""Characters shown of a longer context."""
 RECENT = 128
-"""Decisions of a situation that are found by it, the newest."""
+"""Decisions found by their situation, the newest."""
 SURELY, LIKELY = 0.72, 0.85
-"""The closeness from which on a context is of the situation of its nearest neighbour, or how likely that must be."""
-TOLD = 40
-"""Pairs of decisions in contexts with the same words that it takes to tell how alike they are."""
-NAMED = 50
-"""Wordings by which an event names a situation, so that it is found when others are forgotten."""
+"""Closeness above which a context is of the situation of its nearest neighbour, or else the probability needed."""
+LEAST_PAIRS = 40
+"""Pairs of decisions in contexts with the same words needed to measure how alike they are."""
+MOST_NAMING = 50
+"""Wordings by which an event names a situation, so that it is found when others are deleted."""
 ENOUGH = 4
-"""Decisions in a situation before what is done in it is compared with others."""
+"""Decisions a situation needs before what is done in it is compared with others."""
 MOSTLY = 4
-"""How many times as many contexts as others with its words a situation has, to be that of new numbers in them."""
+"""Factor by which a situation needs more contexts than the other candidates to get contexts with new numbers."""
 ONE, OWN = 8.0, 3.0
-"""The odds, as logarithms, by which two situations are one, and by which their habit is not what is done everywhere."""
+"""Log odds above which two situations are merged, and those that their habit is not what is done everywhere."""
 VARIED, FILLERS = 2.0, 3
-"""The odds from which on the words in one place of a context tell nothing, and how many must have been met there."""
+"""Log odds above which the words in one place of a context are irrelevant, and the variants needed for that."""
 APART, FEWEST = -2.0, 3
-"""The odds from which on a wording leaves its situation, and the decisions it takes in it."""
+"""Log odds below which a wording is split off its situation, and the decisions needed for that."""
 COMPARED, VISITED = 32, 256
-"""Situations that one is compared with, at most, and that are looked at for them by each action, the newest."""
+"""Situations compared with one at most, and visited for that by each action, the newest."""
 
 
 class Neighbour(NamedTuple):
-    """A context near the one asked about, and how close it is (1 is the same)."""
+    """A context near the one asked about, and its closeness (1 is the same)."""
 
     context: str
     closeness: float
 
 
 @dataclass(slots=True)
-class _Kind:
+class _SituationState:
     id: str
     name: str = ""
     pinned: bool = False
     texts: dict[str, str] = field(default_factory=dict)
-    """By wording, as it was first written."""
-    wordings: dict[str, Customs] = field(default_factory=dict)
-    """By wording, what was done."""
-    customs: Customs = field(default_factory=Customs)
-    """All of these together."""
-    groups: dict[int, Customs] = field(default_factory=dict)
-    """By group of contexts with the same words, what was done."""
+    """By wording: its first text."""
+    wordings: dict[str, ActionCounts] = field(default_factory=dict)
+    """By wording: what was done."""
+    counts: ActionCounts = field(default_factory=ActionCounts)
+    """The sum of these."""
+    groups: dict[int, ActionCounts] = field(default_factory=dict)
+    """By word group: what was done."""
     recent: list[tuple[str, str]] = field(default_factory=list)
-    """The newest decisions, each with its wording; now and then some more than are found."""
+    """The newest decisions, each with its wording; sometimes more than `RECENT`."""
 
     def times(self, key: str) -> int:
         return self.wordings[key].decisions
@@ -85,122 +85,122 @@ class Situations:
     """The situations of one agent, folded from its events."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, _Kind] = {}
-        self._of: dict[str, str] = {}
-        """By wording, the id of its situation."""
+        self._kinds: dict[str, _SituationState] = {}
+        self._by_wording: dict[str, str] = {}
+        """By wording: the id of its situation."""
         self._merged: dict[str, str] = {}
-        self._done: Counter[str] = Counter()
-        """How often each action was taken, anywhere."""
+        self._taken: Counter[str] = Counter()
+        """Number of decisions by action, in all situations."""
         self.decisions = 0
         """Decisions in all situations."""
-        self._doing: dict[str, list[str]] = {}
-        """By action, the situations in which it was taken, by id: the oldest first."""
-        self._words = Wordings()
+        self._by_action: dict[str, list[str]] = {}
+        """By action: the sorted ids of the situations in which it was taken."""
+        self._words = WordGroups()
         self._of_group: dict[int, str] = {}
-        """By group of contexts with the same words, the id of its situation."""
+        """By word group: the id of its situation."""
         self._group: dict[str, int] = {}
-        """By wording, its group; none for one without words."""
+        """By wording: its word group; missing for one without words."""
         self._shared: set[int] = set()
-        """Groups of the new wordings of which the words may be those of several situations."""
+        """Groups of new wordings whose words fit several situations."""
 
     def fold(self, event: Event) -> None:
-        """Learn from one event: a decision, its outcome, or what a person arranged."""
+        """Learn from one event: a decision, its outcome, or an edit by a user."""
         if event.kind == events.SITUATION:
-            self._arrange(event)
+            self._apply_edit(event)
             return
         context, action = events.text(event, "context").strip(), normal_form(events.text(event, "action"))
         quality = events.number(event, "quality")
-        if event.kind == events.OUTCOME and quality is not None and (key := wording(context)) in self._of:
+        if event.kind == events.OUTCOME and quality is not None and (key := wording_key(context)) in self._by_wording:
             before = events.number(event, "before")
             for each in self._counts(key):
-                each.tell(action, quality, before)
+                each.count_outcome(action, quality, before)
         if event.kind != events.DECISION or not context:
             return
-        key = wording(context)
-        if key not in self._of:
+        key = wording_key(context)
+        if key not in self._by_wording:
             self._begin(key, context, event)
-        kind = self._kinds[self._of[key]]
+        kind = self._kinds[self._by_wording[key]]
         if len(kind.texts) < TEXTS:
             kind.texts.setdefault(key, context[:LONGEST])
         for each in self._counts(key):
-            each.take(action)
+            each.count_decision(action)
             if quality is not None:
-                each.tell(action, quality, None)
+                each.count_outcome(action, quality, None)
         kind.recent.append((key, event.subject))
         if len(kind.recent) > 2 * RECENT:
             del kind.recent[:-RECENT]
-        self._done[action] += 1
+        self._taken[action] += 1
         self.decisions += 1
-        self._do(action, kind.id)
-        self._leave(kind, key)
-        self._vary(self._kinds[self._of[key]], key)
-        self._unite(self._kinds[self._of[key]])
+        self._index_action(action, kind.id)
+        self._maybe_split(kind, key)
+        self._join_variants(self._kinds[self._by_wording[key]], key)
+        self._merge_alike(self._kinds[self._by_wording[key]])
 
     def _begin(self, key: str, context: str, event: Event) -> None:
-        """Find the situation of a new wording, or begin one."""
-        id, rivals = self.current(events.text(event, "situation")), self.rivals(context)
+        """Find the situation of a new wording, or start one."""
+        id, rivals = self.current(events.text(event, "situation")), self.ambiguous(context)
         group = self._shared_group(context) if rivals else self._words.add(context)
         if id is None and group is not None:
             id = self.current(self._of_group.get(group, ""))
-        id = id or self._free(key)
-        kind = self._kinds.setdefault(id, _Kind(id))
-        self._of[key], kind.wordings[key] = id, Customs()
+        id = id or self._new_id(key)
+        kind = self._kinds.setdefault(id, _SituationState(id))
+        self._by_wording[key], kind.wordings[key] = id, ActionCounts()
         if group is not None and self._of_group.setdefault(group, id) == id:
             self._group[key] = group
-            kind.groups.setdefault(group, Customs())
+            kind.groups.setdefault(group, ActionCounts())
 
     def _shared_group(self, context: str) -> int | None:
-        """Give the group of the wordings that may be of any situation with these words, a new one if there is none."""
-        group = self._sharing(context)
+        """Return the group of wordings that fit any situation with these words, a new one if there is none."""
+        group = self._find_shared_group(context)
         if group is None and (group := self._words.split(context)) is not None:
             self._shared.add(group)
         return group
 
-    def _sharing(self, context: str) -> int | None:
-        """Give the group that wordings with these words share, `None` if there is no such group yet."""
-        known = (each for each in self._words.twins(context) if each in self._shared)
+    def _find_shared_group(self, context: str) -> int | None:
+        """Return the group that wordings with these words share, `None` if there is none yet."""
+        known = (each for each in self._words.best_matches(context) if each in self._shared)
         return next((each for each in known if self.current(self._of_group.get(each, "")) is not None), None)
 
-    def _free(self, key: str) -> str:
-        """Give an id for a situation that a wording begins."""
+    def _new_id(self, key: str) -> str:
+        """Return an id for a situation that a wording starts."""
         ids = (f"{key}{number or ''}" for number in count())
         return next(id for id in ids if id not in self._kinds and id not in self._merged)
 
-    def _counts(self, key: str) -> Iterable[Customs]:
-        """Give what counts the decisions of a wording: its own, that of its group, and that of its situation."""
-        kind = self._kinds[self._of[key]]
+    def _counts(self, key: str) -> Iterable[ActionCounts]:
+        """Yield the counts that include a wording: its own, that of its situation, and that of its group."""
+        kind = self._kinds[self._by_wording[key]]
         group = kind.groups.get(self._group.get(key, -1))
-        return (kind.wordings[key], kind.customs, *(() if group is None else (group,)))
+        return (kind.wordings[key], kind.counts, *(() if group is None else (group,)))
 
     def of(self, context: str) -> str | None:
-        """Give the id of the situation of a context, `None` for a wording that was never met."""
-        return self._of.get(wording(context))
+        """Return the id of the situation of a context, `None` for a new wording."""
+        return self._by_wording.get(wording_key(context))
 
-    def having(self, wording: str) -> str | None:
-        """Give the id of the situation that has a wording."""
-        return self._of.get(wording)
+    def id_of_wording(self, wording: str) -> str | None:
+        """Return the id of the situation that has a wording."""
+        return self._by_wording.get(wording)
 
-    def like(self, context: str) -> str | None:
-        """Give the id of the situation of a context, or of the contexts that use the same words.
+    def find_like(self, context: str) -> str | None:
+        """Return the id of the situation of a context, or of contexts that use the same words.
 
-        Where only numbers tell several apart, that is the one which new numbers share.
+        Where only numbers distinguish several, this is the one that new numbers share.
         """
         if (id := self.of(context)) is not None:
             return id
         found = self._by_words(context)
-        if len(found) > 1 and (group := self._sharing(context)) is not None:
+        if len(found) > 1 and (group := self._find_shared_group(context)) is not None:
             return self.current(self._of_group[group])
         return found[0] if len(found) == 1 else None
 
-    def rivals(self, context: str) -> set[str]:
-        """Give the situations that only numbers tell apart, if a context with these words may be of any."""
+    def ambiguous(self, context: str) -> set[str]:
+        """Return the situations that only numbers distinguish, if a context with these words may be of any of them."""
         found = self._by_words(context)
         return set(found) if len(found) > 1 else set()
 
     def _by_words(self, context: str) -> list[str]:
-        """List the situations whose words a context has; one alone if most contexts with these words are of it."""
+        """Return the situations whose words a context has; only one if most contexts with these words are of it."""
         sizes = Counter[str]()
-        for group in self._words.twins(context):
+        for group in self._words.best_matches(context):
             if (id := self.current(self._of_group.get(group, ""))) is not None:
                 sizes[id] += self._words.size(group)
         ranked = sizes.most_common()
@@ -208,123 +208,123 @@ class Situations:
         return [id for id, _ in ranked[: 1 if most >= MOSTLY * (sizes.total() - most) else None]]
 
     def names(self) -> dict[str, str]:
-        """Give the names of all situations, by id."""
+        """Return the names of all situations, by id."""
         return {id: self.name(id) for id in self._kinds}
 
     def sample(self, most: int) -> list[str]:
-        """List some contexts, spread over all situations."""
+        """Return some contexts, spread over all situations."""
         texts = [text for kind in self._kinds.values() for _, text in sorted(kind.texts.items())]
         return texts[:: max(1, -(-len(texts) // most))]
 
     def recent(self, id: str) -> list[str]:
-        """List the newest decisions of a situation."""
+        """Return the newest decisions of a situation."""
         return [subject for _, subject in self._kinds[id].recent[-RECENT:]]
 
     def latest(self, id: str) -> list[str]:
-        """List the wordings of the newest decisions of a situation, the newest first."""
+        """Return the wordings of the newest decisions of a situation, newest first."""
         return list(dict.fromkeys(key for key, _ in reversed(self._kinds[id].recent)))
 
     def wordings(self, id: str) -> set[str]:
-        """List the keys of all wordings of a situation."""
+        """Return the keys of all wordings of a situation."""
         return set(self._kinds[id].wordings)
 
     def key(self, id: str, context: str) -> str | None:
-        """Give the key of a context of a situation, which may be cut as it is shown; `None` if it is not among them."""
-        kind, key = self._kinds[id], wording(context)
+        """Return the wording key of a context of a situation, as recorded or as displayed; `None` for others."""
+        kind, key = self._kinds[id], wording_key(context)
         if key in kind.wordings:
             return key
         return next((own for own, text in sorted(kind.texts.items()) if text == context), None)
 
-    def named_by(self, id: str) -> list[str]:
-        """List the wordings by which an event names a situation."""
-        return sorted(self._kinds[id].wordings)[:NAMED]
+    def naming_wordings(self, id: str) -> list[str]:
+        """Return the wordings by which an event names a situation."""
+        return sorted(self._kinds[id].wordings)[:MOST_NAMING]
 
-    def apart(self, id: str, others: Iterable[str]) -> set[str]:
-        """Tell which of these situations are surely others: a person says so, or what is done in them."""
+    def different_from(self, id: str, others: Iterable[str]) -> set[str]:
+        """Return which of these situations certainly differ from one: by a user's edit, or by what is done in them."""
         kind = self._kinds[id]
         return {other for other in others if other != id and (kind.pinned or self._are_apart(kind, self._kinds[other]))}
 
-    def _are_apart(self, kind: _Kind, other: _Kind) -> bool:
+    def _are_apart(self, kind: _SituationState, other: _SituationState) -> bool:
         if other.pinned:
             return True
-        if min(kind.customs.decisions, other.customs.decisions) < FEWEST:
+        if min(kind.counts.decisions, other.counts.decisions) < FEWEST:
             return False
-        usual = self._usual(kind.customs, other.customs)
-        return behaviour.odds_of_one(kind.customs, other.customs, usual) <= APART
+        usual = self._usual_shares(kind.counts, other.counts)
+        return behaviour.log_odds_same(kind.counts, other.counts, usual) <= APART
 
     def name(self, id: str) -> str:
-        """Give the name that a person gave it, else its commonest wording."""
+        """Return the name a user gave it, else its commonest wording."""
         kind = self._kinds[id]
         return kind.name or next((text for _, text in _texts(kind)), id)
 
     def nearest(self, near: Iterable[Neighbour], nearness: Nearness) -> str | None:
-        """Give the situation of the nearest decision, if it is close enough to be the same."""
+        """Return the situation of the nearest decision, if it is close enough to be the same."""
         first = next(iter(near), None)
         if first is None or (first.closeness < SURELY and nearness.worth(first.closeness) < LIKELY):
             return None
         return self.of(first.context)
 
     def have_same_words(self, one: str, other: str) -> bool:
-        """Tell whether two recorded contexts use the same words."""
-        first, second = wording(one), wording(other)
+        """Return whether two recorded contexts use the same words."""
+        first, second = wording_key(one), wording_key(other)
         return first == second or self._group.get(first, first) == self._group.get(second, second)
 
     def agreement(self, one: str, other: str) -> float:
-        """Give the chance that a decision in the words of one recorded context takes the same action as in another."""
+        """Return the probability that decisions in the words of two recorded contexts take the same action."""
         first, second = self._in_words(one), self._in_words(other)
         both = sum(record.taken * second.taken(action) for action, record in first.records.items())
         return both / max(first.decisions * second.decisions, 1)
 
-    def _in_words(self, context: str) -> Customs:
-        """Give what was done in contexts with the words of a recorded one."""
-        key = wording(context)
-        kind = self._kinds[self._of[key]]
+    def _in_words(self, context: str) -> ActionCounts:
+        """Return what was done in contexts with the words of a recorded one."""
+        key = wording_key(context)
+        kind = self._kinds[self._by_wording[key]]
         return kind.groups.get(self._group.get(key, -1), kind.wordings[key])
 
     def habits(self) -> Habits:
-        """Tell how likely two decisions are to take the same action, in the same words and anywhere."""
+        """Return how likely two decisions take the same action, in the same words and anywhere."""
         same = pairs = 0
         for kind in self._kinds.values():
             for done in kind.groups.values():
                 same += sum(record.taken * (record.taken - 1) for record in done.records.values())
                 pairs += done.decisions * (done.decisions - 1)
-        chance = sum(taken * taken for taken in self._done.values()) / max(self.decisions, 1) ** 2
-        return Habits(same / pairs if pairs >= TOLD else chance, chance)
+        chance = sum(taken * taken for taken in self._taken.values()) / max(self.decisions, 1) ** 2
+        return Habits(same / pairs if pairs >= LEAST_PAIRS else chance, chance)
 
     def find(self, name: str) -> str | None:
-        """Give the id of the situation with this id, name or context; or, for looking, with the words of a context."""
-        return self.exactly(name) or self.like(name)
+        """Return the id of the situation with this id, name or context, or with the words of this context."""
+        return self.find_exact(name) or self.find_like(name)
 
-    def exactly(self, name: str) -> str | None:
-        """Give the id of the situation with this id, name or recorded context."""
-        return self.current(name) or self.called(name) or self.of(name)
+    def find_exact(self, name: str) -> str | None:
+        """Return the id of the situation with this id, name or recorded context."""
+        return self.current(name) or self.id_by_name(name) or self.of(name)
 
-    def called(self, name: str) -> str | None:
-        """Give the id of the only situation with this name."""
+    def id_by_name(self, name: str) -> str | None:
+        """Return the id of the only situation with this name."""
         wanted = normal_form(name)
         named = [kind.id for kind in self._kinds.values() if normal_form(self.name(kind.id)) == wanted]
         return named[0] if len(named) == 1 else None
 
-    def listed(self) -> list[Situation]:
-        """List the situations, the ones with most decisions first."""
-        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.customs.decisions, kind.id))
-        return [self.shown(kind.id) for kind in kinds]
+    def list_all(self) -> list[Situation]:
+        """Return the situations, those with most decisions first."""
+        kinds = sorted(self._kinds.values(), key=lambda kind: (-kind.counts.decisions, kind.id))
+        return [self.to_model(kind.id) for kind in kinds]
 
-    def shown(self, id: str) -> Situation:
-        """Give one situation as it is shown to people."""
+    def to_model(self, id: str) -> Situation:
+        """Return one situation as a model."""
         kind = self._kinds[id]
         return Situation(
             id=id,
             name=self.name(id),
             pinned=kind.pinned,
-            decisions=kind.customs.decisions,
+            decisions=kind.counts.decisions,
             wordings=len(kind.wordings),
             contexts=tuple(text for _, text in _texts(kind)[:SHOWN]),
-            actions={action: taken for taken, action in _commonest_first(kind.customs)},
+            actions={action: taken for taken, action in _commonest_first(kind.counts)},
         )
 
     def dump(self) -> JsonValue:
-        """Give the whole state as JSON."""
+        """Return the state as JSON."""
         return {
             "kinds": [
                 [
@@ -346,91 +346,91 @@ class Situations:
 
     @classmethod
     def load(cls, state: Mapping[str, Any]) -> Situations:
-        """Give what `dump` gave."""
+        """Restore from the output of `dump`."""
         found = cls()
         for id, name, pinned, texts, wordings, groups, recent in state["kinds"]:
-            parts = {key: Customs.load(one) for key, one in wordings.items()}
-            kind = _Kind(id, name, pinned, dict(texts), parts, behaviour.all_of(parts.values()))
+            parts = {key: ActionCounts.load(one) for key, one in wordings.items()}
+            kind = _SituationState(id, name, pinned, dict(texts), parts, behaviour.sum_counts(parts.values()))
             for key, group in groups.items():
-                kind.groups.setdefault(group, Customs()).merge(parts[key])
+                kind.groups.setdefault(group, ActionCounts()).merge(parts[key])
             found._group |= groups
             kind.recent.extend((key, subject) for key, subject in recent)
             found._kinds[id] = kind
-            found._of |= dict.fromkeys(wordings, id)
-            for action, record in kind.customs.records.items():
-                found._done[action] += record.taken
+            found._by_wording |= dict.fromkeys(wordings, id)
+            for action, record in kind.counts.records.items():
+                found._taken[action] += record.taken
                 found.decisions += record.taken
-                found._do(action, id)
+                found._index_action(action, id)
         found._merged = dict(state["merged"])
         found._of_group = {int(group): id for group, id in state["groups"].items()}
         found._shared = set(state["shared"])
-        found._words = Wordings.load(state["words"])
+        found._words = WordGroups.load(state["words"])
         return found
 
     def current(self, id: str) -> str | None:
-        """Give the id of the situation that one with this id has become, `None` if there is none."""
+        """Return the id that a situation has after merges, `None` if it is gone."""
         while id in self._merged:
             id = self._merged[id]
         return id if id in self._kinds else None
 
-    def _do(self, action: str, id: str) -> None:
-        known = self._doing.setdefault(action, [])
+    def _index_action(self, action: str, id: str) -> None:
+        known = self._by_action.setdefault(action, [])
         place = bisect_left(known, id)
         if known[place : place + 1] != [id]:
             known.insert(place, id)
 
-    def _no_longer(self, action: str, id: str) -> None:
-        known = self._doing[action]
+    def _unindex_action(self, action: str, id: str) -> None:
+        known = self._by_action[action]
         place = bisect_left(known, id)
         if known[place : place + 1] == [id]:
             del known[place]
 
-    def _usual(self, *several: Customs) -> dict[str, float]:
-        """Give the share of each of their actions among all decisions."""
+    def _usual_shares(self, *several: ActionCounts) -> dict[str, float]:
+        """Return the share of each of their actions among all decisions."""
         actions = {action for each in several for action in each.records}
-        everything = self.decisions + len(self._done)
-        return {action: (self._done[action] + 1) / everything for action in actions}
+        everything = self.decisions + len(self._taken)
+        return {action: (self._taken[action] + 1) / everything for action in actions}
 
-    def _leave(self, kind: _Kind, key: str) -> None:
-        """Let a wording, or all with its words, leave for a situation of their own, if other things are done there."""
+    def _maybe_split(self, kind: _SituationState, key: str) -> None:
+        """Move a wording, or all with its words, into a new situation, if other things are done there."""
         if kind.pinned:
             return
         group = self._group.get(key, -1)
-        if len(kind.groups) > 1 and group in kind.groups and self._is_foreign(kind, kind.groups[group]):
-            id = self._free(key)
+        if len(kind.groups) > 1 and group in kind.groups and self._differs_from_rest(kind, kind.groups[group]):
+            id = self._new_id(key)
             for each in sorted(each for each in kind.wordings if self._group.get(each) == group):
                 self._move(each, id)
-        elif len(kind.wordings) > 1 and self._is_foreign(kind, kind.wordings[key]):
-            self._move(key, self._free(key))
-            self._own_words(key)
+        elif len(kind.wordings) > 1 and self._differs_from_rest(kind, kind.wordings[key]):
+            self._move(key, self._new_id(key))
+            self._own_group(key)
 
-    def _is_foreign(self, kind: _Kind, own: Customs) -> bool:
-        """Return whether a part of a situation has other customs than the rest."""
+    def _differs_from_rest(self, kind: _SituationState, own: ActionCounts) -> bool:
+        """Return whether other things are done in a part of a situation than in the rest."""
         decisions = own.decisions
         if decisions < FEWEST or (decisions > ENOUGH and not _is_due(decisions)):
             return False
-        rest = kind.customs.without(own)
-        return rest.decisions >= FEWEST and behaviour.odds_of_one(own, rest, self._usual(own, rest)) <= APART
+        rest = kind.counts.without(own)
+        return rest.decisions >= FEWEST and behaviour.log_odds_same(own, rest, self._usual_shares(own, rest)) <= APART
 
-    def _vary(self, kind: _Kind, key: str) -> None:
-        """Make one of the contexts that differ in one place only, if the same is done whatever stands there."""
+    def _join_variants(self, kind: _SituationState, key: str) -> None:
+        """Merge contexts that differ in one place only, if the same is done whatever stands there."""
         group = self._group.get(key, -1)
-        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._is_free(group):
+        if group not in kind.groups or not _is_due(kind.groups[group].decisions) or not self._may_be_joined(group):
             return
         for others in self._words.variants(group):
-            groups = [group, *(other for other in others if self._is_free(other))]
+            groups = [group, *(other for other in others if self._may_be_joined(other))]
             parts = [self._kinds[self._of_group[each]].groups[each] for each in groups]
-            if len(groups) >= FILLERS and behaviour.odds_of_all(parts, self._usual(*parts)) >= VARIED:
+            if len(groups) >= FILLERS and behaviour.log_odds_all_same(parts, self._usual_shares(*parts)) >= VARIED:
                 self._join(groups)
                 return
 
-    def _is_free(self, group: int) -> bool:
-        """Return whether a group of contexts with the same words may become one with another."""
+    def _may_be_joined(self, group: int) -> bool:
+        """Return whether a word group may be merged with another."""
         kind = self._kinds.get(self._of_group.get(group, ""))
         return kind is not None and group in kind.groups and not kind.pinned
 
     def _join(self, groups: Sequence[int]) -> None:
-        """Make groups of contexts one, and their situations."""
+        """Merge word groups, and their situations."""
         ids = sorted({self._of_group[group] for group in groups})
         for id in ids[1:]:
             self._merge(id, ids[0])
@@ -441,81 +441,81 @@ class Situations:
             del self._of_group[group]
         self._group |= {key: into for key in kind.wordings if self._group.get(key) in gone}
 
-    def _unite(self, kind: _Kind) -> None:
-        """Make a situation one with another, if the same is done in both, with the same success."""
-        decisions = kind.customs.decisions
+    def _merge_alike(self, kind: _SituationState) -> None:
+        """Merge a situation with another, if the same is done in both, with the same success."""
+        decisions = kind.counts.decisions
         if kind.pinned or decisions < ENOUGH or not _is_due(decisions):
             return
         best: tuple[float, str] | None = None
         for id in self._alike(kind):
             other = self._kinds[id]
-            usual = self._usual(kind.customs, other.customs)
-            odds = behaviour.odds_of_one(kind.customs, other.customs, usual)
+            usual = self._usual_shares(kind.counts, other.counts)
+            odds = behaviour.log_odds_same(kind.counts, other.counts, usual)
             if odds >= ONE and (best is None or (odds, id) > best):
-                both = behaviour.all_of((kind.customs, other.customs))
-                if behaviour.odds_of_own(both, usual) >= OWN:
+                both = behaviour.sum_counts((kind.counts, other.counts))
+                if behaviour.log_odds_unusual(both, usual) >= OWN:
                     best = odds, id
         if best is not None:
             first, second = sorted((kind.id, best[1]))
             self._merge(second, first)
 
-    def _alike(self, kind: _Kind) -> list[str]:
-        """List situations in which some of the same is done, those that share the rarest actions first."""
+    def _alike(self, kind: _SituationState) -> list[str]:
+        """Return situations in which some of the same is done, those that share the rarest actions first."""
         found = dict[str, None]()
-        for action in sorted(kind.customs.records, key=lambda action: (len(self._doing[action]), action)):
+        for action in sorted(kind.counts.records, key=lambda action: (len(self._by_action[action]), action)):
             found |= dict.fromkeys(
                 id
-                for id in reversed(self._doing[action][-VISITED:])
-                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].customs.decisions >= ENOUGH
+                for id in reversed(self._by_action[action][-VISITED:])
+                if id != kind.id and not self._kinds[id].pinned and self._kinds[id].counts.decisions >= ENOUGH
             )
             if len(found) >= COMPARED:
                 break
         return list(found)[:COMPARED]
 
-    def _arrange(self, event: Event) -> None:
-        """Do what a person said: split, merge, name or pin; what is gone meanwhile is left alone."""
-        id = self._meant(event, "situation", "wordings")
+    def _apply_edit(self, event: Event) -> None:
+        """Apply a user's edit: split, merge, rename or pin; what is gone meanwhile is skipped."""
+        id = self._situation_of_event(event, "situation", "wordings")
         split = events.text(event, "split")
         for key in _keys(event, "contexts") if split else ():
-            if key in self._of and (id is None or self._of[key] == id):
+            if key in self._by_wording and (id is None or self._by_wording[key] == id):
                 self._move(key, split)
-                self._own_words(key)
+                self._own_group(key)
         if split in self._kinds:
             self._kinds[split].pinned = True
         if id is None or (id := self.current(id)) is None:
             return
-        twin = self._meant(event, "twin", "twin_wordings")
+        twin = self._situation_of_event(event, "twin", "twin_wordings")
         if twin is not None:
             self._merge(twin, id)
         kind = self._kinds[id]
         kind.name = events.text(event, "name") or kind.name
         kind.pinned = bool(event.body.get("pinned", kind.pinned))
 
-    def _meant(self, event: Event, field: str, wordings: str) -> str | None:
-        """Give the situation that an event names by its id, or else by its wordings."""
-        known = (self._of[key] for key in _keys(event, wordings) if key in self._of)
+    def _situation_of_event(self, event: Event, field: str, wordings: str) -> str | None:
+        """Return the situation that an event names by its id, or else by its wordings."""
+        known = (self._by_wording[key] for key in _keys(event, wordings) if key in self._by_wording)
         return self.current(events.text(event, field)) or next(known, None)
 
     def _move(self, key: str, id: str) -> None:
-        """Take a wording out of its situation into another one, which may be new."""
-        old, new = self._kinds[self._of[key]], self._kinds.setdefault(id, _Kind(id))
+        """Move a wording into another situation, which may be new."""
+        old, new = self._kinds[self._by_wording[key]], self._kinds.setdefault(id, _SituationState(id))
         if old is new:
             return
         if len(old.wordings) == 1:
             self._merge(old.id, id)
             return
         own, group = old.wordings.pop(key), self._group.get(key, -1)
-        old.customs = old.customs.without(own)
-        new.customs.merge(own)
+        old.counts = old.counts.without(own)
+        new.counts.merge(own)
         new.wordings[key] = own
-        self._of[key] = id
+        self._by_wording[key] = id
         for action in own.records:
-            self._do(action, id)
-            if not old.customs.taken(action):
-                self._no_longer(action, old.id)
+            self._index_action(action, id)
+            if not old.counts.taken(action):
+                self._unindex_action(action, old.id)
         if group in old.groups:
             old.groups[group] = old.groups[group].without(own)
-            new.groups.setdefault(group, Customs()).merge(own)
+            new.groups.setdefault(group, ActionCounts()).merge(own)
             if not any(self._group.get(each) == group for each in old.wordings):
                 del old.groups[group]
                 self._of_group[group] = id
@@ -525,9 +525,9 @@ class Situations:
         old.recent = [one for one in old.recent if one[0] != key]
         new.recent = _newest([*new.recent, *moved])
 
-    def _own_words(self, key: str) -> None:
-        """Let a wording be found by its words where it is now, apart from those that it was grouped with."""
-        kind, group = self._kinds[self._of[key]], self._group.get(key, -1)
+    def _own_group(self, key: str) -> None:
+        """Give a wording a word group of its own in its present situation."""
+        kind, group = self._kinds[self._by_wording[key]], self._group.get(key, -1)
         if group not in kind.groups or self._of_group.get(group) == kind.id:
             return
         kind.groups[group] = kind.groups[group].without(kind.wordings[key])
@@ -545,38 +545,38 @@ class Situations:
             return
         old, kind = self._kinds.pop(gone), self._kinds[into]
         kind.wordings |= old.wordings
-        kind.customs.merge(old.customs)
+        kind.counts.merge(old.counts)
         for group, counts in old.groups.items():
-            kind.groups.setdefault(group, Customs()).merge(counts)
+            kind.groups.setdefault(group, ActionCounts()).merge(counts)
             self._of_group[group] = into
         for key in sorted(old.texts):
             if len(kind.texts) < TEXTS:
                 kind.texts[key] = old.texts[key]
         kind.recent = _newest([*kind.recent, *old.recent])
-        self._of |= dict.fromkeys(old.wordings, into)
-        for action in old.customs.records:
-            self._no_longer(action, gone)
-            self._do(action, into)
+        self._by_wording |= dict.fromkeys(old.wordings, into)
+        for action in old.counts.records:
+            self._unindex_action(action, gone)
+            self._index_action(action, into)
         self._merged[gone] = into
 
 
-def _commonest_first(done: Customs) -> list[tuple[int, str]]:
+def _commonest_first(done: ActionCounts) -> list[tuple[int, str]]:
     counts = [(record.taken, action) for action, record in done.records.items()]
     return sorted(counts, key=lambda one: (-one[0], one[1]))
 
 
 def _is_due(decisions: int) -> bool:
-    """Return whether what was done is looked at again after so many decisions: the more there are, the more rarely."""
+    """Return whether a comparison is repeated at this number of decisions: more and more rarely."""
     return not decisions & (decisions - 1) or decisions % 8 == 0
 
 
 def _newest(recent: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the newest; ids of memories are ordered by time."""
+    """Return the newest decisions; ids of memories are ordered by time."""
     return sorted(recent, key=lambda one: one[1])[-RECENT:]
 
 
-def _texts(kind: _Kind) -> list[tuple[int, str]]:
-    """Give the texts of a situation with how often each was met, the commonest and then the shortest first."""
+def _texts(kind: _SituationState) -> list[tuple[int, str]]:
+    """Return the texts of a situation with their counts, the commonest and then the shortest first."""
     known = [(kind.times(key), text) for key, text in kind.texts.items()]
     return sorted(known, key=lambda one: (-one[0], len(one[1]), one[1]))
 

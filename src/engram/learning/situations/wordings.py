@@ -1,7 +1,7 @@
 """Group contexts that use the same words, whatever their numbers, names and typing errors.
 
-A group is known by the words that most of its contexts have. Words count by how rare they are, so those that stand in
-every context decide nothing.
+A group is represented by the words that most of its contexts have. Words are weighted by rarity, so that words in every
+context decide nothing.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from pydantic import JsonValue
 from engram.text.terms import STOP_WORDS, digest, index_terms, normal_form
 
 ALIKE = 0.55
-"""The F1 score of the words of two contexts, by their weights, from which on they are of one group."""
+"""F1 score of the weighted words of two contexts above which they are of one group."""
 RAREST, VISITED, COMPARED = 6, 300, 10
-"""Words that are looked up, entries that are looked at for them, and groups that are compared."""
+"""Words looked up per query, index entries visited for them, and groups compared."""
 LONG = 3
-"""Only words longer than this are taken for misspelt ones."""
+"""Only longer words are matched with misspellings."""
 PLACE = 3
-"""Words that one place of a context holds at most."""
+"""Words in one place of a context at most."""
 LONGEST = 2000
-"""Characters of a context that are looked at."""
+"""Characters of a context that are read."""
 _IDENTIFIER = re.compile(r"\S*\d\S*|\w+(?:[-_./:]\w+)+")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 _FRAME = STOP_WORDS - frozenset("above after against before below down no not off out over under up without".split())
-"""Words that tell no two contexts apart."""
+"""Words that distinguish no contexts."""
 
 _NEGATIONS = frozenset(
     """no not nor never neither none cannot without nicht kein nie niemal ohn ne pas jamai aucun nunca sin nao nem sem
     non senza niet geen nooit zonder не нет ни без никогда нельзя bez ingen aldrig ikk""".split()
 )
-"""Stems of words that turn what a context says into its opposite."""
+"""Stems of words that negate a context."""
 _KEIN = "kein"
 _UNSPACED_NEGATIONS = ("ない", "ません", "なかった", "不", "没", "未", "않", "못", "없")
-"""The same in scripts that are written without spaces."""
+"""Negations in scripts that are written without spaces."""
 
 _OPPOSITES = tuple(
     """on-off up-down with-without before-after over-under left-right buy-sell open-close open-shut lock-unlock
@@ -55,7 +55,7 @@ _OPPOSITES = tuple(
     pack-unpack zip-unzip compress-decompress activate-deactivate arrive-depart arrive-leave enter-exit
     enter-leave more-less first-last minimum-maximum""".split()
 )
-"""Words that tell two contexts apart if each has another one of them, however little else they say."""
+"""Pairs of words that distinguish two contexts if each has one of them, however similar the rest."""
 _INWARD, _OUTWARD = "in", "out"
 _GATES = frozenset("log sign check clock opt".split())
 """Words with which in and out are opposites."""
@@ -64,7 +64,7 @@ _GERMAN = re.compile(
     r"\b(?:der|das|dem|ein|eine|einen|einem|einer|eines|kein|keine|keinen|und|oder|nicht|ist|sind|wird|wurde|für|vom|"
     r"zum|zur|beim|auf|mit|nach|bei|über|seit|sich)\b"
 )
-"""Words of a language in which every noun has a capital letter."""
+"""Words of a language in which all nouns are capitalised."""
 
 _SHORT_NOT = re.compile(r"\b(\w+?)n't\b", re.IGNORECASE)
 _CANNOT = re.compile(r"\bcannot\b", re.IGNORECASE)
@@ -76,16 +76,16 @@ Words = frozenset[str]
 
 
 @lru_cache(maxsize=8192)
-def wording(context: str) -> str:
-    """Give the key of a context's wording: its text without ids and long numbers."""
+def wording_key(context: str) -> str:
+    """Return the key of a context's wording: a digest of its text without ids and long numbers."""
     return digest("wording", _VALUE.sub("<value>", normal_form(context)))[:16]
 
 
 @lru_cache(maxsize=4096)
-def words(context: str) -> Words:
-    """Give the stems of a context's words, without values: what holds a digit, identifiers, names in a sentence.
+def word_stems(context: str) -> Words:
+    """Return the stems of a context's words, without numbers, identifiers, and names within a sentence.
 
-    A capital letter within a sentence marks a name, but not where all nouns have one.
+    A capital letter within a sentence marks a name, except in languages that capitalise all nouns.
     """
     text = _without_contractions(context[:LONGEST])
     found = _WORD.findall(_IDENTIFIER.sub(" ", text))
@@ -101,50 +101,50 @@ def _without_contractions(text: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Give what the forms of a word share: "answers" is "answered"."""
+    """Return the stem that all forms of a word share: "answers" and "answered"."""
     stems = index_terms(word)
     return word if word in _FRAME or len(stems) != 1 else stems[0]
 
 
 def is_contrast(one: str, other: str) -> bool:
-    """Tell whether two contexts say the same but for a telling word: "start the server" and "stop the server"."""
-    first, second = words(one), words(other)
-    if _are_near(first, second) and _are_others(first, second, second):
+    """Return whether two contexts differ only in a significant word: "start the server" and "stop the server"."""
+    first, second = word_stems(one), word_stems(other)
+    if _are_near(first, second) and _differ_in_meaning(first, second, second):
         return True
     return _is_negated(first) != _is_negated(second) and _are_near(_parts(one), _parts(other))
 
 
 def _parts(context: str) -> Words:
-    """Give the stems of a context, or of scripts without spaces, the pairs of characters."""
+    """Return the stems of a context; for scripts without spaces, pairs of characters."""
     return frozenset(index_terms(context[:LONGEST]))
 
 
 def _are_near(one: Words, other: Words) -> bool:
-    """Tell whether two contexts have most words in common, or one beside an opposite."""
+    """Return whether two contexts have most words in common, or share one and have opposites."""
     if 2 * len(one & other) >= ALIKE * (len(one) + len(other)):
         return True
-    return bool(_telling(one & other)) and _are_opposed(one, other)
+    return bool(_informative(one & other)) and _are_opposed(one, other)
 
 
-class Wordings:
-    """The groups of the contexts of one agent, numbered in the order they came."""
+class WordGroups:
+    """Groups of the contexts of one agent, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
-        """How many contexts each group has."""
+        """Number of contexts per group."""
         self._counts: list[dict[str, int] | tuple[str, ...]] = []
-        """In how many contexts of a group each word is; of a group of one context just its words, which takes less."""
+        """Per group: number of contexts by word; for a group of one context only its words, to save memory."""
         self._by_word: dict[str, list[int]] = {}
-        """For each word, the groups that have it."""
+        """By word: the groups that have it."""
         self._times = Counter[str]()
-        """In how many contexts a word is."""
+        """Number of contexts by word."""
         self._contexts = 0
         self._places: dict[int, tuple[int, frozenset[str]]] = {}
-        """Of a group in which one place is known to vary: how many words stand there at most, and which were met."""
+        """By group with a varying place: the most words it has, and those that occurred."""
 
     def add(self, context: str) -> int | None:
-        """Count a context; its group, which may be new. A context without words has none."""
-        said = words(context)
+        """Count a context and return its group, which may be new; `None` for a context without words."""
+        said = word_stems(context)
         if not said:
             return None
         self._contexts += 1
@@ -153,18 +153,18 @@ class Wordings:
         return self._begin(said) if known is None else self._count(known, said)
 
     def split(self, context: str) -> int | None:
-        """Give a context a group of its own, which is found by its words from now on."""
-        said = words(context)
+        """Give a context a new group, which is found by its words from now on."""
+        said = word_stems(context)
         return self._begin(said) if said else None
 
     def find(self, context: str) -> int | None:
-        """Give the group of a context, `None` if there is no such group yet."""
-        said = words(context)
+        """Return the group of a context, `None` if there is none yet."""
+        said = word_stems(context)
         return self._find(said) if said else None
 
-    def twins(self, context: str) -> list[int]:
-        """List the groups that have the words of a context equally, the group of the context first."""
-        said = words(context)
+    def best_matches(self, context: str) -> list[int]:
+        """Return the groups that match the words of a context equally well, the group of the context first."""
+        said = word_stems(context)
         if not said:
             return []
         scored = self._scored(said)
@@ -172,14 +172,14 @@ class Wordings:
         return [-number for score, number in sorted(scored, reverse=True) if score == best[0] >= ALIKE]
 
     def size(self, number: int) -> int:
-        """Count the contexts of a group."""
+        """Return the number of contexts of a group."""
         return self._sizes[number]
 
     def variants(self, number: int) -> list[list[int]]:
-        """List the groups that say the same as one but for the words in one place, together for each such place."""
-        own, found = _telling(self._usual(number)), dict[frozenset[str], list[int]]()
+        """Return the groups that differ from one only in the words in one place, grouped by that place."""
+        own, found = _informative(self._usual_words(number)), dict[frozenset[str], list[int]]()
         for each in self._nearest(own):
-            other = _telling(self._usual(each))
+            other = _informative(self._usual_words(each))
             mine, theirs = own - other, other - own
             alike = 2 * len(own & other) >= ALIKE * (len(own) + len(other))
             if each != number and alike and 0 < len(mine) <= PLACE and 0 < len(theirs) <= PLACE:
@@ -187,8 +187,8 @@ class Wordings:
         return list(found.values())
 
     def join(self, numbers: Sequence[int]) -> int:
-        """Make groups one that say the same but for the words in one place, which may hold any others from now on."""
-        known = [_telling(self._usual(number)) for number in numbers]
+        """Merge groups that differ only in the words in one place, which from now on may have any words."""
+        known = [_informative(self._usual_words(number)) for number in numbers]
         frame = frozenset.intersection(*known)
         into, *gone = sorted(numbers)
         most = max(len(words - frame) for words in known)
@@ -197,11 +197,11 @@ class Wordings:
             before, words = self._places.pop(number, (0, frozenset()))
             most, met = max(most, before), met | words
         for number in gone:
-            self._pour(number, into)
+            self._merge_into(number, into)
         self._places[into] = (most, met)
         return into
 
-    def _pour(self, gone: int, into: int) -> None:
+    def _merge_into(self, gone: int, into: int) -> None:
         counts, more = (self._counted(number) for number in (into, gone))
         for word, times in sorted(more.items()):
             self._by_word[word].remove(gone)
@@ -237,12 +237,12 @@ class Wordings:
         return -number if best >= ALIKE else None
 
     def _scored(self, said: Words) -> list[tuple[float, int]]:
-        """Score the nearest groups, each with its number below zero, so that the first of equals is the greatest."""
+        """Score the nearest groups, each with its negated number, so that the first of equals is the greatest."""
         weights = {word: self._weight(word) for word in said}
         return [(self._likeness(weights, number), -number) for number in self._nearest(said)]
 
     def _nearest(self, said: Words) -> list[int]:
-        """List the groups that share most words with a context, of those that have its rarest words."""
+        """Return the groups that share most words with a context, of those that have its rarest words."""
         shared, left = Counter[int](), VISITED
         for word in sorted(said, key=lambda word: (len(self._by_word.get(word, ())), word))[:RAREST]:
             groups = self._by_word.get(word, ())[-left:]
@@ -252,8 +252,8 @@ class Wordings:
                 break
         return nsmallest(COMPARED, shared, key=lambda number: (-shared[number], number))
 
-    def _usual(self, number: int) -> Collection[str]:
-        """Give the words that most contexts of a group have, without those in a place that varies."""
+    def _usual_words(self, number: int) -> Collection[str]:
+        """Return the words that most contexts of a group have, without those in a varying place."""
         counts, size = self._counts[number], self._sizes[number]
         if isinstance(counts, tuple):
             return counts
@@ -261,9 +261,9 @@ class Wordings:
         return [word for word, times in counts.items() if times * 2 > size and word not in met]
 
     def _likeness(self, weights: Mapping[str, float], number: int) -> float:
-        """Score how far a context has the words of a group, and few others (F1 of their weights)."""
-        counts, usual = self._counts[number], self._usual(number)
-        if _are_others(weights, usual, counts):
+        """Score how well a context matches the words of a group (weighted F1)."""
+        counts, usual = self._counts[number], self._usual_words(number)
+        if _differ_in_meaning(weights, usual, counts):
             return 0.0
         common = math.fsum(weights[word] for word in usual if word in weights)
         whole = math.fsum(weights.values()) - self._in_place(weights, number)
@@ -272,7 +272,7 @@ class Wordings:
         return 2 * common / (whole + math.fsum(map(self._weight, usual)))
 
     def _in_place(self, weights: Mapping[str, float], number: int) -> float:
-        """Weigh the words of a context that stand in the place of a group that varies, which tell nothing."""
+        """Weigh the words of a context that stand in a group's varying place, which are irrelevant."""
         if number not in self._places:
             return 0.0
         most, met = self._places[number]
@@ -286,7 +286,7 @@ class Wordings:
         return math.log((self._contexts + 1) / (self._times[word] + 0.5)) + 0.1
 
     def dump(self) -> JsonValue:
-        """Give the groups as JSON."""
+        """Return the groups as JSON."""
         return {
             "contexts": self._contexts,
             "times": dict(sorted(self._times.items())),
@@ -298,8 +298,8 @@ class Wordings:
         }
 
     @classmethod
-    def load(cls, state: Mapping[str, Any]) -> Wordings:
-        """Give what `dump` gave."""
+    def load(cls, state: Mapping[str, Any]) -> WordGroups:
+        """Restore from the output of `dump`."""
         found = cls()
         found._contexts, found._times = state["contexts"], Counter(state["times"])
         for number, (size, counts) in enumerate(state["groups"]):
@@ -311,14 +311,14 @@ class Wordings:
         return found
 
 
-def _telling(said: Iterable[str]) -> Words:
+def _informative(said: Iterable[str]) -> Words:
     return frozenset(said) - _FRAME
 
 
-def _are_others(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
-    """Tell whether a telling word stands in the place of another one: "start the server" is not "stop the server".
+def _differ_in_meaning(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
+    """Return whether a significant word replaces another: "start the server" is not "stop the server".
 
-    Where a group has shown that a place varies, its words are not usual there. A negation is a telling word.
+    Words in a place known to vary are not usual. A negation is significant.
     """
     if _is_negated(said) != _is_negated(usual) or _are_opposed(said, usual):
         return True
@@ -348,7 +348,7 @@ def _are_opposed(one: Collection[str], other: Collection[str]) -> bool:
 
 @cache
 def _opposites() -> tuple[tuple[str, str], ...]:
-    """List pairs of opposites by their stems."""
+    """Return pairs of opposites by their stems."""
     pairs = (pair.split("-") for pair in _OPPOSITES)
     return tuple((_stem(one), _stem(other)) for one, other in pairs)
 
@@ -358,7 +358,7 @@ def _misspelt(word: str, words: Collection[str]) -> bool:
 
 
 def _differ_little(one: str, other: str) -> bool:
-    """Tell whether one letter was left out, added, or changed places with the next."""
+    """Return whether one letter was left out, added, or swapped with the next."""
     start = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     if start is None:
         return True

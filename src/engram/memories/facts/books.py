@@ -7,14 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
 
 from engram.memories.facts import graph as graphs
 from engram.memories.facts import timeline
 from engram.memories.facts.graph import Graph
 from engram.model import KnowledgeContent, Memory, MemoryType
 from engram.model.fact import Fact
-from engram.ports import Filter, MemoryStore, Scope, Versions
+from engram.ports import Filter, Scope, Store
 from engram.system import batched
 
 FACT = "fact"
@@ -67,15 +66,10 @@ class Present:
         return self.since <= moment and (self.until is None or moment < self.until)
 
 
-@runtime_checkable
-class TellsVersions(MemoryStore, Versions, Protocol):
-    """A store that tells which memories have changed."""
-
-
 class Book:
     """All facts of one agent: at each look, what changed since the last one is read, and nothing else."""
 
-    def __init__(self, store: TellsVersions, scope: Scope) -> None:
+    def __init__(self, store: Store, scope: Scope) -> None:
         self._store, self._scope = store, scope
         self._versions: dict[str, int] = {}
         self._known: dict[str, Fact] = {}
@@ -128,15 +122,13 @@ class Book:
 class Books:
     """The books of the agents whose facts were asked for last."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._books: OrderedDict[Scope, Book] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, scope: Scope) -> Book | None:
-        """The book of an agent; `None` if the store cannot tell what has changed."""
-        if not isinstance(self._store, TellsVersions):
-            return None
+    def of(self, scope: Scope) -> Book:
+        """Return the book of an agent."""
         with self._lock:
             book = self._books.setdefault(scope, Book(self._store, scope))
             self._books.move_to_end(scope)

@@ -307,7 +307,7 @@ def quarantine(request: PageRequest) -> Response:
         total=len(waiting),
         start=start,
         rows=PAGE_SIZE,
-        may={"release": request.session.key.may("admin"), "discard": request.session.key.may("write")},
+        may={"release": request.session.key.has_right("admin"), "discard": request.session.key.has_right("write")},
     )
 
 

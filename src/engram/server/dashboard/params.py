@@ -19,14 +19,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from engram import __version__
+from engram.api.call import Call
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.learning.decisions.comparisons import certainty
-from engram.model.access import EVERYONE, Right
+from engram.model.api_key import EVERYONE, Right
 from engram.ports import Scope, arguments, reserved
 from engram.server.dashboard import charts
 from engram.server.dashboard.sessions import Session, SignInSessions
-from engram.server.rest.routes.agents import visible
 
 T = TypeVar("T")
 HOME = "/dashboard"
@@ -155,7 +155,7 @@ class PageRequest:
     def names(self) -> list[str]:
         """The agents that the key may read."""
         if self._names is None:
-            self._names = visible(self.brain, self.session.key)
+            self._names = Call(self.brain, self.session.key).agents()
         return self._names
 
     @property
@@ -184,7 +184,7 @@ class PageRequest:
 
     def require_right(self, right: Right) -> None:
         """Raise `NotAllowed` if the key lacks a right."""
-        if not self.session.key.may(right):
+        if not self.session.key.has_right(right):
             raise NotAllowed(f"your key has no right to {right}; sign in with one that has")
 
     def exact(self, name: str) -> str:

@@ -12,16 +12,15 @@ from functools import cache, partial
 from typing import Any, Literal
 
 from engram.api import paging
-from engram.audit import verify
 from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
-from engram.learning.decisions.belief import Episode
+from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
 from engram.learning.events import ANYWHERE
 from engram.memories.facts.graph import Graph
 from engram.memories.facts.names import concept_key
-from engram.model import AuditEntry, LearningStats, Memory, MemoryType, Suggestion, Verification
+from engram.model import AuditEntry, AuditVerification, LearningStats, Memory, MemoryType, Suggestion
 from engram.model.content import KnowledgeContent
 from engram.model.fact import Fact
 from engram.model.grant import Grant, GrantUse
@@ -31,20 +30,18 @@ from engram.ports import (
     Filter,
     FindsDerived,
     KeepsAudit,
+    ListsChanges,
     Maintains,
-    MirrorsVectors,
     Query,
+    ReadsNeighbours,
     Scope,
-    Surveys,
-    TellsChanges,
     unstorable,
 )
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
 from engram.recall.search import Wanted
 from engram.server.dashboard.params import Dashboard, PageRequest
-from engram.upkeep import maintenance
-from engram.upkeep.reindex import unplaced
+from engram.upkeep.maintenance import unplaced
 
 COUNT_BATCH = 2000
 """Changes that are counted at a time."""
@@ -103,7 +100,7 @@ def overview(request: PageRequest) -> Overview:
 
 def memory_count(brain: Engram, scope: Scope) -> int | None:
     """Return the number of memories of an agent if the store knows it without counting, else `None`."""
-    return brain.store.spread(scope, ()).rows if isinstance(brain.store, Surveys) else None
+    return brain.store.term_counts(scope, ()).rows if isinstance(brain.store, ReadsNeighbours) else None
 
 
 def growth(dashboard: Dashboard, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bool]:
@@ -118,7 +115,7 @@ def growth(dashboard: Dashboard, scope: Scope) -> tuple[Mapping[Any, tuple[int, 
 def _count(dashboard: Dashboard, scope: Scope) -> None:
     """Count the changes since the last count."""
     store, more = dashboard.brain.store, True
-    while more and isinstance(store, TellsChanges) and not dashboard.stopping.is_set():
+    while more and isinstance(store, ListsChanges) and not dashboard.stopping.is_set():
         with dashboard.growth_lock:
             after, days = dashboard.growth.get(scope.agent, (0, {}))
             if after > store.newest(scope):  # the agent was erased
@@ -135,7 +132,7 @@ def _count(dashboard: Dashboard, scope: Scope) -> None:
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
     try:
-        return maintenance.evaluate(brain, [agent], period="week")
+        return brain.upkeep.evaluate([agent], period="week")
     except Unsupported:
         return None
 
@@ -146,7 +143,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
         return None
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
-    if isinstance(store, MirrorsVectors) and (embedder := store.embedder()) is not None:
+    if (embedder := store.embedder()) is not None:
         facts["without a vector"] = unplaced(store, embedder)
     return facts
 
@@ -220,8 +217,8 @@ def memory(request: PageRequest, id: str) -> MemoryDetails | None:
         neighbours=_neighbours(brain, scope, id),
         similar=_similar(brain, scope, own),
         fact_history=_fact_history(agent, own),
-        audit_entries=_audit_entries(brain, scope, own) if request.session.key.may("admin") else [],
-        uses=_uses(agent, id) if request.session.key.may("share") else [],
+        audit_entries=_audit_entries(brain, scope, own) if request.session.key.has_right("admin") else [],
+        uses=_uses(agent, id) if request.session.key.has_right("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
     )
@@ -236,9 +233,9 @@ def _derived(brain: Engram, scope: Scope, id: str) -> list[Memory]:
 
 def _neighbours(brain: Engram, scope: Scope, id: str) -> list[Memory]:
     """Return the memories before and after one in its session."""
-    if not isinstance(brain.store, Surveys):
+    if not isinstance(brain.store, ReadsNeighbours):
         return []
-    near = sorted(brain.store.around(scope, [id], 2, ()), key=lambda glimpse: glimpse.seq)
+    near = sorted(brain.store.neighbours(scope, [id], 2, ()), key=lambda glimpse: glimpse.seq)
     ids = [glimpse.id for glimpse in near]
     return [each for each in brain.store.get(scope, ids) if each is not None] if len(ids) > 1 else []
 
@@ -373,12 +370,12 @@ def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
     return sorted(found, key=lambda rate: (-rate.attempts, rate.action))[:limit]
 
 
-def contexts(history: Sequence[Episode], limit: int = 40) -> list[tuple[str, int]]:
+def contexts(history: Sequence[DecisionEpisode], limit: int = 40) -> list[tuple[str, int]]:
     """Return the contexts of decisions with their counts, the most frequent first."""
     return Counter(episode.context for episode in history).most_common(limit)
 
 
-def history(request: PageRequest) -> list[Episode]:
+def history(request: PageRequest) -> list[DecisionEpisode]:
     """Return all decisions with a known outcome, oldest first."""
     agent = request.agent
     return request.dashboard.cache.get(("history", agent.name), agent.learning.history)
@@ -402,7 +399,7 @@ def texts(request: PageRequest, ids: Sequence[str]) -> dict[str, Memory]:
 def occurrences(request: PageRequest) -> dict[str, list[datetime]]:
     """Return the times of each failure, by the id of its pattern."""
     with request.brain.experience.of(request.scope) as learned:
-        shelf = learned.recognizer.shelf.patterns
+        shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
 
@@ -478,9 +475,6 @@ def _entries_before(read: Callable[[int, int], list[AuditEntry]], before: int, l
         width *= 8
 
 
-def verify_trail(request: PageRequest) -> Verification:
+def verify_trail(request: PageRequest) -> AuditVerification:
     """Verify the whole audit trail."""
-    store = request.brain.store
-    if not isinstance(store, KeepsAudit):
-        raise Unsupported("this store keeps no audit trail; SQLite, PostgreSQL and the store in memory do")
-    return verify(store)
+    return request.brain.audit.verify()

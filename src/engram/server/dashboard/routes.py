@@ -148,7 +148,7 @@ class _Routes:
             late = self._rate_limited(request)
             message = "Too many attempts; wait a moment." if late else "This key is unknown, expired or revoked."
             return self._sign_in_form(request, message, 429 if late else 401, goal)
-        if not opened[1].key.may("read"):
+        if not opened[1].key.has_right("read"):
             self._board.sessions.end(opened[0])
             return self._sign_in_form(request, "This key has no right to read.", 403, goal)
         return _signed_in(request, opened[0], _safe_next(goal))

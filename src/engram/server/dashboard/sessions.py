@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from engram.clock import EPOCH, Sources
-from engram.model.access import EVERYONE, ApiKey
+from engram.model.api_key import EVERYONE, ApiKey
 from engram.sharing.api_keys import Keys
 
 SESSION_LENGTH = timedelta(hours=12)

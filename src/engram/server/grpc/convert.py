@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from engram.clock import EPOCH
 from engram.errors import InvalidInput
-from engram.model import Content, explain
+from engram.model import Content, describe_error
 
 UNION = "value"
 """The name of the `oneof` of a message that stands for a value of several kinds."""
@@ -106,7 +106,7 @@ def _typed(content: Any) -> Content:
     try:
         return _content.validate_python(content)
     except ValidationError as error:
-        raise InvalidInput(f"content: {explain(error)}") from None
+        raise InvalidInput(f"content: {describe_error(error)}") from None
 
 
 def _choose(message: Message, value: Any) -> None:

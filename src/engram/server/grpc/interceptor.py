@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 from engram.api.call import Call
 from engram.api.limits import Buckets, Limits, Streams
 from engram.engine import Engram
-from engram.errors import EngramError, InvalidInput, NotAllowed, StoreBusy, TooMany, Unauthenticated
-from engram.model.access import Right
+from engram.errors import EngramError, InvalidInput, StoreBusy, TooMany, Unauthenticated
+from engram.model.api_key import Right
 from engram.ports import principal
 from engram.server.grpc.convert import read, written
 from engram.server.grpc.problems import REQUEST, Late, Later, Unfit, detail_of, status_of, trailers
@@ -106,7 +106,7 @@ class Door:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self.keys = Keys(self.brain.store, self.brain.redactor, self.brain.sources)
+        self.keys = self.brain.keys
         self._listeners = Streams(limits)
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engram-rpc")
         self._callers = Buckets(limits.rate, limits.burst, self.clock)
@@ -195,9 +195,9 @@ class Door:
         if key is None:
             raise Unauthenticated(NO_KEY)
         visit.key = key.id
-        if not key.may(visit.right):
-            raise NotAllowed(f"this key has no right to {visit.right}; ask whoever runs the server for one that has")
-        return Call(self.brain, key, visit.named)
+        call = Call(self.brain, key, visit.named)
+        call.check_right(visit.right)
+        return call
 
     def pause(self, call: Call) -> float:
         """Seconds until more of what a stream brings is welcome; 0 if it is now, and then it is counted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -13,18 +14,17 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from engram.api.call import Call
 from engram.api.limits import Limits
 from engram.engine import AgentHandle, Engram
-from engram.errors import NotAllowed, Unauthenticated
-from engram.model.access import ApiKey, Right
+from engram.errors import Unauthenticated
+from engram.model.api_key import ApiKey, Right
 from engram.server.mcp.server import create
 from engram.server.mcp.tools import Request, Whose
 from engram.server.metrics import Metrics
-from engram.server.rest.auth import chosen, missing
 from engram.server.rest.middleware import Address, Border, Gate
 from engram.server.rest.problems import CODES, answer
 from engram.server.rest.run import Announced, Binding, listen, settings, tell_first_key, where
-from engram.sharing.api_keys import Keys
 
 PATH = "/v1/mcp"
 PORT = 8751
@@ -41,11 +41,9 @@ def by_key(brain: Engram, only: str | None = None) -> Whose:
         key: ApiKey | None = None if request is None else request.scope.get("engram.key")
         if key is None:
             raise Unauthenticated("this needs a key; `engram key create` makes one")
-        if not key.may(right):
-            raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
-        if only is not None and not key.reaches(only):
-            raise missing()
-        return brain.agent(only if only is not None else chosen(key, request.headers.get("engram-agent")))
+        call = Call(brain, key, request.headers.get("engram-agent") if only is None else quote(only))
+        call.check_right(right)
+        return call.agent
 
     return whose
 
@@ -64,7 +62,7 @@ def application(
     )
     inner.router.redirect_slashes = False  # it would lead to `http://` behind whoever speaks TLS, with the key
     inner.add_exception_handler(HTTPException, _elsewhere)
-    keys = Keys(brain.store, brain.redactor, brain.sources)
+    keys = brain.keys
     gate = Gate(_unheard(inner), keys, most, metrics)
     return Border(gate, address or Address(), most, metrics, brain.sources.new_id)
 

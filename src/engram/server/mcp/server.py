@@ -12,7 +12,7 @@ from engram import __version__
 from engram.engine import Engram
 from engram.errors import EngramError
 from engram.model import Hit
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.recall.quoting import quoted
 from engram.server.mcp.tools import Request, Whose, tools
 from engram.sharing.api_keys import told

@@ -26,9 +26,9 @@ from engram.model import (
     Receipt,
     Suggestion,
     Verdict,
-    explain,
+    describe_error,
 )
-from engram.model.access import Right
+from engram.model.api_key import Right
 from engram.recall.quoting import PREAMBLE, quoted
 from engram.server.mcp import answers
 from engram.server.mcp.answers import Counted, Found, Remembered, found, remembered
@@ -357,7 +357,7 @@ class _Strict(Tool):
         try:
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
-            raise ToolError(explain(error)) from None
+            raise ToolError(describe_error(error)) from None
         return await super().run(arguments, context, convert_result)
 
 

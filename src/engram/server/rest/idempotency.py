@@ -16,16 +16,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engram.api.call import agent_named
 from engram.api.invalidation import Losses, Watch
 from engram.errors import Conflict, EngramError
 from engram.model import ForgetReceipt, Receipt
-from engram.model.access import EVERYONE, ApiKey
+from engram.model.api_key import EVERYONE, ApiKey
 from engram.model.grant import Grant, Revocation
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
-from engram.ports import MemoryStore
-from engram.server.rest.auth import AGENT, chosen
-from engram.server.rest.operations import IDEMPOTENCY, Operations
+from engram.ports import Store
+from engram.server.rest.auth import AGENT
+from engram.server.rest.parameters import IDEMPOTENCY, Operations
 from engram.server.rest.problems import REPLAYED, answer, of_error
 
 KEPT_SECONDS = 900.0
@@ -125,7 +126,7 @@ class Once:
     """
 
     def __init__(
-        self, app: ASGIApp, operations: Operations, store: MemoryStore, clock: Callable[[], float] = time.monotonic
+        self, app: ASGIApp, operations: Operations, store: Store, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._app = app
         self._operations = operations
@@ -209,7 +210,7 @@ def _lost(losses: Losses, agent: str, silent: bool) -> int:
 def _agent(scope: Scope, key: ApiKey) -> str:
     """Whom a request is about; all agents, if it names none and the key is not for one."""
     try:
-        return chosen(key, Headers(scope=scope).get(AGENT))
+        return agent_named(key, Headers(scope=scope).get(AGENT))
     except EngramError:  # what it names is refused later, by the operation itself
         return EVERYONE
 

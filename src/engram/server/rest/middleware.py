@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.api.limits import Buckets, Limits, flaw_of_json
 from engram.errors import EngramError, TooMany, Unauthenticated
-from engram.model.access import ApiKey
+from engram.model.api_key import ApiKey
 from engram.ports import principal
 from engram.server.metrics import Metrics
 from engram.server.rest.problems import CODES, answer, of_error

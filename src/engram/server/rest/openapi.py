@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from engram.model.wire import LiveEvent, Problem
 from engram.server.rest.auth import right_of
 from engram.server.rest.glossary import FIELDS
-from engram.server.rest.operations import takes_header, takes_key
+from engram.server.rest.parameters import takes_header, takes_key
 from engram.server.rest.problems import LISTED, MEDIA, REPLAYED
 
 SCHEME = "key"

@@ -1,35 +1,13 @@
-"""The resources under `/v1`; a new module is served as soon as it stands in `ROUTERS`."""
+"""The routes under `/v1`: most are made from the table of operations, some are written by hand."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
-from engram.server.rest.routes import (
-    agents,
-    audit,
-    decisions,
-    events,
-    failures,
-    grants,
-    knowledge,
-    life,
-    memories,
-    quarantine,
-    reports,
-    retention,
-)
+from engram.server.rest.routes import audit, events, knowledge, memories
+from engram.server.rest.routes.table import made
 
-ROUTERS: tuple[APIRouter, ...] = (
-    memories.router,
-    decisions.router,
-    failures.router,
-    knowledge.router,
-    grants.router,
-    quarantine.router,
-    agents.router,
-    life.router,
-    reports.router,
-    audit.router,
-    retention.router,
-    events.router,
-)
+_BY_HAND = (memories.router, knowledge.router, audit.router, events.router)
+_NAMES = {route.name for router in _BY_HAND for route in router.routes if isinstance(route, APIRoute)}
+ROUTERS: tuple[APIRouter, ...] = (*_BY_HAND, made(_NAMES))

@@ -1,28 +1,25 @@
-"""The audit trail: what was done, and whether anybody has changed the record of it."""
+"""The audit trail: what was done, and whether the record of it was changed."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query
 
-from engram import audit
-from engram.api import paging
+from engram.api import operations, paging
+from engram.api.call import Call
 from engram.model import AuditEntry
-from engram.model.access import EVERYONE
-from engram.model.wire import AuditVerification, Page
-from engram.recording.draft import MAX_LABEL
-from engram.server.rest.auth import Brain, Keeps, Named, Watches, chosen
-from engram.server.rest.routes.params import Cursor, Limit, Since, slowly
+from engram.model.bundle import MAX_LABEL
+from engram.model.wire import Page
+from engram.server.rest.auth import caller
+from engram.server.rest.parameters import Cursor, Limit, Since
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 
-@router.get("")
+@router.get("", description=operations.list_audit.__doc__)
 def list_audit(
-    brain: Brain,
-    key: Watches,
-    engram_agent: Named = None,
+    call: Annotated[Call, Depends(caller("admin", "named"))],
     grant: Annotated[
         str | None, Query(min_length=1, max_length=MAX_LABEL, description="Only what was done by this grant.")
     ] = None,
@@ -31,21 +28,11 @@ def list_audit(
     limit: Limit = paging.USUAL,
     cursor: Cursor = None,
 ) -> Page[AuditEntry]:
-    """What was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
-    agent = None if engram_agent is None and EVERYONE in key.agents else chosen(key, engram_agent)
-    which = ("audit", agent, grant, since)
+    """List a page of the trail, with a cursor."""
+    which = ("audit", call.audited_agent(), grant, since)
     (after,) = paging.read(cursor, 1, *which) if cursor is not None else [0]
-    found = audit.audited(brain.store).trail(
-        after, limit if newest else limit + 1, agent=agent, grant=grant, since=since, newest=newest
-    )
+    found = call.trail(after, limit if newest else limit + 1, grant=grant, since=since, newest=newest)
     goes_on = len(found) > limit
     return Page(
         items=tuple(found[:limit]), next_cursor=paging.write([found[limit - 1].seq], *which) if goes_on else None
     )
-
-
-@router.get("/verification")
-async def verify_audit(request: Request, brain: Brain, key: Keeps) -> AuditVerification:
-    """Look at every entry, and name each that is not as it was written; this needs a key for all agents."""
-    found = await slowly(request, lambda: audit.verify(audit.audited(brain.store)))
-    return AuditVerification(**found.model_dump())

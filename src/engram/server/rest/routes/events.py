@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from engram.api import live
-from engram.model.access import EVERYONE
+from engram.api.call import Call
+from engram.model.api_key import EVERYONE
 from engram.ports import Scope, reserved
 from engram.server.rest import event_stream
-from engram.server.rest.auth import Brain, Named, Reads, chosen
-from engram.server.rest.routes.agents import visible
+from engram.server.rest.auth import caller
 
 router = APIRouter(prefix="/v1", tags=["events"])
 _EVENT = {
@@ -39,9 +39,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 @router.get("/events", response_class=StreamingResponse, responses=_STREAM)
 async def listen(
     request: Request,
-    brain: Brain,
-    key: Reads,
-    engram_agent: Named = None,
+    call: Annotated[Call, Depends(caller("read", "named"))],
     last_event_id: Annotated[
         str | None, Header(pattern=r"^[0-9]{1,16}$", description="Go on after this event; browsers send it themselves.")
     ] = None,
@@ -57,11 +55,11 @@ async def listen(
     For the agent that the header names, or for all agents of the key. An event says what happened and to what; what a
     memory says is to be read by its id.
     """
-    named = None if engram_agent is None else chosen(key, engram_agent)
-    everyone = EVERYONE in key.agents
+    named = None if call.named is None else call.agent_name()
+    brain, key = call.brain, call.key
 
     def scopes() -> list[Scope]:
-        names = [named] if named is not None else visible(brain, key) if everyone else list(key.agents)
+        names = [named] if named is not None else call.agents() if EVERYONE in key.agents else key.agents
         return [Scope(name) for name in names if not reserved(name)]
 
     state = request.app.state

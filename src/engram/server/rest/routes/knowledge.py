@@ -10,20 +10,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
+from engram.api.call import Call
 from engram.api.limits import Limits
 from engram.errors import InvalidInput
 from engram.model.transfer import ImportReport
-from engram.model.wire import Merge
-from engram.server.rest.auth import Brain, Sharer, Writer
-from engram.server.rest.routes.params import ONCE, slowly
-from engram.transfer import Knowledge
+from engram.server.rest.auth import caller
+from engram.server.rest.parameters import slowly
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
 CHUNK = 1 << 18
@@ -47,8 +46,7 @@ Tagged = Annotated[list[Short] | None, Query(max_length=20, description="Only wi
 @router.get("", response_class=StreamingResponse, responses=_OUT)
 async def export_knowledge(
     request: Request,
-    brain: Brain,
-    agent: Sharer,
+    call: Annotated[Call, Depends(caller("share", "agent"))],
     domain: Some = None,
     tag: Tagged = None,
     form: Annotated[Literal["json", "jsonl"], Query(description="One document, or one record a line.")] = "json",
@@ -61,7 +59,7 @@ async def export_knowledge(
     def written() -> IO[bytes]:
         with TemporaryDirectory(prefix="engram-") as folder:
             path = Path(folder) / f"knowledge.{form}"
-            Knowledge(brain, agent).export(path, domains=domain or (), tags=tag or (), form=form)
+            call.knowledge.export(path, domains=domain or (), tags=tag or (), form=form)
             file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when it is sent
             with path.open("rb") as copied:
                 shutil.copyfileobj(copied, file, CHUNK)
@@ -82,8 +80,7 @@ def _parts(file: IO[bytes]) -> Iterator[bytes]:
 @router.post("", openapi_extra=_IN)
 async def import_knowledge(
     request: Request,
-    brain: Brain,
-    agent: Writer,
+    call: Annotated[Call, Depends(caller("write", "agent"))],
     format: Annotated[
         str | None,
         Query(max_length=40, description="Which program wrote it, such as mem0; found out, if left out."),
@@ -100,8 +97,8 @@ async def import_knowledge(
         path = Path(folder) / ("upload.md" if format == "markdown" else "upload")
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
-        take_in = partial(
-            Knowledge(brain, agent).take_in,
+        import_file = partial(
+            call.knowledge.import_file,
             path,
             format=format,
             dry_run=dry_run,
@@ -109,7 +106,7 @@ async def import_knowledge(
             trusted=request.app.state.trusted,
         )
         try:
-            return await slowly(request, take_in)
+            return await slowly(request, import_file)
         except InvalidInput as error:
             said = str(error).replace(str(path), "the file").replace(path.name, "the file")
             raise InvalidInput(said) from None
@@ -136,9 +133,3 @@ async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
         if size > limits.upload:
             raise too_large
         await run_in_threadpool(file.write, part)
-
-
-@router.post("/merge", dependencies=[ONCE])
-async def merge_knowledge(request: Request, brain: Brain, agent: Sharer, merge: Merge) -> ImportReport:
-    """Take in what another agent shares to learn from, to keep as long as its grant stands."""
-    return await slowly(request, partial(Knowledge(brain, agent).merge, **merge.model_dump()))

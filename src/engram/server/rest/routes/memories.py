@@ -1,31 +1,23 @@
-"""Memories: remember, look at, annotate, forget, recall."""
+"""The routes of memories that go beyond the table: entity tags, conditions, and batches with one key."""
 
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Response
 
-from engram.api import paging
-from engram.api.problems import Refused
-from engram.errors import Conflict, InvalidInput, NotFound
-from engram.model import Draft, ForgetReceipt, Memory, MemoryType, Moment, Receipt
-from engram.model.wire import (
-    Annotation,
-    ContextQuery,
-    ContextText,
-    NewMemories,
-    NewMemory,
-    Page,
-    Recalled,
-    RecallQuery,
-    Receipts,
-)
-from engram.server.rest.auth import Reader, Writer
-from engram.server.rest.problems import REPLAYED, Stale, told_receipt
-from engram.server.rest.routes.params import ONCE, Cursor, Id, Key, Limit, Since, Until, one_key
+from engram.api import operations
+from engram.api.call import Call
+from engram.api.requests import AnnotationOf, Forgetting
+from engram.api.requests import Id as Which
+from engram.errors import Conflict, InvalidInput
+from engram.model import ForgetReceipt, Memory
+from engram.model.wire import Annotation, NewMemories, Receipts
+from engram.server.rest.auth import caller
+from engram.server.rest.parameters import Id, Key
+from engram.server.rest.problems import Stale
+from engram.server.rest.routes.table import first_answer
 from engram.text.terms import digest
 
 router = APIRouter(prefix="/v1", tags=["memories"])
@@ -39,10 +31,8 @@ _ETAG: dict[str, Any] = {
     }
 }
 _SAME: dict[str, Any] = {"description": "It is as `If-None-Match` says.", **_ETAG}
-_KNOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "It was known: a statement that was made before."},
-    202: {"model": Receipt, "description": "It was set apart: it tells the agent what to do and is not its own word."},
-}
+Reader = Annotated[Call, Depends(caller("read", "agent"))]
+Writer = Annotated[Call, Depends(caller("write", "agent"))]
 IfMatch = Annotated[
     str | None,
     Header(
@@ -55,119 +45,64 @@ IfNoneMatch = Annotated[
 ]
 
 
-@router.post("/memories", status_code=201, responses=_KNOWN)
-def remember(agent: Writer, draft: NewMemory, response: Response, idempotency_key: Key = None) -> Receipt:
-    """Remember something; the receipt comes after the commit."""
-    receipt = agent.remember(_draft(draft, one_key(idempotency_key, draft.key)))
-    return stored(receipt, response)
+@router.post("/memories/batch", description=operations.remember_batch.__doc__)
+def remember_batch(call: Writer, drafts: NewMemories, response: Response, idempotency_key: Key = None) -> Receipts:
+    """Remember a batch; each draft has a key that is made from the Idempotency-Key."""
+    if idempotency_key is not None:
+        if any(draft.key is not None for draft in drafts.items):
+            raise InvalidInput("with an Idempotency-Key, the drafts of a batch have no keys of their own")
+        keyed = (draft.model_copy(update={"key": f"{idempotency_key}/{n}"}) for n, draft in enumerate(drafts.items))
+        drafts = NewMemories.model_construct(items=tuple(keyed))
+    receipts = operations.remember_batch(call, drafts).receipts
+    return Receipts(receipts=tuple(first_answer(receipt, response) for receipt in receipts))
 
 
-@router.post("/memories/batch")
-def remember_batch(agent: Writer, drafts: NewMemories, response: Response, idempotency_key: Key = None) -> Receipts:
-    """Remember several things in one transaction; one that cannot be kept gets a receipt that says so."""
-    if idempotency_key is not None and any(draft.key is not None for draft in drafts.items):
-        raise InvalidInput("with an Idempotency-Key, the drafts of a batch have no keys of their own")
-    keys = (None if idempotency_key is None else f"{idempotency_key}/{n}" for n in range(len(drafts.items)))
-    several = [_draft(draft, key or draft.key) for draft, key in zip(drafts.items, keys, strict=True)]
-    return Receipts(receipts=tuple(first_answer(receipt, response) for receipt in agent.remember(several)))
-
-
-@router.get("/memories")
-def list_memories(
-    agent: Reader,
-    kind: Annotated[list[MemoryType] | None, Query(description="Only these kinds.")] = None,
-    tag: Annotated[list[str] | None, Query(description="Only what has all of these labels.")] = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: Annotated[Moment | None, Query(description="Only what was valid then.")] = None,
-    session: Annotated[str | None, Query(description="Only of this session.")] = None,
-    limit: Limit = paging.USUAL,
-    cursor: Cursor = None,
-) -> Page[Memory]:
-    """List memories, newest first."""
-    kinds, tags = [str(each) for each in kind or ()], tag or []
-    fetch = partial(agent.list, kinds=kinds, tags=tags, since=since, as_of=as_of, session=session)
-    which = ("memories", agent.name, sorted(kinds), sorted(tags), since, until, as_of, session)
-    return paging.memories(fetch, limit, until, cursor, *which)
-
-
-@router.get("/memories/{id}", responses={200: _ETAG, 304: _SAME}, response_model=Memory)
-def get_memory(agent: Reader, id: Id, response: Response, if_none_match: IfNoneMatch = None) -> Memory | Response:
-    """One memory."""
-    memory = agent.get(id)
-    if memory is None:
-        raise _missing()
+@router.get(
+    "/memories/{id}",
+    responses={200: _ETAG, 304: _SAME},
+    response_model=Memory,
+    description=operations.get_memory.__doc__,
+)
+def get_memory(call: Reader, id: Id, response: Response, if_none_match: IfNoneMatch = None) -> Memory | Response:
+    """Get a memory with its entity tag, or 304 if the caller has it."""
+    memory = operations.get_memory(call, Which(id=id))
     response.headers["ETag"] = tag = _tag(memory)
     if if_none_match is not None and _is_known(tag, if_none_match):
         return Response(status_code=304, headers={"ETag": tag})
     return memory
 
 
-@router.patch("/memories/{id}", responses={200: _ETAG}, dependencies=[ONCE])
-def annotate(agent: Writer, id: Id, changes: Annotation, response: Response, if_match: IfMatch = None) -> Memory:
-    """Change what surrounds a memory; what it says never changes."""
-    known = agent.get(id)
-    if known is None:
-        raise _missing()
-    version = _expected(known, if_match)
+@router.patch("/memories/{id}", responses={200: _ETAG}, description=operations.annotate.__doc__)
+def annotate(
+    call: Writer,
+    id: Id,
+    changes: Annotation,
+    response: Response,
+    if_match: IfMatch = None,
+    idempotency_key: Key = None,
+) -> Memory:
+    """Annotate a memory if it has the version that `If-Match` names."""
+    version = _version(operations.get_memory(call, Which(id=id)), if_match)
     try:
-        memory = agent.annotate(id, **changes.model_dump(exclude_none=True), expected_version=version)
+        memory = operations.annotate(call, AnnotationOf(id=id, changes=changes, expected_version=version))
     except Conflict:
         raise _stale() from None
     response.headers["ETag"] = _tag(memory)
     return memory
 
 
-@router.delete("/memories/{id}", dependencies=[ONCE])
-def forget(agent: Writer, id: Id, if_match: IfMatch = None) -> ForgetReceipt:
-    """Remove a memory and everything that belongs to it; the receipt lists what went."""
-    version = None if if_match is None else _expected(agent.get(id), if_match)
+@router.delete("/memories/{id}", description=operations.forget.__doc__)
+def forget(call: Writer, id: Id, if_match: IfMatch = None, idempotency_key: Key = None) -> ForgetReceipt:
+    """Delete a memory if it has the version that `If-Match` names."""
+    version = None if if_match is None else _version(call.agent.get(id), if_match)
     try:
-        return agent.forget(id, expected_version=version)
+        return operations.forget(call, Forgetting(id=id, expected_version=version))
     except Conflict:
         raise _stale() from None
 
 
-@router.post("/recall")
-def recall(agent: Reader, query: RecallQuery) -> Recalled:
-    """The memories that answer a question, best first."""
-    asked = query.model_dump(exclude={"query", "k"}, exclude_defaults=True)
-    hits = agent.recall(query.query, query.k, **asked)
-    return Recalled(id=hits.id, hits=tuple(hits))
-
-
-@router.post("/context")
-def context(agent: Reader, query: ContextQuery) -> ContextText:
-    """What is remembered about a question as a text for a model: quoted as data, each with its origin and trust."""
-    asked = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
-    return ContextText(text=agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **asked))
-
-
-def stored(receipt: Receipt, response: Response) -> Receipt:
-    """The receipt of a draft that is kept, with the status that says whether it is new. Raises `Refused`."""
-    if receipt.id is None:
-        raise Refused(receipt)
-    if receipt.status == "quarantined":
-        response.status_code = 202
-    elif receipt.status == "merged":
-        response.status_code = 200
-    return first_answer(receipt, response)
-
-
-def first_answer(receipt: Receipt, response: Response) -> Receipt:
-    """The receipt as it was given the first time; that it was given before is said in a header."""
-    if receipt.code != "replayed":
-        return told_receipt(receipt)
-    response.headers[REPLAYED] = "true"
-    return Receipt(id=receipt.id, status=receipt.status, redacted=receipt.redacted)
-
-
-def _draft(draft: NewMemory, key: str | None) -> Draft:
-    return Draft(**draft.model_dump(exclude_unset=True) | {"key": key})
-
-
 def _tag(memory: Memory) -> str:
-    """The entity tag of a memory: another one whenever anything in the answer is another."""
+    """The entity tag of a memory, which changes whenever anything in the answer does."""
     return f'"{memory.version}-{digest(memory.model_dump_json())[:16]}"'
 
 
@@ -176,10 +111,10 @@ def _is_known(tag: str, if_none_match: str) -> bool:
     return if_none_match.strip() == "*" or tag[1:-1] in {opaque for _, opaque in _TAG.findall(if_none_match)}
 
 
-def _expected(memory: Memory | None, if_match: str | None) -> int | None:
-    """The version that a memory has to have when it is changed. Raises `Stale` if it has another one.
+def _version(memory: Memory | None, if_match: str | None) -> int | None:
+    """The version that a memory must have when it is changed. Raises `Stale` if it has another one.
 
-    Weak tags never match. Of a tag only the version counts, which a look at the memory does not change.
+    Weak tags never match. Of a tag only the version counts, which reading the memory does not change.
     """
     if if_match is None or (if_match.strip() == "*" and memory is not None):
         return None
@@ -191,7 +126,3 @@ def _expected(memory: Memory | None, if_match: str | None) -> int | None:
 
 def _stale() -> Stale:
     return Stale("the memory does not have the version that If-Match names; read it again")
-
-
-def _missing() -> NotFound:
-    return NotFound("there is no such memory; `GET /v1/memories` lists what there is")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from engram.api.call import Call
 from engram.errors import EngramError
 from engram.model.wire import Health
 from engram.ports import Scope
 from engram.server.metrics import MEDIA, Metrics
-from engram.server.rest.auth import Brain, Watches
+from engram.server.rest.auth import Brain, caller
 
 router = APIRouter(tags=["server"])
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -41,7 +42,7 @@ def readyz(brain: Brain, response: Response) -> Health:
 
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
-async def metrics(request: Request, key: Watches) -> Response:
+async def metrics(request: Request, call: Annotated[Call, Depends(caller("admin", "key"))]) -> Response:
     """What the server has counted, of all callers, for Prometheus."""
     counted: Metrics = request.app.state.metrics
     threads = current_default_thread_limiter().statistics()
