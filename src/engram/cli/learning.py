@@ -25,7 +25,6 @@ from engram.cli.patterns import circumstances, format_interval, format_rate, vie
 from engram.cli.render import preview, print_fields, print_json, print_list, print_table, to_json, with_agent
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
-from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -288,6 +287,7 @@ def rebuild(cli: Invocation, agent: str | None) -> None:
 def _require_agent(cli: Invocation, brain: Engram, agent: str | None) -> None:
     """Raise `NotFound` if a selected agent has stored nothing, if the store can list its agents."""
     from engram.ports import ListsAgents
+    from engram.ports.completed import can
 
     named = cli.selected(agent)
     if named is None or not can(brain.store, ListsAgents):

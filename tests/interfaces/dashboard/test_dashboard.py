@@ -319,7 +319,7 @@ def test_a_memory_shows_its_versions_and_what_was_true_when(
         alice.remember(f"Something else, {number}")
     page = shown(admin, f"memory?agent=versions&id={facts[1].id}")
     assert "This is version 2" in page
-    assert page.index("shop runs on one") < page.index("this one") < page.index("shop runs on three")
+    assert page.index("shop runs on one") < page.index("this memory") < page.index("shop runs on three")
     assert "valid until" in page
     assert "History of this fact" not in shown(admin, f"memory?agent=versions&id={alice.list(limit=1)[0].id}")
 
