@@ -93,7 +93,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "check",
         "verdict",
         "note",
-        "up_to_date",
+        "with_latest_outcomes",
         "attempts",
         "show_patterns",
     },

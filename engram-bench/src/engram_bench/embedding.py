@@ -48,10 +48,10 @@ class Cached:
 
 def remember_vectors(brain: Engram) -> None:
     """Let a memory that was just opened embed nothing twice."""
-    choose = brain.placing.choose
+    choose = brain._parts.embeddings.choose
     embed_with(brain, lambda: Cached(choose()))
 
 
 def embed_with(brain: Engram, choose: Callable[[], Embedder]) -> None:
     """Let a memory that was just opened use another embedder; everything else stays as `engram.open` made it."""
-    brain.placing.choose = choose
+    brain._parts.embeddings.choose = choose

@@ -13,19 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
-from engram.clock import Sources
 from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.learning import events as happened
-from engram.learning.state import Experience
 from engram.memories import holds
 from engram.memories.holds import RETENTION
-from engram.memories.working import Sessions
 from engram.model import Clean, ForgetReceipt, Memory
 from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
@@ -45,7 +41,6 @@ from engram.ports import (
     ListsAgents,
     LoggedRecall,
     Query,
-    Redactor,
     Scope,
     Scrubs,
     Store,
@@ -58,10 +53,13 @@ from engram.recording.quarantine import QUARANTINE, apart
 from engram.retention import archive
 from engram.sharing.grants import Grants
 from engram.sharing.ledger import LEDGER, written
-from engram.sharing.lenders import INSTALLATION, LINEAGE, USES, Sharing, topic
+from engram.sharing.lenders import INSTALLATION, LINEAGE, USES, topic
 from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
 from engram.upkeep.consolidation import CONSOLIDATED, FOREVER, MARK
+
+if TYPE_CHECKING:
+    from engram.engine import Engram
 
 TELLING = 16
 """So many characters of a text are no chance: whoever has them quotes it."""
@@ -72,18 +70,6 @@ PAGE = 500
 MOST = 1_000_000
 ALIKE = 20
 _log = logging.getLogger("engram")
-
-
-class Parts(Protocol):
-    """What one memory of many agents is made of, as far as forgetting has to reach it."""
-
-    store: Store
-    experience: Experience
-    sharing: Sharing
-    sessions: Sessions
-    sources: Sources
-    redactor: Redactor
-    objects: Objects | None
 
 
 @dataclass
@@ -111,13 +97,13 @@ class _Plan:
         return id in self.places.get(scope, {})
 
 
-def forget(brain: Parts, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
+def forget(brain: Engram, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
     """Forget memories with all that is left of them anywhere; one receipt for each, in order.
 
     Raises `NotAllowed`, and nothing has gone, if one of them is held, or something that would go with it.
     """
     chosen = [id for id in dict.fromkeys(ids) if arguments.is_id(id)]
-    brain.experience.flush(scope)
+    brain._parts.experience.flush(scope)
     plan = planned(brain, scope, chosen)
     in_files = _in_archives(brain, scope, [*chosen, *plan.places.get(scope, ())])
     _refuse_held(brain, scope, plan, in_files)
@@ -141,11 +127,11 @@ def _is_one_of(agent: str, ids: Collection[str], line: Mapping[str, Any]) -> boo
     return line["agent"] == agent and line["id"] in ids
 
 
-def set_aside(brain: Parts, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+def set_aside(brain: Engram, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
     """Take memories out of the database that an archive has; copies and what was derived from them stay."""
     receipts = brain.store.forget(scope, ids)
     if any("events" in receipt.removed for receipt in receipts):
-        brain.experience.forgot(scope)
+        brain._parts.experience.forgot(scope)
     return receipts
 
 
@@ -160,7 +146,7 @@ def scrubbed(store: Store) -> bool:
 # What goes -------------------------------------------------------------------------------------------
 
 
-def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
+def planned(brain: Engram, scope: Scope, ids: Sequence[str]) -> _Plan:
     """Everything that goes with some memories of an agent: its own, and the copies that it or others have of them."""
     store, plan = brain.store, _Plan()
     own = [memory for memory in store.get(scope, ids) if memory is not None]
@@ -180,7 +166,7 @@ def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
     return plan
 
 
-def foreseen(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
+def foreseen(brain: Engram, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
     """Everything that would go with some memories of an agent, by whose scope or which file has it, and its id.
 
     For each its place, as a receipt calls it; nothing goes.
@@ -252,9 +238,9 @@ def _consolidations(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
     return {id: frozenset(of) for id, of in found.items()}
 
 
-def _receivers(brain: Parts) -> dict[str, str]:
+def _receivers(brain: Engram) -> dict[str, str]:
     """Who has each annex."""
-    return {name: str(body["receiver"]) for name, body in brain.sharing.ledger.annexes().items()}
+    return {name: str(body["receiver"]) for name, body in brain.ledger.annexes().items()}
 
 
 def _kept_apart(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
@@ -274,7 +260,7 @@ def _began_with(copy: Memory, agent: str, here: str | None) -> bool:
     return isinstance(told, dict) and (told.get("agent"), told.get("installation")) == (agent, here)
 
 
-def _in_archives(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
+def _in_archives(brain: Engram, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
     """The memories of an agent in its archives that go: these, and what was derived from them."""
     found: dict[Path, list[Memory]] = {}
     goes = set(ids)
@@ -305,7 +291,7 @@ def _cause(memory: Memory, plan: _Plan, chosen: Sequence[str]) -> str:
     return next((cause for cause in causes if cause in chosen), chosen[0])
 
 
-def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
+def protected(brain: Engram, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
     """Those of some memories that cannot go without something that is pinned or held."""
     plan, held = planned(brain, scope, ids), holds.held(brain.store)
     return {
@@ -318,7 +304,7 @@ def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[
 
 
 def _refuse_held(
-    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]], *, by_agent: bool = True
+    brain: Engram, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]], *, by_agent: bool = True
 ) -> None:
     """Raise `NotAllowed` if something is held; an agent is not told of the holds of others."""
     held = holds.held(brain.store)
@@ -339,7 +325,7 @@ def _refuse_held(
 
 
 def _carry_out(
-    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]
+    brain: Engram, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]
 ) -> defaultdict[str, Counter[str]]:
     """Take everything away that goes; how much went where, by the named memory it went with."""
     removed = defaultdict[str, Counter[str]](Counter)
@@ -347,7 +333,7 @@ def _carry_out(
     going = {memory.id: memory for some in in_files.values() for memory in some}
     going |= {id: memory for some in plan.places.values() for id, memory in some.items()}
     for asker in (scope, *_borrowers(brain, scope, plan)) if going else ():
-        brain.experience.flush(asker)
+        brain._parts.experience.flush(asker)
         for name, id in _unquoted(_Words(brain, asker, going)):
             removed[plan.roots[id]][name] += 1
     for name, id in _unworded(_Words(brain, scope, going)) if going else ():
@@ -358,7 +344,7 @@ def _carry_out(
             removed[plan.roots[memory.id]]["archives"] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
-            if brain.sessions.forgot(scope, session, own.keys()):
+            if brain._parts.sessions.forgot(scope, session, own.keys()):
                 removed[plan.roots[id]]["sessions"] += 1
     others = [place for place in plan.places if place != scope]
     for place in (*others, *([scope] if own else [])):
@@ -373,7 +359,7 @@ def _carry_out(
                 removed[root].update(receipt.removed)
             elif receipt.forgotten:
                 removed[root][_where(scope, place)] += 1
-        brain.experience.forgot(place)
+        brain._parts.experience.forgot(place)
     return removed
 
 
@@ -397,7 +383,7 @@ def _revive(store: Store, scope: Scope, made: Memory, going: Collection[str]) ->
 class _Words:
     """What is said by the memories that go, and by no other of an agent; for what was lent, that may be a borrower."""
 
-    def __init__(self, brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> None:
+    def __init__(self, brain: Engram, scope: Scope, going: Mapping[str, Memory]) -> None:
         self.brain, self.scope, self.going = brain, scope, going
         self._terms = {id: {t for part in _parts(memory) for t in query_terms(part)} for id, memory in going.items()}
         self._labels = {id: _labels(memory) for id, memory in going.items()}
@@ -456,7 +442,7 @@ class _Words:
         having = [id for id, memory in self.going.items() if label in memory.tags or _of_domain(memory, label)]
         if not having:
             return None
-        stays = self.brain.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
+        stays = self.brain._parts.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
         return None if stays - self.going.keys() else having[0]
 
 
@@ -506,7 +492,7 @@ def _unworded(words: _Words) -> list[tuple[str, str]]:
     A grant in force keeps its tags and domains: they are the owner's word about what is still to come.
     """
     brain, scope, gone = words.brain, words.scope, list[tuple[str, str]]()
-    ledger = brain.sharing.ledger
+    ledger = brain.ledger
     concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
@@ -540,7 +526,7 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
     def pattern(name: Clean) -> Clean:
         if not words.said(name):
             return name
-        known = words.brain.sharing.known_pattern(words.scope, name)
+        known = words.brain._parts.sharing.known_pattern(words.scope, name)
         return _fingerprint(name) if known is None else clean_name(known[0])
 
     def label(name: Clean) -> Clean:
@@ -556,17 +542,17 @@ def _reworded(words: _Words, grant: Grant) -> Grant:
 
 
 def _over(words: _Words, grant: Grant) -> bool:
-    return grant.state_at(words.brain.sharing.ledger.now()) in OVER
+    return grant.state_at(words.brain.ledger.now()) in OVER
 
 
 def _fingerprint(name: str) -> Clean:
     return clean_name(f"{DELETED_TEXT}:{digest(name)}")
 
 
-def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
+def _borrowers(brain: Engram, scope: Scope, plan: _Plan) -> list[Scope]:
     """The agents that may have asked about what an agent lent to them."""
-    lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
-    names = {use.agent for id in lent for use in brain.sharing.uses(id, MOST)}
+    lent = [grant.id for grant in brain.ledger.grants() if grant.owner == scope.agent]
+    names = {use.agent for id in lent for use in brain._parts.sharing.uses(id, MOST)}
     receivers = _receivers(brain)
     names |= {receivers.get(place.agent, place.agent) for place in plan.places}
     return [Scope(name) for name in sorted(names - {scope.agent}) if not reserved(name)]
@@ -591,7 +577,7 @@ def _parts(memory: Memory) -> set[str]:
 # A whole agent ---------------------------------------------------------------------------------------
 
 
-def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
+def erase(brain: Engram, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
     """Take away everything of an agent; the audit trail keeps that it happened. Stopped in between, call it again.
 
     Raises `NotFound` for an agent that has nothing, `NotAllowed` if something of it is held, and `Conflict` if the
@@ -609,12 +595,12 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
     return ErasureReceipt(agent=agent, removed=counts, lingers=not scrubbed(store))
 
 
-def _erase(brain: Parts, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
+def _erase(brain: Engram, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
     """Take away everything of an agent; how many of each."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
     removed["workspaces"] = _erase_workspaces(brain, scope)
     with suppress(Unsupported):
-        removed["sessions"] = brain.sessions.clear(scope)
+        removed["sessions"] = brain._parts.sessions.clear(scope)
     ids = _everywhere(brain, scope)
     for first in range(0, len(ids), PAGE):
         for receipt in forget(brain, scope, ids[first : first + PAGE], scrub=False):
@@ -633,7 +619,7 @@ def _erase(brain: Parts, scope: Scope, progress: Callable[[int, int], None] | No
     return removed
 
 
-def _everywhere(brain: Parts, scope: Scope) -> list[str]:
+def _everywhere(brain: Engram, scope: Scope) -> list[str]:
     """The memories of an agent: those that it has, and those that only an archive or somebody else still has."""
     ids, here = [match.id for match in brain.store.search(scope, Query(limit=MOST))], _installation(brain.store)
     for place, _ in _kept_apart(brain.store, _receivers(brain), scope):
@@ -643,13 +629,13 @@ def _everywhere(brain: Parts, scope: Scope) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def _has_anything(brain: Parts, scope: Scope) -> bool:
+def _has_anything(brain: Engram, scope: Scope) -> bool:
     store = brain.store
     names = store.agents() if can(store, ListsAgents) else [scope.agent]
     return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _receivers(brain).values()
 
 
-def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
+def _refuse_agent_held(brain: Engram, scope: Scope) -> None:
     places = [
         scope,
         *(place for place, whose in _kept_apart(brain.store, _receivers(brain), scope) if whose == scope.agent),
@@ -676,7 +662,7 @@ def _holds(store: Store, hold: LegalHold, scope: Scope) -> bool:
     )
 
 
-def _erase_workspaces(brain: Parts, scope: Scope) -> int:
+def _erase_workspaces(brain: Engram, scope: Scope) -> int:
     if brain.objects is None or not can(brain.store, KeepsEvents):
         return 0
     workspaces = Workspaces(brain.store, scope, brain.redactor, brain.sources, brain.objects)
@@ -686,10 +672,10 @@ def _erase_workspaces(brain: Parts, scope: Scope) -> int:
     return len(names)
 
 
-def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
+def _erase_permissions(brain: Engram, scope: Scope) -> Counter[str]:
     """Revoke what an agent gave and got, and then take away that it ever did."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
-    ledger, sharing = brain.sharing.ledger, brain.sharing
+    ledger, sharing = brain.ledger, brain._parts.sharing
     grants = Grants(store, scope, sharing, brain.sources, lambda _, text: brain.redactor.clean([text])[0].text)
     concerned = [grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _gets(grant, agent)]
     for grant in concerned:
@@ -719,9 +705,9 @@ def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
     return removed
 
 
-def _annexes_of(brain: Parts, agent: str) -> dict[str, dict[str, JsonValue]]:
+def _annexes_of(brain: Engram, agent: str) -> dict[str, dict[str, JsonValue]]:
     """The annexes that an agent has, and those that others have of it, by a grant or by a file."""
-    ledger, here = brain.sharing.ledger, f"{agent}@{_installation(brain.store)}"
+    ledger, here = brain.ledger, f"{agent}@{_installation(brain.store)}"
     lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
     return {
         name: body
@@ -757,7 +743,7 @@ def _unrecord(store: Store, scope: Scope, events: Iterable[Event]) -> None:
         store.delete_events(scope, ids)
 
 
-def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
+def _vacate(brain: Engram, scope: Scope) -> dict[str, int]:
     """Delete a scope; how many of each."""
-    brain.experience.forgot(scope)
+    brain._parts.experience.forgot(scope)
     return {name: count for name, count in brain.store.delete_scope(scope).items() if count}

@@ -179,7 +179,9 @@ class _Desk:
     def _read(self) -> None:
         store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
         self.told = told_of(store.credits(self.scope, MOST_CREDITS))
-        self.memories = {memory.id: memory for memory in learning.up_to_date(list(erasure.every(store, self.scope)))}
+        self.memories = {
+            memory.id: memory for memory in learning.with_latest_outcomes(list(erasure.every(store, self.scope)))
+        }
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:
         """Forget what was chosen, unless that would take something along that is pinned or held."""

@@ -155,7 +155,7 @@ def test_a_fact_that_is_forgotten_is_not_kept_on() -> None:
         alice = brain.agent("alice")
         learned = alice.semantic.learn("Carol", "lives in", "Oslo")
         assert learned.fact is not None
-        book = brain.books.of(ALICE)
+        book = brain._parts.books.of(ALICE)
         assert book is not None
         assert [fact.object for fact in book.facts()] == ["Oslo"]
         alice.forget(learned.fact.id)
