@@ -78,7 +78,7 @@ PAIRS: list[tuple[type, type]] = [
     (Upkeep, AsyncUpkeep),
 ]
 ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
-    Engram: {"embed", "near", "similar", "embedder", "places", "clean"},
+    Engram: {"near", "embedder", "clean", "ledger"},
     Upkeep: {"database"},
     Learning: {
         "suggest",
