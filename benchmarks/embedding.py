@@ -21,7 +21,7 @@ from engram import config, wiring
 from engram.clock import Sources
 from engram.embed.onnx import OnnxEmbedder
 from engram.privacy import SecretRedactor
-from engram_bench.factories import text
+from engram_bench.synthetic import text
 
 BATCH, ROUNDS = 16, 3
 

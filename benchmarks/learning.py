@@ -23,7 +23,7 @@ from engram.engine import AgentHandle
 from engram.learning.events import event_of
 from engram.model import Draft, MemoryType
 from engram.recording.draft import prepare
-from engram_bench.factories import text
+from engram_bench.synthetic import text
 
 BATCH = 1000
 ACTIONS = ("retry with backoff", "increase the timeout", "clear the cache", "roll back", "ask a person", "do nothing")

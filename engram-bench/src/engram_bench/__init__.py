@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Tell(Protocol):
+class ProgressCallback(Protocol):
     """Hears how far the work has come; an unknown `total` is 0."""
 
     def __call__(self, done: int, total: int, label: str = "", /) -> None:
@@ -13,5 +13,5 @@ class Tell(Protocol):
         ...
 
 
-def unheard(done: int, total: int, label: str = "", /) -> None:
+def no_progress(done: int, total: int, label: str = "", /) -> None:
     """Nobody watches."""

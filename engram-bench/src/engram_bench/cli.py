@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from engram.engine import Engram
     from engram_bench.data import DataSet
     from engram_bench.metrics import Estimate
-    from engram_bench.prevention import Result
-    from engram_bench.rankings import Ranking, Run
+    from engram_bench.prevention import PreventionResult
+    from engram_bench.rankings import BenchmarkRun, Ranking
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -133,7 +133,7 @@ def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: P
     if model is None:
         cli.notice("no embedding model is installed, so none is timed; `engram model install` gets one")
     with _folder(keep) as folder, progress(cli, "latency") as on_progress:
-        report = bench.run(numbers, queries, folder, model=model, tell=on_progress, say=cli.notice)
+        report = bench.run(numbers, queries, folder, model=model, on_progress=on_progress, say=cli.notice)
     if out is not None:
         out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if cli.json:
@@ -154,16 +154,16 @@ def decisions(cli: Invocation, data: Path, seeds: int, out: Path | None, embedde
     Beside it run chance, the same without contexts, and the same with shuffled contexts. Then a memory that recorded
     decisions taken at random is asked for advice about other tasks, as shipped.
     """
-    from engram_bench import choices, shipped
+    from engram_bench import default_advice, replay
 
-    tasks = choices.read(data)
+    tasks = replay.read(data)
     with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
-        report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
-        report["as_shipped"] = shipped.run(tasks, brain.embedder, tell=on_progress)
+        report, played = replay.run(tasks, brain.embedder, brain.redactor, seeds=seeds, on_progress=on_progress)
+        report["as_shipped"] = default_advice.run(tasks, brain.embedder, on_progress=on_progress)
     if out is not None:
-        choices.write(out, played)
+        replay.write(out, played)
     if cli.json:
-        print_json(_finite(report))
+        print_json(_nan_to_none(report))
     else:
         _print_decisions(report)
 
@@ -178,7 +178,7 @@ def grouping(cli: Invocation, data: Path, out: Path | None) -> None:
 
     lines, sha256 = bench.read_lines(data)
     with progress(cli, "grouping") as on_progress:
-        report, groups = bench.run(lines, tell=on_progress)
+        report, groups = bench.run(lines, on_progress=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps({"group": group}) + "\n" for group in groups), encoding="utf-8")
     if cli.json:
@@ -202,10 +202,14 @@ def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None
     from engram_bench import prevention as bench
 
     with progress(cli, "simulating") as on_progress:
-        results = bench.grid(seeds, tell=on_progress) if worlds else {"as it is": bench.run(seeds, tell=on_progress)}
+        results = (
+            bench.run_worlds(seeds, on_progress=on_progress)
+            if worlds
+            else {"as it is": bench.run(seeds, on_progress=on_progress)}
+        )
         speed = asdict(bench.latency()) if latency else None
     if cli.json:
-        print_json({"worlds": {name: _plain(asdict(result)) for name, result in results.items()}, "latency": speed})
+        print_json({"worlds": {name: _to_json(asdict(result)) for name, result in results.items()}, "latency": speed})
         return
     _print_prevention(results)
     if speed is not None:
@@ -227,9 +231,9 @@ def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
     from engram_bench import transfer as bench
 
     with progress(cli, "simulating") as on_progress:
-        result = bench.run(seeds, overlap, tell=on_progress)
+        result = bench.run(seeds, overlap, on_progress=on_progress)
     if cli.json:
-        print_json(_plain(asdict(result)))
+        print_json(_to_json(asdict(result)))
         return
     click.echo(f"{plural(result.seeds, 'world')}, {bench.TASKS} tasks each, with 95% intervals:")
     rows = [
@@ -288,17 +292,21 @@ def advice(
 
     report: dict[str, Any] = {}
     if not contexts:
-        chosen = figures.choose(worlds, short=short)
+        chosen = figures.choose_kinds(worlds, short=short)
         length = days or (figures.SHORT_DAYS if short else DAYS)
         with progress(cli, "simulating") as on_progress:
-            report, runs = figures.run(chosen, seeds, days=length, embedder=embedder, jobs=jobs, tell=on_progress)
+            report, runs = figures.run(
+                chosen, seeds, days=length, embedder=embedder, jobs=jobs, on_progress=on_progress
+            )
         if out is not None:
             figures.write(out, runs)
     if contexts or not (short or worlds):
         with progress(cli, "asking") as on_progress:
-            report["contexts"] = figures.ask_contexts([embedder] if embedder else [None, "hashing"], tell=on_progress)
+            report["contexts"] = figures.ask_contexts(
+                [embedder] if embedder else [None, "hashing"], on_progress=on_progress
+            )
     if cli.json:
-        print_json(_finite(report))
+        print_json(_nan_to_none(report))
     else:
         _print_advice(report)
 
@@ -320,7 +328,7 @@ def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | 
     rows, sha256 = bench.read(data)
     ordinary = {path.name: bench.read_clean(path) for path in clean}
     with progress(cli, "planting") as on_progress:
-        report, judged = bench.run(rows, ordinary, tell=on_progress)
+        report, judged = bench.run(rows, ordinary, on_progress=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps(one) + "\n" for one in judged), encoding="utf-8")
     if cli.json:
@@ -337,22 +345,22 @@ def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | 
 def calibration(cli: Invocation, seeds: int, data: Path | None, embedder: str | None) -> None:
     """Simulate worlds whose true success rates are known, and ask how honest the rates and intervals are."""
     from engram_bench import calibration as bench
-    from engram_bench import choices
+    from engram_bench import replay
 
-    tasks = None if data is None else choices.read(data)
+    tasks = None if data is None else replay.read(data)
     with progress(cli, "simulating") as on_progress:
-        report, _ = bench.run(seeds, tell=on_progress)
-    replay = None
+        report, _ = bench.run(seeds, on_progress=on_progress)
+    replayed = None
     if tasks is not None:
         with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
-            replay, _ = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
+            replayed, _ = replay.run(tasks, brain.embedder, brain.redactor, seeds=seeds, on_progress=on_progress)
     if cli.json:
-        print_json({"simulated": report, "replay": replay})
+        print_json({"simulated": report, "replay": replayed})
         return
     _print_calibration(report)
-    if replay is not None:
+    if replayed is not None:
         click.echo("\nThe replay:")
-        print_fields(_honesty(replay))
+        print_fields(_honesty(replayed))
 
 
 @command.command("redaction")
@@ -368,7 +376,7 @@ def redaction(cli: Invocation, data: Path | None, clean: tuple[Path, ...], seed:
     labelled = [] if data is None else bench.read_spans(data)
     texts = [sample for path in clean for sample in bench.read_clean(path)]
     with progress(cli, "looking") as on_progress:
-        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, tell=on_progress)
+        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, on_progress=on_progress)
     if out is not None:
         bench.write(out, report, wrong)
     if cli.json:
@@ -387,7 +395,9 @@ def _measure(cli: Invocation, data: DataSet, out: Path | None, compare: bool, em
         return wiring.models(cli.settings).load("minilm")
 
     with _brain(cli, embedder) as brain, progress(cli, "asking") as on_progress:
-        run, found = retrieval.run(data, brain, minilm=minilm if compare else None, say=cli.notice, tell=on_progress)
+        run, found = retrieval.run(
+            data, brain, minilm=minilm if compare else None, say=cli.notice, on_progress=on_progress
+        )
     if out is not None:
         rankings.write(out, run, found)
     _print(cli, run, found)
@@ -425,7 +435,7 @@ def _numbers(sizes: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _print(cli: Invocation, run: Run, found: list[Ranking]) -> None:
+def _print(cli: Invocation, run: BenchmarkRun, found: list[Ranking]) -> None:
     from engram_bench.rankings import report
 
     result = report(run, found)
@@ -578,7 +588,7 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
         [
             one_line(name),
             f"{found['texts']:,}",
-            *map(_portion, (found["recall"], found["precision"], found["detect-secrets"])),
+            *map(_percentage, (found["recall"], found["precision"], found["detect-secrets"])),
         ]
         for name, found in report["secrets"].items()
         if "/" not in name or found["recall"] < 1 or name.partition("/")[2] in report["contexts"]
@@ -587,14 +597,16 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
     for source, found in report["personal"].items():
         whole = found["all"]
         without = whole["texts_without"]
-        alarms = f"; false alarms in {_portion(whole['false_alarms'])} of {without:,} texts without" if without else ""
+        alarms = (
+            f"; false alarms in {_percentage(whole['false_alarms'])} of {without:,} texts without" if without else ""
+        )
         click.echo(f"\nPersonal data, {'in the file' if source == 'data' else 'made up'}{alarms}:")
         lines = {**found["types"], "all": whole}.items()
-        rows = [[n, f"{x['labelled']:,}", _portion(x["recall"]), _portion(x["precision"])] for n, x in lines]
+        rows = [[n, f"{x['labelled']:,}", _percentage(x["recall"]), _percentage(x["precision"])] for n, x in lines]
         print_table(["TYPE", "LABELLED", "RECALL", "PRECISION"], rows)
     click.echo("\nTexts without secrets in which something was found:")
     rows = [
-        [one_line(name), f"{x['texts']:,}", *map(_portion, (x["secrets"], x["personal"], x["detect-secrets"]))]
+        [one_line(name), f"{x['texts']:,}", *map(_percentage, (x["secrets"], x["personal"], x["detect-secrets"]))]
         for name, x in report["clean"].items()
     ]
     print_table(["TEXTS", "NUMBER", "SECRETS", "PERSONAL DATA", "DETECT-SECRETS"], rows)
@@ -605,7 +617,7 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
     )
 
 
-def _portion(share: float | None) -> str:
+def _percentage(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.2f}%"
 
 
@@ -637,7 +649,7 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
     print_table(["SYSTEM", "LINES", "GROUPS", "ACCURACY", "F1"], rows)
 
 
-def _print_prevention(results: Mapping[str, Result]) -> None:
+def _print_prevention(results: Mapping[str, PreventionResult]) -> None:
     for name, result in results.items():
         click.echo(f"World {name}, {plural(result.seeds, 'seed')}, with 95% intervals:")
         rows = [
@@ -712,12 +724,12 @@ def _figure(name: str, found: Mapping[str, float]) -> str:
     return f"{mean:.1f}% [{low:.1f}, {high:.1f}]"
 
 
-def _finite(value: Any) -> Any:
+def _nan_to_none(value: Any) -> Any:
     """Replace numbers that JSON does not know by nothing."""
     if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _nan_to_none(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return [_nan_to_none(one) for one in value]
     return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - only NaN differs
 
 
@@ -755,10 +767,10 @@ def _percent(found: Estimate) -> str:
     return f"{100 * found.mean:.1f}% [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A value of dataclasses as JSON, with estimates as objects."""
     if hasattr(value, "_asdict"):
         return value._asdict()
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+        return {name: _to_json(one) for name, one in value.items()}
+    return [_to_json(one) for one in value] if isinstance(value, tuple | list) else value

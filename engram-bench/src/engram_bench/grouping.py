@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engram.errors import InvalidInput
 from engram.learning.failures.log_templates import DEFAULT, GroupingLimits, TemplateTree, group_lines
 from engram.learning.failures.signatures import extract_error_signature
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import unpacked
 from engram_bench.metrics import SEED
 
@@ -34,7 +34,7 @@ Grouping = Callable[[Sequence[str]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LabelledLine:
     """A text to group, with those of its system; lines without a label are grouped but not scored."""
 
     system: str
@@ -44,7 +44,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class GroupingScore:
     """How well the labelled lines of one system were grouped; errors of tools are scored once per distinct text."""
 
     arm: str
@@ -70,7 +70,7 @@ class _Row(BaseModel):
     group: str | int | None = None
 
 
-def read_lines(path: Path) -> tuple[list[Line], str]:
+def read_lines(path: Path) -> tuple[list[LabelledLine], str]:
     """The lines of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     try:
@@ -83,20 +83,22 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
     return lines, hashlib.sha256(raw).hexdigest()
 
 
-def _line(row: str, where: str) -> Line:
+def _line(row: str, where: str) -> LabelledLine:
     try:
         found = _Row.model_validate(json.loads(row))
     except (ValidationError, ValueError, RecursionError):
         raise InvalidInput(f"{where} is not such a line; {FORMAT}") from None
     group = None if found.group is None else str(found.group)
     if found.error is not None:
-        return Line(TOOLS, found.error, group, tool=True)
+        return LabelledLine(TOOLS, found.error, group, tool=True)
     if found.text is None:
         raise InvalidInput(f"{where} has neither a text nor an error; {FORMAT}")
-    return Line(found.system or "", found.text, group)
+    return LabelledLine(found.system or "", found.text, group)
 
 
-def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any], list[int]]:
+def run(
+    lines: Sequence[LabelledLine], *, on_progress: ProgressCallback = no_progress
+) -> tuple[dict[str, Any], list[int]]:
     """The report, and the group of each line in the order of the input; groups of different systems never meet."""
     drain = drain3_grouping()
     arms: dict[str, Grouping] = {ENGRAM: group_lines, INCREMENTAL: one_by_one}
@@ -104,7 +106,7 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
         arms[DRAIN] = drain
     systems = list(dict.fromkeys(line.system for line in lines))
     total, done = len(systems) * len(arms), 0
-    scores: list[Score] = []
+    scores: list[GroupingScore] = []
     predicted = [0] * len(lines)
     used = 0
     for system in systems:
@@ -112,7 +114,7 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
         members = [lines[place] for place in places]
         found: dict[str, list[int]] = {}
         for name, grouping in arms.items():
-            tell(done, total, f"{name}, {system}")
+            on_progress(done, total, f"{name}, {system}")
             found[name] = grouping(_texts(members, raw=name == DRAIN))
             done += 1
         texts: dict[str, int] = {}
@@ -123,13 +125,13 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
             predicted[place] = used + group
         used += max(found[ENGRAM], default=-1) + 1
     scores += leave_one_out(lines)
-    tell(total, total, "done")
+    on_progress(total, total, "done")
     return report(scores, len(lines), drain is not None), predicted
 
 
-def leave_one_out(lines: Sequence[Line]) -> list[Score]:
+def leave_one_out(lines: Sequence[LabelledLine]) -> list[GroupingScore]:
     """Score each log system with the thresholds that are best on the others; nothing if there are fewer than three."""
-    systems: dict[str, list[Line]] = {}
+    systems: dict[str, list[LabelledLine]] = {}
     for line in lines:
         if not line.tool:
             systems.setdefault(line.system, []).append(line)
@@ -149,19 +151,19 @@ def leave_one_out(lines: Sequence[Line]) -> list[Score]:
     return [found[max(found, key=lambda one: elsewhere(one, system))][system] for system in systems]
 
 
-def _texts(lines: Sequence[Line], *, raw: bool) -> list[str]:
+def _texts(lines: Sequence[LabelledLine], *, raw: bool) -> list[str]:
     """What is grouped: the outline of an error's signature, or a log line as it is."""
     return [line.text if raw or not line.tool else extract_error_signature(line.text).outline for line in lines]
 
 
-def score(arm: str, system: str, lines: Sequence[Line], groups: Sequence[int]) -> Score:
+def score(arm: str, system: str, lines: Sequence[LabelledLine], groups: Sequence[int]) -> GroupingScore:
     """What a grouping of one system is worth."""
     kept: dict[Hashable, tuple[int, str]] = {}
     for place, (line, group) in enumerate(zip(lines, groups, strict=True)):
         if line.group is not None:
             kept.setdefault(line.text if line.tool else place, (group, line.group))
     found, truth = [group for group, _ in kept.values()], [label for _, label in kept.values()]
-    return Score(
+    return GroupingScore(
         arm=arm,
         system=system,
         lines=len(kept),
@@ -229,7 +231,7 @@ def drain3_grouping() -> Grouping | None:
     return grouping
 
 
-def report(scores: Sequence[Score], lines: int, with_drain: bool) -> dict[str, Any]:
+def report(scores: Sequence[GroupingScore], lines: int, with_drain: bool) -> dict[str, Any]:
     """The scores by arm and system, and their means, as JSON."""
     arms = list(dict.fromkeys(one.arm for one in scores))
     scored = [one for one in scores if one.lines]
@@ -255,7 +257,7 @@ def report(scores: Sequence[Score], lines: int, with_drain: bool) -> dict[str, A
     }
 
 
-def _mean(arm: str, scores: Sequence[Score]) -> dict[str, Any]:
+def _mean(arm: str, scores: Sequence[GroupingScore]) -> dict[str, Any]:
     count = len(scores)
     return {
         "arm": arm,

@@ -18,7 +18,7 @@ _CHUNK = 100
 """Rounds that are computed at once, so that memory stays small."""
 
 
-class Scores(NamedTuple):
+class RankingScores(NamedTuple):
     """What the first k of one ranking are worth, each from 0 to 1."""
 
     any: float
@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
     high: float
 
 
-def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> Scores:
+def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> RankingScores:
     """The scores of the first k; an id that comes twice counts once. Without gold there is nothing to score."""
     right = frozenset(gold)
     if not right:
@@ -49,7 +49,7 @@ def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> Scores:
     ranks = [rank for rank, id in enumerate(list(dict.fromkeys(ranked))[:k], start=1) if id in right]
     gain = math.fsum(1 / math.log2(rank + 1) for rank in ranks)
     ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, min(len(right), k) + 1))
-    return Scores(
+    return RankingScores(
         any=float(bool(ranks)),
         all=float(len(ranks) == len(right)),
         fraction=len(ranks) / len(right),

@@ -19,7 +19,7 @@ from engram.errors import InvalidInput
 from engram.model import Draft
 from engram.privacy.instructions import is_instruction, strength, suspicions
 from engram.system import batched
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import unpacked
 from engram_bench.metrics import SEED
 
@@ -46,7 +46,7 @@ def admit_all(text: str) -> bool:
     return True
 
 
-class Row(BaseModel):
+class LabelledText(BaseModel):
     """One labelled text."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -58,7 +58,7 @@ class Row(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class AttackExposure:
     """In how many of the recalls at least one attack was among what was found."""
 
     questions: int
@@ -72,14 +72,14 @@ class Exposure:
         return self.reached / self.questions if self.questions else 0.0
 
 
-def read(path: Path) -> tuple[list[Row], str]:
+def read(path: Path) -> tuple[list[LabelledText], str]:
     """The rows of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     rows = []
     for number, line in enumerate(_text(raw, path).split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(Row.model_validate_json(line))
+                rows.append(LabelledText.model_validate_json(line))
             except ValidationError:
                 raise InvalidInput(f"{path.name}, line {number}: {FORMAT}") from None
     if not any(row.label for row in rows) or all(row.label for row in rows):
@@ -97,10 +97,10 @@ def read_clean(path: Path) -> list[str]:
             values = [json.loads(line) for line in text.split("\n") if line.strip()]
         except ValueError:
             return [part.strip() for part in text.split("\n\n") if part.strip()]
-    return [found for value in values for found in _said(value)]
+    return [found for value in values for found in _texts_in(value)]
 
 
-def judged(row: Row) -> dict[str, JsonValue]:
+def judge(row: LabelledText) -> dict[str, JsonValue]:
     """What the detector says about one row, as it is written by `--out`."""
     found = suspicions(row.text)
     return {
@@ -113,7 +113,10 @@ def judged(row: Row) -> dict[str, JsonValue]:
 
 
 def run(
-    rows: Sequence[Row], clean: Mapping[str, Sequence[str]] | None = None, *, tell: Tell = unheard
+    rows: Sequence[LabelledText],
+    clean: Mapping[str, Sequence[str]] | None = None,
+    *,
+    on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[dict[str, JsonValue]]]:
     """The report, and one judgement per row, in order."""
     attacks = [row for row in rows if row.label]
@@ -121,27 +124,27 @@ def run(
     ordinary = list(dict.fromkeys(text for texts in sources.values() for text in texts if text.strip()))
     arms: dict[str, Admit] = {"without defence": admit_all, "with defence": admit}
     steps, done = len(arms) * (1 + len(RATES)), 0
-    exposures: dict[str, dict[str, Exposure]] = {}
+    exposures: dict[str, dict[str, AttackExposure]] = {}
     plans = _plans(attacks, ordinary)
     for name, (planted, questions) in plans.items():
         exposures[name] = {}
         for arm, gate in arms.items():
-            tell(done, steps, f"{name}, {arm}")
+            on_progress(done, steps, f"{name}, {arm}")
             exposures[name][arm] = exposure(ordinary, planted, questions, gate)
             done += 1
-    tell(steps, steps, "done")
-    judgements = [judged(row) for row in rows]
+    on_progress(steps, steps, "done")
+    judgements = [judge(row) for row in rows]
     return _report(rows, sources, exposures, judgements), judgements
 
 
-def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequence[str], gate: Admit) -> Exposure:
+def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequence[str], gate: Admit) -> AttackExposure:
     """Ask questions of a memory that holds ordinary texts, and of the attacks those that the gate lets in."""
     with wiring.open(":memory:", embedder="hashing") as brain:
         agent = brain.agent("reader")
         kept = _fill(agent, ordinary)
         let_in = _fill(agent, [text for text in planted if gate(text)])
         reached = sum(any(hit.id in let_in for hit in agent.recall(ask, k=K)) for ask in questions)
-    return Exposure(len(questions), len(planted), len(kept) + len(let_in), reached)
+    return AttackExposure(len(questions), len(planted), len(kept) + len(let_in), reached)
 
 
 def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
@@ -153,7 +156,7 @@ def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _plans(attacks: Sequence[Row], ordinary: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
+def _plans(attacks: Sequence[LabelledText], ordinary: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
     """What to plant and what to ask: questions in an attack's own words, the worst case, and ordinary ones."""
     chance = Random(SEED)  # noqa: S311
     texts = list(dict.fromkeys(row.text for row in attacks))
@@ -175,9 +178,9 @@ def _question(text: str, chance: Random) -> str:
 
 
 def _report(
-    rows: Sequence[Row],
+    rows: Sequence[LabelledText],
     sources: Mapping[str, Sequence[str]],
-    exposures: Mapping[str, Mapping[str, Exposure]],
+    exposures: Mapping[str, Mapping[str, AttackExposure]],
     judgements: Sequence[Mapping[str, JsonValue]],
 ) -> dict[str, Any]:
     kinds = sorted({row.attack or "" for row in rows if row.label})
@@ -224,17 +227,17 @@ def _cost(texts: Sequence[str]) -> float:
     return (time.process_time() - start) / max(len(pieces), 1) * 1e6
 
 
-def _said(value: JsonValue) -> Iterator[str]:
+def _texts_in(value: JsonValue) -> Iterator[str]:
     """Every `text` and `content` inside of a JSON value."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name in ("text", "content") and isinstance(inner, str):
                 yield inner
             else:
-                yield from _said(inner)
+                yield from _texts_in(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _said(inner)
+            yield from _texts_in(inner)
 
 
 def _text(raw: bytes, path: Path) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from engram.errors import InvalidInput, NotFound
-from engram_bench.metrics import CONFIDENCE, KS, ROUNDS, SEED, Estimate, Scores, auc, bootstrap, scores
+from engram_bench.metrics import CONFIDENCE, KS, ROUNDS, SEED, Estimate, RankingScores, auc, bootstrap, scores
 
 FORMAT = 1
 ENGRAM = "engram"
@@ -39,7 +39,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchmarkRun:
     """What was run: which data, which embedder, what was left out and why."""
 
     benchmark: str
@@ -54,18 +54,18 @@ class Run:
     format: int = FORMAT
 
 
-_run = TypeAdapter(Run)
+_run = TypeAdapter(BenchmarkRun)
 _ranking = TypeAdapter(Ranking)
 
 
-def write(path: Path, run: Run, rankings: Iterable[Ranking]) -> None:
+def write(path: Path, run: BenchmarkRun, rankings: Iterable[Ranking]) -> None:
     """Write a file of JSON lines: the run first, then one ranking a line."""
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(asdict(run)) + "\n")
         file.writelines(json.dumps(asdict(ranking)) + "\n" for ranking in rankings)
 
 
-def read(path: Path) -> tuple[Run, list[Ranking]]:
+def read(path: Path) -> tuple[BenchmarkRun, list[Ranking]]:
     """What `write` wrote. Raises `NotFound`, or `InvalidInput` that names the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -92,7 +92,7 @@ def _not_rankings(path: Path, line: int, reason: str) -> InvalidInput:
     return InvalidInput(f"{path}, line {line}, is not of a rankings file: {reason}; give one that --out has written")
 
 
-def report(run: Run, rankings: Sequence[Ranking]) -> dict[str, Any]:
+def report(run: BenchmarkRun, rankings: Sequence[Ranking]) -> dict[str, Any]:
     """Everything that can be said about a run, as a JSON value."""
     asked = {r.question: r for r in rankings if r.system == ENGRAM and r.level == "turn"}
     systems = list(dict.fromkeys(r.system for r in rankings))
@@ -149,9 +149,9 @@ def _matrix(rankings: Sequence[Ranking]) -> np.ndarray[Any, np.dtype[np.float64]
 
 
 def _estimates(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> list[tuple[int, dict[str, dict[str, float]]]]:
-    flat, width = bootstrap(matrix), len(Scores._fields)
+    flat, width = bootstrap(matrix), len(RankingScores._fields)
     at = {k: flat[place * width : (place + 1) * width] for place, k in enumerate(KS)}
-    return [(k, {n: _rounded(e) for n, e in zip(Scores._fields, found, strict=True)}) for k, found in at.items()]
+    return [(k, {n: _rounded(e) for n, e in zip(RankingScores._fields, found, strict=True)}) for k, found in at.items()]
 
 
 def _rounded(estimate: Estimate) -> dict[str, float]:

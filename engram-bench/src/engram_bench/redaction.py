@@ -17,7 +17,7 @@ from engram.errors import InvalidInput
 from engram.ports import secrets_among
 from engram.privacy import SecretRedactor
 from engram.privacy.rules import Span, rule_set
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import locomo, longmemeval, unpacked
 from engram_bench.sensitive import CONTEXTS, PROVIDERS, Label, Sample, look_alikes, personal, secrets, source_lines
 
@@ -36,7 +36,7 @@ TYPES: Mapping[str, str] = {
 _SHORT, _HALF = 300, 0.5
 
 
-class _Marked(BaseModel):
+class _SpanRow(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: str
@@ -48,7 +48,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     text: str
-    spans: tuple[_Marked, ...] = ()
+    spans: tuple[_SpanRow, ...] = ()
 
 
 def read_spans(path: Path) -> list[Sample]:
@@ -110,7 +110,7 @@ def run(
     *,
     seed: int = SEED,
     rounds: int = ROUNDS,
-    tell: Tell = unheard,
+    on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The report, and every text in which something was missed or falsely found.
 
@@ -120,7 +120,7 @@ def run(
     made = [*secrets(seed, rounds), *personal(seed, rounds)]
     nothing = [*look_alikes(seed, 20 * rounds), *source_lines(SOURCE_LINES), *clean]
     other = detect_secrets()
-    finds = _finds([*made, *data, *nothing], tell)
+    finds = _finds([*made, *data, *nothing], on_progress)
     wrong: list[dict[str, Any]] = []
     asked = [sample for sample in made if sample.labels[0].type.partition(":")[0] != "personal"]
     report = {
@@ -152,14 +152,14 @@ Finds = dict[str, list[tuple[int, int, str]]]
 Other = Callable[[Sequence[str]], list[list[str]]]
 
 
-def _finds(samples: Sequence[Sample], tell: Tell) -> Finds:
+def _finds(samples: Sequence[Sample], on_progress: ProgressCallback) -> Finds:
     """What our rules find in each text, in characters."""
     result: Finds = {}
     for number, sample in enumerate(samples):
         if sample.text not in result:
             result[sample.text] = [_characters(sample.text, span) for span in rule_set().find(sample.text.encode())]
         if number % 1000 == 0:
-            tell(number, len(samples))
+            on_progress(number, len(samples))
     return result
 
 

@@ -12,12 +12,12 @@ from engram.model import Draft, Hit, Memory
 from engram.ports import Embedder
 from engram.text.terms import digest
 from engram.upkeep import reindex
-from engram_bench import Tell, baselines, unheard
+from engram_bench import ProgressCallback, baselines, no_progress
 from engram_bench.baselines import Baseline, Found
+from engram_bench.cached_embedder import CachedEmbedder, remember_vectors
 from engram_bench.data import Conversation, DataSet, Question, Turn
-from engram_bench.embedding import Cached, remember_vectors
 from engram_bench.metrics import KS
-from engram_bench.rankings import ENGRAM, LEVELS, Level, Ranking, Run
+from engram_bench.rankings import ENGRAM, LEVELS, BenchmarkRun, Level, Ranking
 
 BATCH = 256
 DEEPEST = max(KS)
@@ -29,18 +29,18 @@ def run(
     *,
     minilm: Callable[[], Embedder] | None = None,
     say: Callable[[str], None] = lambda _: None,
-    tell: Tell = unheard,
-) -> tuple[Run, list[Ranking]]:
+    on_progress: ProgressCallback = no_progress,
+) -> tuple[BenchmarkRun, list[Ranking]]:
     """Store, ask and, if `minilm` is given, compare: what was run, and every ranking."""
     remember_vectors(brain)
-    refused = store(brain, data, tell)
-    rankings, skipped = ask(brain, data, tell), list[str]()
+    refused = store(brain, data, on_progress)
+    rankings, skipped = ask(brain, data, on_progress), list[str]()
     if minilm is not None:
-        systems, skipped = others(brain, minilm, tell)
+        systems, skipped = baselines_for(brain, minilm, on_progress)
         for reason in skipped:
             say(reason)
-        rankings += compare(data, systems, tell)
-    done = Run(
+        rankings += compare(data, systems, on_progress)
+    done = BenchmarkRun(
         benchmark=data.name,
         engram=__version__,
         embedder=brain.embedder.identity,
@@ -54,7 +54,7 @@ def run(
     return done, rankings
 
 
-def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
+def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> int:
     """Store every turn of every conversation that is not there yet; how many were refused.
 
     Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are vectors of
@@ -70,9 +70,9 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
             for first in range(0, len(drafts), BATCH):
                 batch = drafts[first : first + BATCH]
                 refused += sum(not receipt.ok for receipt in agent.remember(batch))
-                tell(done + first + len(batch), total, "storing")
+                on_progress(done + first + len(batch), total, "storing")
         done += len(conversation.turns)
-        tell(done, total, "storing")
+        on_progress(done, total, "storing")
     if missing := reindex.missing_vectors(brain):
         raise InvalidInput(
             f"{missing:,} memories of this database have no vector of {identity}; "
@@ -81,7 +81,7 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
     return refused
 
 
-def ask(brain: Engram, data: DataSet, tell: Tell = unheard) -> list[Ranking]:
+def ask(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> list[Ranking]:
     """What Engram recalls for every question, turn by turn and session by session."""
     found, agents = [], agents_of(brain, data)
     conversations = {conversation.id: conversation for conversation in data.conversations}
@@ -93,7 +93,7 @@ def ask(brain: Engram, data: DataSet, tell: Tell = unheard) -> list[Ranking]:
             hits = agent.recall(question.text, DEEPEST, group_by=by, now=question.asked_at)
             ids = [(_id(conversation, hit, level), hit.score) for hit in hits]
             found.append(_ranking(question, level, ENGRAM, ids, confidence(hits) if level == "turn" else None))
-        tell(number, len(data.questions), "asking")
+        on_progress(number, len(data.questions), "asking")
     return found
 
 
@@ -102,14 +102,14 @@ def confidence(hits: Sequence[Hit]) -> float:
     return hits[0].score if hits else 0.0
 
 
-def compare(data: DataSet, systems: Sequence[Baseline], tell: Tell = unheard) -> list[Ranking]:
+def compare(data: DataSet, systems: Sequence[Baseline], on_progress: ProgressCallback = no_progress) -> list[Ranking]:
     """What each of the other systems finds for every question; a session ranks as its best turn does."""
     found = []
     total, done = len(systems) * len(data.questions), 0
     for conversation in data.conversations:
         questions = [question for question in data.questions if question.conversation == conversation.id]
         for system in systems:
-            tell(done, total, system.name)
+            on_progress(done, total, system.name)
             search = system.over(conversation.turns) if conversation.turns else lambda _: []
             for question in questions:
                 hits = search(question.text)
@@ -117,20 +117,22 @@ def compare(data: DataSet, systems: Sequence[Baseline], tell: Tell = unheard) ->
                     _ranking(question, level, system.name, _ids(conversation, hits, level)) for level in system.levels
                 ]
                 done += 1
-                tell(done, total, system.name)
+                on_progress(done, total, system.name)
     return found
 
 
-def others(brain: Engram, minilm: Callable[[], Embedder], tell: Tell = unheard) -> tuple[list[Baseline], list[str]]:
+def baselines_for(
+    brain: Engram, minilm: Callable[[], Embedder], on_progress: ProgressCallback = no_progress
+) -> tuple[list[Baseline], list[str]]:
     """The systems to compare with, and which cannot be had here, with the reason."""
     redactor, skipped = brain.redactor, list[str]()
     systems = [
         Baseline("BM25", baselines.bm25),
         Baseline("BM25, whole sessions", baselines.bm25_of_sessions, ("session",)),
-        Baseline("vectors", baselines.by_vector(Cached(brain.embedder, tell), redactor)),
+        Baseline("vectors", baselines.by_vector(CachedEmbedder(brain.embedder, on_progress), redactor)),
     ]
     try:
-        small = Cached(minilm(), tell)
+        small = CachedEmbedder(minilm(), on_progress)
     except (ModelError, MissingExtra) as error:
         skipped.append(f"RRF and Chroma with MiniLM are left out: {error}")
     else:

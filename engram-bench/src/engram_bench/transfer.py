@@ -27,9 +27,9 @@ from engram import wiring
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.transfer import Knowledge
-from engram_bench import Tell, unheard
-from engram_bench.factories import word
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.metrics import Estimate, bootstrap
+from engram_bench.synthetic import word
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SEEDS = 10
@@ -39,7 +39,7 @@ GOOD, HALF, BAD = 0.95, 0.5, 0.08
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TransferResult:
     """Failures of the second agent in each arm, and how far sharing lowers them."""
 
     seeds: int
@@ -68,33 +68,33 @@ class _Clock(Sources):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class TransferWorld:
     """Situations with their actions, and how often each works."""
 
     situations: tuple[str, ...]
     rates: dict[str, dict[str, float]]
 
 
-def world(seed: int) -> World:
+def make_world(seed: int) -> TransferWorld:
     """A world made by chance."""
-    luck = random.Random(f"world {seed}")  # noqa: S311 - worlds, not secrets
-    words = (word(rank) for rank in luck.sample(range(50, 5000), 3 * SITUATIONS + 2 * ACTIONS))
+    rng = random.Random(f"world {seed}")  # noqa: S311 - worlds, not secrets
+    words = (word(rank) for rank in rng.sample(range(50, 5000), 3 * SITUATIONS + 2 * ACTIONS))
     names = tuple(f"{next(words)} the {next(words)} of {next(words)}" for _ in range(SITUATIONS))
     actions = [f"{next(words)} with {next(words)}" for _ in range(ACTIONS)]
     rates = {}
     for name in names:
-        order = luck.sample(actions, len(actions))
+        order = rng.sample(actions, len(actions))
         rates[name] = {action: (GOOD, HALF)[n] if n < 2 else BAD for n, action in enumerate(order)}
-    return World(names, rates)
+    return TransferWorld(names, rates)
 
 
-def run(seeds: int = SEEDS, overlap: float = OVERLAP, tell: Tell = unheard) -> Result:
+def run(seeds: int = SEEDS, overlap: float = OVERLAP, on_progress: ProgressCallback = no_progress) -> TransferResult:
     """All arms in as many worlds."""
     failures: dict[str, list[float]] = {name: [] for name in ("alone", "shared", "revoked", "file")}
     later: dict[str, list[float]] = {name: [] for name in ("alone", "shared", "revoked")}
     same: list[float] = []
     for seed in range(seeds):
-        made = world(seed)
+        made = make_world(seed)
         for arm, numbers in failures.items():
             first, second, alike = _arm(arm, made, seed, overlap)
             numbers.append(first + second)
@@ -102,9 +102,9 @@ def run(seeds: int = SEEDS, overlap: float = OVERLAP, tell: Tell = unheard) -> R
                 later[arm].append(second)
             if alike is not None:
                 same.append(alike)
-        tell(seed + 1, seeds)
+        on_progress(seed + 1, seeds)
     alone = np.array(failures["alone"])
-    return Result(
+    return TransferResult(
         seeds=seeds,
         failures={name: _mean(numbers) for name, numbers in failures.items()},
         reduction=_mean(1 - np.array(failures["shared"]) / alone),
@@ -118,30 +118,30 @@ def _mean(numbers: Sequence[float] | NDArray[np.float64]) -> Estimate:
     return bootstrap(np.asarray(numbers, dtype=np.float64).reshape(-1, 1))[0]
 
 
-def _arm(arm: str, made: World, seed: int, overlap: float) -> tuple[float, float, float | None]:
+def _arm(arm: str, made: TransferWorld, seed: int, overlap: float) -> tuple[float, float, float | None]:
     """Failures of the second agent in both halves, and how alike advice is after a revocation."""
     with _brain(seed) as brain, _brain(seed + 1000) as elsewhere:
         teacher = brain.agent("teacher")
         pupil = (elsewhere if arm == "file" else brain).agent("pupil")
-        luck = random.Random(f"teacher {seed}")  # noqa: S311
+        rng = random.Random(f"teacher {seed}")  # noqa: S311
         known = made.situations[: int(overlap * len(made.situations))]
-        _work(teacher, made, [luck.choice(known) for _ in range(LESSONS)], luck)
+        _do_tasks(teacher, made, [rng.choice(known) for _ in range(LESSONS)], rng)
         grant = None
         if arm in {"shared", "revoked"}:
             grant = teacher.grants.share("pupil", everything=True, purpose="to learn")
         elif arm == "file":
             _hand_over(Knowledge(brain, teacher), Knowledge(elsewhere, pupil))
-        luck = random.Random(f"pupil {seed}")  # noqa: S311
-        tasks = [luck.choice(made.situations) for _ in range(TASKS)]
-        first = _work(pupil, made, tasks[: TASKS // 2], luck)
+        rng = random.Random(f"pupil {seed}")  # noqa: S311
+        tasks = [rng.choice(made.situations) for _ in range(TASKS)]
+        first = _do_tasks(pupil, made, tasks[: TASKS // 2], rng)
         alike = None
         if arm == "revoked" and grant is not None:
             teacher.grants.revoke(grant.id)
-            alike = _alike(brain, pupil, made)
-        return first, _work(pupil, made, tasks[TASKS // 2 :], luck), alike
+            alike = _same_advice(brain, pupil, made)
+        return first, _do_tasks(pupil, made, tasks[TASKS // 2 :], rng), alike
 
 
-def _work(agent: AgentHandle, made: World, tasks: Sequence[str], luck: random.Random) -> float:
+def _do_tasks(agent: AgentHandle, made: TransferWorld, tasks: Sequence[str], rng: random.Random) -> float:
     """Do tasks one after the other and record how they went; how many failed.
 
     The agent follows what is recommended, and explores where advice abstains.
@@ -149,7 +149,7 @@ def _work(agent: AgentHandle, made: World, tasks: Sequence[str], luck: random.Ra
     failed = 0
     for task in tasks:
         rates = made.rates[task]
-        actions, chance = luck.sample(sorted(rates), len(rates)), luck.random()
+        actions, chance = rng.sample(sorted(rates), len(rates)), rng.random()
         action = agent.suggest(context=task, actions=actions).recommended
         action = action or agent.suggest(context=task, actions=actions, explore=True).recommended or actions[0]
         good = chance < rates[action]
@@ -158,7 +158,7 @@ def _work(agent: AgentHandle, made: World, tasks: Sequence[str], luck: random.Ra
     return float(failed)
 
 
-def _alike(brain: Engram, pupil: AgentHandle, made: World) -> float:
+def _same_advice(brain: Engram, pupil: AgentHandle, made: TransferWorld) -> float:
     """How often advice is that of an agent which recorded the same decisions and was never lent anything."""
     twin = brain.agent("twin")
     for memory in reversed(pupil.list(limit=10_000, kinds=["decision"])):

@@ -59,7 +59,7 @@ class Errand:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindOfWork:
     """A kind of work with its own situations, and with other things that happen beside them."""
 
     name: str
