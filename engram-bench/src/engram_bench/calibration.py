@@ -1,4 +1,4 @@
-"""Simulates agents whose true success rates are known, and asks whether the rates and intervals told are honest."""
+"""Simulate agents whose true success rates are known, and measure whether reported rates and intervals are honest."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class CalibrationWorld:
     actions: int = 4
     episodes: int = 900
     alike: tuple[float, float] = (0.85, 0.95)
-    """How similar contexts of one group are, from and to."""
+    """Range of similarities of contexts of one group."""
     unlike: tuple[float, float] = (0.5, 0.7)
-    """How similar contexts of different groups are."""
+    """Range of similarities of contexts of different groups."""
     held_back: int = 5
-    """So many groups have a context without episodes of its own: what is said about it comes from similar ones."""
+    """Groups with a context without episodes of its own, whose rates come from similar ones only."""
 
 
 class ReportedRate(NamedTuple):
-    """One rate as it was told, beside the truth."""
+    """One reported rate, beside the truth."""
 
     world: int
     context: str
@@ -59,7 +59,7 @@ def run(
     seed: int = 0,
     on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[ReportedRate]]:
-    """So many simulated worlds, every rate told in them, and what these are worth."""
+    """Simulate worlds; return the report, and every reported rate."""
     found = list[ReportedRate]()
     for number in range(worlds):
         found += simulate(world or CalibrationWorld(), number, np.random.default_rng([seed, number]), settings)
@@ -70,7 +70,7 @@ def run(
 def simulate(
     world: CalibrationWorld, number: int, dice: np.random.Generator, settings: BeliefSettings = belief.DEFAULT
 ) -> list[ReportedRate]:
-    """What is told about every action in every context of one world, after its episodes."""
+    """Return the reported rates of every action in every context of one world, after its episodes."""
     rates = dice.random((world.groups, world.actions))
     count = world.groups * world.wordings
     group = np.repeat(np.arange(world.groups), world.wordings)
@@ -126,7 +126,7 @@ def simulate(
 
 
 def report(told: list[ReportedRate]) -> dict[str, Any]:
-    """Calibration error against the true rates, Brier score, and how often the intervals hold the truth."""
+    """Return the calibration error, the Brier score, and how often the intervals contain the truth."""
     return {
         "all": _summary(told),
         "with_own_episodes": _summary([one for one in told if one.attempts]),

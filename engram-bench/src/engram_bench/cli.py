@@ -1,4 +1,4 @@
-"""`engram bench`: measure on public data sets, in simulated worlds, and on sizes."""
+"""The command `engram bench`: measure on public data sets, in simulated worlds, and at growing sizes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def command() -> None:
 def _run_options(command: F) -> F:
     for option in reversed(
         (
-            click.option("--data", type=FILE, required=True, help="The data set's JSON file, packed with gzip or not."),
+            click.option("--data", type=FILE, required=True, help="The data set's JSON file, gzipped or not."),
             click.option("--out", type=FILE, help="Write every ranking into this file, as JSON lines."),
-            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask only so many of the questions."),
+            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask only N of the questions."),
             click.option("--compare", is_flag=True, help="Run simpler systems on the same questions."),
             click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`."),
         )
@@ -57,7 +57,7 @@ def _seeds(default: int) -> Callable[[F], F]:
         metavar="N",
         default=default,
         show_default=True,
-        help="Repeat it so often, each time with other luck.",
+        help="Simulated runs, each with its own random seed.",
     )
 
 
@@ -69,7 +69,7 @@ def locomo(
 ) -> None:
     """Ask the questions of LoCoMo, each about one long conversation.
 
-    Everything is stored in a temporary database, or in the one that --db names, which a later run uses again.
+    Everything is stored in a temporary database, or in the one named by --db, which later runs reuse.
     """
     from engram_bench.data import read_locomo
 
@@ -91,7 +91,7 @@ def longmemeval(
 ) -> None:
     """Ask the questions of LongMemEval, each in its own haystack or all in one store.
 
-    Everything is stored in a temporary database, or in the one that --db names, which a later run uses again.
+    Everything is stored in a temporary database, or in the one named by --db, which later runs reuse.
     """
     from engram_bench.data import read_longmemeval
 
@@ -105,16 +105,16 @@ def longmemeval(
 @click.argument("file", type=FILE)
 @click.pass_obj
 def recompute(cli: Invocation, file: Path) -> None:
-    """Compute everything again from the rankings that --out wrote."""
+    """Compute the report again from the rankings written by --out."""
     from engram_bench import rankings
 
     _print(cli, *rankings.read(file))
 
 
 @command.command("latency")
-@click.option("--sizes", default="10000,100000", show_default=True, help="How many memories, with commas between.")
+@click.option("--sizes", default="10000,100000", show_default=True, help="Numbers of memories, separated by commas.")
 @click.option(
-    "--queries", type=click.IntRange(min=1), metavar="N", default=200, show_default=True, help="So many are timed."
+    "--queries", type=click.IntRange(min=1), metavar="N", default=200, show_default=True, help="Queries to time."
 )
 @click.option(
     "--keep",
@@ -124,7 +124,7 @@ def recompute(cli: Invocation, file: Path) -> None:
 @click.option("--out", type=FILE, help="Write the report into this file, as JSON.")
 @click.pass_obj
 def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: Path | None) -> None:
-    """Make memories, and time recall beside numpy, SQLite's FTS5 and Chroma."""
+    """Generate memories, and time recall beside numpy, SQLite's FTS5 and Chroma."""
     from engram import wiring
     from engram_bench import latency as bench
 
@@ -145,14 +145,14 @@ def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: P
 @command.command("decisions")
 @click.option("--data", type=FILE, required=True, help="JSON lines: a context, and the outcome of every action in it.")
 @_seeds(20)
-@click.option("--out", type=FILE, help="Write what was chosen and what it gave into this file, as JSON lines.")
+@click.option("--out", type=FILE, help="Write the choices and their outcomes into this file, as JSON lines.")
 @click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`.")
 @click.pass_obj
 def decisions(cli: Invocation, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
     """Choose what to do in a stream of tasks, learning from the outcomes of what was chosen only.
 
-    Beside it run chance, the same without contexts, and the same with shuffled contexts. Then a memory that recorded
-    decisions taken at random is asked for advice about other tasks, as shipped.
+    Compared with chance, with the same without contexts, and with shuffled contexts. Then a memory that recorded
+    decisions taken at random is asked for suggestions about other tasks, with default settings.
     """
     from engram_bench import default_advice, replay
 
@@ -191,13 +191,13 @@ def grouping(cli: Invocation, data: Path, out: Path | None) -> None:
 
 @command.command("prevention")
 @_seeds(30)
-@click.option("--worlds", is_flag=True, help="Simulate other worlds, too: more noise, more drift, more contexts, …")
-@click.option("--latency", is_flag=True, help="Time a check among 10,000 known failures, too.")
+@click.option("--worlds", is_flag=True, help="Also simulate other worlds: more noise, more drift, more contexts, …")
+@click.option("--latency", is_flag=True, help="Also time a check among 10,000 known failures.")
 @click.pass_obj
 def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None:
-    """Simulate an agent that asks before it acts, and count the failures that come back.
+    """Simulate an agent that asks before it acts, and count the repeated failures.
 
-    Beside it run the same agent without checks, and with checks about something else.
+    The same agent also runs without checks, and with checks about something else.
     """
     from engram_bench import prevention as bench
 
@@ -220,13 +220,18 @@ def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None
 @command.command("transfer")
 @_seeds(10)
 @click.option(
-    "--overlap", type=parse_fraction, metavar="0..1", default=0.9, show_default=True, help="How alike the tasks are."
+    "--overlap",
+    type=parse_fraction,
+    metavar="0..1",
+    default=0.9,
+    show_default=True,
+    help="Share of situations both agents meet.",
 )
 @click.pass_obj
 def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
-    """Simulate two agents with tasks alike, and count the failures that sharing spares the second one.
+    """Simulate two agents with similar tasks, and count the failures that sharing avoids for the second one.
 
-    Beside it run the same agent alone, with a grant that is revoked halfway, and with a file instead of a grant.
+    The same agent also runs alone, with a grant that is revoked halfway, and with a file instead of a grant.
     """
     from engram_bench import transfer as bench
 
@@ -261,9 +266,9 @@ def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
     metavar="N",
     default=1,
     show_default=True,
-    help="Live in every world so often, each time with other luck.",
+    help="Simulated runs of every world, each with its own random seed.",
 )
-@click.option("--days", type=click.IntRange(min=9), metavar="N", help="Simulate so many days; 28 if left out.")
+@click.option("--days", type=click.IntRange(min=9), metavar="N", help="Days to simulate; 28 by default.")
 @click.option("--worlds", multiple=True, metavar="KIND", help="Only these: the name of a world, `seen` or `held out`.")
 @click.option("--short", is_flag=True, help="Simulate 12 days in two worlds only, one of them held out.")
 @click.option("--contexts", is_flag=True, help="Only ask about 1 to 20 contexts with two actions each.")
@@ -282,10 +287,10 @@ def advice(
     embedder: str | None,
     out: Path | None,
 ) -> None:
-    """Simulate teams at work, ask what to do by context alone, and judge the advice by what truly works.
+    """Simulate teams at work, ask what to do by context alone, and judge the suggestions by the true rates.
 
-    Beside it run habit, chance, an empty memory, a memory whose contexts were exchanged, and one that knows the truth.
-    Worlds that are held out are reported apart.
+    Compared with habit, chance, an empty memory, a memory with exchanged contexts, and one that knows the truth.
+    Held-out worlds are reported separately.
     """
     from engram_bench.advice import figures
     from engram_bench.advice.worlds import DAYS
@@ -319,9 +324,9 @@ def advice(
 @click.option("--out", type=FILE, help="Write what was found in every text into this file, as JSON lines, in order.")
 @click.pass_obj
 def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | None) -> None:
-    """Plant attacks among ordinary memories, and count the recalls that they reach with the defence and without.
+    """Plant attacks among ordinary memories, and count the recalls that return one, with the defence and without.
 
-    A file of --clean is JSON or JSON lines, of which each `text` and `content` is taken, or plain text.
+    A file of --clean is plain text, or JSON or JSON lines, of which each `text` and `content` is used.
     """
     from engram_bench import poisoning as bench
 
@@ -339,11 +344,11 @@ def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | 
 
 @command.command("calibration")
 @_seeds(20)
-@click.option("--data", type=FILE, help="Replay this file of decisions, too, as `engram bench decisions` does.")
+@click.option("--data", type=FILE, help="Also replay this file of decisions, as `engram bench decisions` does.")
 @click.option("--embedder", metavar="NAME", help="For the replay: use this one, named as in the setting `embedder`.")
 @click.pass_obj
 def calibration(cli: Invocation, seeds: int, data: Path | None, embedder: str | None) -> None:
-    """Simulate worlds whose true success rates are known, and ask how honest the rates and intervals are."""
+    """Simulate worlds with known true success rates, and measure how accurate reported rates and intervals are."""
     from engram_bench import calibration as bench
     from engram_bench import replay
 
@@ -365,12 +370,12 @@ def calibration(cli: Invocation, seeds: int, data: Path | None, embedder: str | 
 
 @command.command("redaction")
 @click.option("--data", type=FILE, help="JSON lines: texts with the spans of personal data in them.")
-@click.option("--clean", type=FILE, multiple=True, help="Look for false alarms in this file, too; may be repeated.")
-@click.option("--seed", type=int, metavar="N", help="Make other secrets.")
+@click.option("--clean", type=FILE, multiple=True, help="Also look for false alarms in this file; may be repeated.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of the generated secrets.")
 @click.option("--out", type=FILE, help="Write the report and every text that went wrong, as JSON lines.")
 @click.pass_obj
 def redaction(cli: Invocation, data: Path | None, clean: tuple[Path, ...], seed: int | None, out: Path | None) -> None:
-    """Make secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
+    """Generate secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
     from engram_bench import redaction as bench
 
     labelled = [] if data is None else bench.read_spans(data)
@@ -405,7 +410,7 @@ def _measure(cli: Invocation, data: DataSet, out: Path | None, compare: bool, em
 
 @contextmanager
 def _brain(cli: Invocation, embedder: str | None) -> Iterator[Engram]:
-    """The database that --db names; else a temporary one, never the one of the settings."""
+    """Open the database that --db names, else a temporary one, never that of the settings."""
     from engram import wiring
 
     if cli.db is not None:
@@ -541,7 +546,7 @@ def _print_decisions(report: Mapping[str, Any]) -> None:
     print_table(["DIFFERENCE", "MEAN OUTCOME"], [[name, _estimate(found, "+")] for name, found in differences])
     advice = report["as_shipped"]
     click.echo(
-        f"\nAdvice as shipped, after {plural(advice['recorded'], 'decision')} taken at random, "
+        f"\nSuggestions with default settings, after {plural(advice['recorded'], 'decision')} taken at random, "
         f"{plural(advice['asked'], 'question')} by context alone:"
     )
     told = {
@@ -563,7 +568,7 @@ def _honesty(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _print_calibration(report: Mapping[str, Any]) -> None:
-    click.echo("Rates as they were told, against the true ones:")
+    click.echo("Reported rates, against the true ones:")
     rows = [
         [
             name.replace("_", " "),
@@ -725,7 +730,7 @@ def _figure(name: str, found: Mapping[str, float]) -> str:
 
 
 def _nan_to_none(value: Any) -> Any:
-    """Replace numbers that JSON does not know by nothing."""
+    """Replace NaN, which JSON does not have, by null."""
     if isinstance(value, Mapping):
         return {name: _nan_to_none(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -768,7 +773,7 @@ def _percent(found: Estimate) -> str:
 
 
 def _to_json(value: Any) -> Any:
-    """A value of dataclasses as JSON, with estimates as objects."""
+    """Return a value of dataclasses as JSON, with estimates as objects."""
     if hasattr(value, "_asdict"):
         return value._asdict()
     if isinstance(value, Mapping):

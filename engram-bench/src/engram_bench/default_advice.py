@@ -1,7 +1,7 @@
-"""Ask for advice as shipped about tasks whose outcomes are all known, after decisions that were taken at random.
+"""Ask for suggestions with default settings about tasks with known outcomes, after decisions taken at random.
 
 A memory records some of the tasks, each with one action and its outcome. It is then asked about others, by context
-alone, with default settings and without naming the actions.
+alone and without naming the actions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECORDED, ASKED = 1500, 500
 def run(
     tasks: Tasks, embedder: Embedder, *, seeds: int = SEEDS, on_progress: ProgressCallback = no_progress
 ) -> dict[str, Any]:
-    """Report how often it recommends, and what that earns beside the best single action on the same tasks."""
+    """Report how often it recommends an action, and what that earns beside the best single action on the same tasks."""
     cached, rows = ContextEmbedder(embedder), list[tuple[float, float, float, float]]()
     for seed in range(seeds):
         rows += _ask(tasks, seed, cached)
@@ -49,7 +49,7 @@ def _recorded(tasks: Tasks) -> int:
 
 
 def _ask(tasks: Tasks, seed: int, embedder: Embedder) -> list[tuple[float, float, float, float]]:
-    """Give, by question: 1 if there is a recommendation, its worth, that of the best single action, of the first."""
+    """Return per question if there is a recommendation, and what it, the best single and the first action earn."""
     rng = random.Random(f"shipped {seed}")  # noqa: S311 - a replay, not cryptography
     order = rng.sample(range(len(tasks.contexts)), len(tasks.contexts))
     recorded, asked = order[: _recorded(tasks)], order[_recorded(tasks) : _recorded(tasks) + ASKED]

@@ -1,4 +1,4 @@
-"""Groups labelled log lines or errors of tools, beside drain3 if it is there, no grouping, and chance."""
+"""Group labelled log lines or tool errors, beside drain3 if it is installed, no grouping, and chance."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from engram_bench.metrics import SEED
 FORMAT = 'a line is {"system", "text", "group"} for logs or {"suite" or "tool", "error", "group"} for errors of tools'
 ENGRAM, INCREMENTAL, DRAIN, ALONE, CHANCE = "engram", "engram, line by line", "drain3", "no grouping", "placebo"
 LEFT_OUT = "engram, system left out"
-"""The thresholds are those that do best on the other systems."""
+"""Thresholds chosen on the other systems."""
 CHOICES = [DEFAULT, *(GroupingLimits(enough, fewest) for enough in (16, 20, 24, 32) for fewest in (2, 3, 4))]
 TOOLS = "tools"
-"""The one system that all errors of tools belong to: the same error means the same in every suite."""
+"""The one system of all tool errors: the same error means the same in every suite."""
 _FEWEST_SYSTEMS = 3
 
 Grouping = Callable[[Sequence[str]], list[int]]
@@ -35,7 +35,7 @@ Grouping = Callable[[Sequence[str]], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class LabelledLine:
-    """A text to group, with those of its system; lines without a label are grouped but not scored."""
+    """A text to group within its system; unlabelled lines are grouped but not scored."""
 
     system: str
     text: str
@@ -45,16 +45,16 @@ class LabelledLine:
 
 @dataclass(frozen=True, slots=True)
 class GroupingScore:
-    """How well the labelled lines of one system were grouped; errors of tools are scored once per distinct text."""
+    """The quality of the grouping of one system's labelled lines; tool errors count once per distinct text."""
 
     arm: str
     system: str
     lines: int
-    """That were scored."""
+    """Lines that were scored."""
     accuracy: float
-    """The share of lines whose group has exactly the lines of their true group."""
+    """Share of lines whose group has exactly the lines of their true group."""
     f1: float
-    """Of the pairs that are together in the grouping and in truth."""
+    """F1 of the pairs grouped together."""
     groups: int
     true_groups: int
 
@@ -71,7 +71,7 @@ class _Row(BaseModel):
 
 
 def read_lines(path: Path) -> tuple[list[LabelledLine], str]:
-    """The lines of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+    """Read the lines of a JSONL file, with the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     try:
         rows = raw.decode("utf-8-sig").split("\n")
@@ -99,7 +99,7 @@ def _line(row: str, where: str) -> LabelledLine:
 def run(
     lines: Sequence[LabelledLine], *, on_progress: ProgressCallback = no_progress
 ) -> tuple[dict[str, Any], list[int]]:
-    """The report, and the group of each line in the order of the input; groups of different systems never meet."""
+    """Return the report, and the group of each line in input order; groups never span systems."""
     drain = drain3_grouping()
     arms: dict[str, Grouping] = {ENGRAM: group_lines, INCREMENTAL: one_by_one}
     if drain is not None:
@@ -130,7 +130,7 @@ def run(
 
 
 def leave_one_out(lines: Sequence[LabelledLine]) -> list[GroupingScore]:
-    """Score each log system with the thresholds that are best on the others; nothing if there are fewer than three."""
+    """Score each log system with the thresholds that are best on the others; empty with fewer than three systems."""
     systems: dict[str, list[LabelledLine]] = {}
     for line in lines:
         if not line.tool:
@@ -152,12 +152,12 @@ def leave_one_out(lines: Sequence[LabelledLine]) -> list[GroupingScore]:
 
 
 def _texts(lines: Sequence[LabelledLine], *, raw: bool) -> list[str]:
-    """What is grouped: the outline of an error's signature, or a log line as it is."""
+    """Return what is grouped: the outline of an error's signature, or a log line as it is."""
     return [line.text if raw or not line.tool else extract_error_signature(line.text).outline for line in lines]
 
 
 def score(arm: str, system: str, lines: Sequence[LabelledLine], groups: Sequence[int]) -> GroupingScore:
-    """What a grouping of one system is worth."""
+    """Score the grouping of one system."""
     kept: dict[Hashable, tuple[int, str]] = {}
     for place, (line, group) in enumerate(zip(lines, groups, strict=True)):
         if line.group is not None:
@@ -175,7 +175,7 @@ def score(arm: str, system: str, lines: Sequence[LabelledLine], groups: Sequence
 
 
 def grouping_accuracy(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
-    """The share of lines whose group holds exactly the lines of their true group; nothing to group is 1."""
+    """Return the share of lines whose group has exactly the lines of their true group; 1 without lines."""
     if not found:
         return 1.0
     sizes, true_sizes, both = Counter(found), Counter(truth), Counter(zip(found, truth, strict=True))
@@ -184,7 +184,7 @@ def grouping_accuracy(found: Sequence[Hashable], truth: Sequence[Hashable]) -> f
 
 
 def pairwise_f1(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
-    """How well the pairs of lines that are together agree with the truth; no pairs on either side is 1."""
+    """Return the F1 of pairs that are grouped together; 1 if there are no pairs."""
     both = _pairs(Counter(zip(found, truth, strict=True)))
     either = _pairs(Counter(found)) + _pairs(Counter(truth))
     return 2 * both / either if either else 1.0
@@ -195,19 +195,19 @@ def _pairs(sizes: Counter[Any]) -> int:
 
 
 def one_by_one(texts: Sequence[str]) -> list[int]:
-    """What a tree says when each line is asked for as it comes; groups that became one later count as one."""
+    """Group lines in the order they come, without seeing later ones; merged groups count as one."""
     tree = TemplateTree()
     given = [tree.add(text) for text in texts]
     return [tree.current(group) for group in given]
 
 
 def shuffled(groups: Sequence[int], random: Random) -> list[int]:
-    """Groups of the same sizes, given out by chance: what such sizes are worth without looking."""
+    """Return groups of the same sizes, assigned at random."""
     return random.sample(list(groups), len(groups))
 
 
 def drain3_grouping() -> Grouping | None:
-    """Drain with its usual masks; `None` if drain3 is not installed."""
+    """Return Drain with its usual masks; `None` if drain3 is not installed."""
     try:
         drain3 = import_module("drain3")
         masking = import_module("drain3.masking")
@@ -232,7 +232,7 @@ def drain3_grouping() -> Grouping | None:
 
 
 def report(scores: Sequence[GroupingScore], lines: int, with_drain: bool) -> dict[str, Any]:
-    """The scores by arm and system, and their means, as JSON."""
+    """Return the scores by arm and system, and their means, as JSON."""
     arms = list(dict.fromkeys(one.arm for one in scores))
     scored = [one for one in scores if one.lines]
     return {

@@ -1,4 +1,4 @@
-"""How long calls take at growing sizes, beside numpy, SQLite's FTS5 and Chroma in the same run."""
+"""Time calls at growing sizes, beside numpy, SQLite's FTS5 and Chroma in the same run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from engram_bench.synthetic import WordVectors, drafts, question, text
 AGENT = "latency"
 BATCH = 500
 POOL = 100
-"""How many candidates every part, and every system beside it, is asked for."""
+"""Candidates requested from every part and every system."""
 WARM_UP = 20
 CHROMA_UP_TO = 100_000
 VECTORS = "made up, so that no model is needed for millions of them: a text is the sum of the directions of its words"
@@ -43,7 +43,7 @@ Calls = Mapping[str, Callable[[int], object]]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds: half of the calls took less than `p50`, all but one in a hundred less than `p99`."""
+    """Median and 99th percentile in milliseconds."""
 
     p50: float
     p99: float
@@ -51,9 +51,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a new process needs for a database that is there; memory in megabytes, `None` if the system does not say.
+    """What a new process needs for an existing database; memory in megabytes, `None` if unknown.
 
-    The first opening imports what it needs; `open_ms` is the second one.
+    The first opening includes imports; `open_ms` is the second one.
     """
 
     first_open_ms: float
@@ -65,7 +65,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class SizeReport:
-    """What was measured at one size. `adds_per_second` is `None` if the memories were there already."""
+    """The measurements at one size; `adds_per_second` is `None` if the memories existed already."""
 
     memories: int
     adds_per_second: int | None
@@ -95,7 +95,7 @@ def run(
     on_progress: ProgressCallback,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Every size in turn, smallest first; databases that are in the folder already are used again."""
+    """Measure every size in turn, smallest first; databases in the folder are reused."""
     lines = [measure(size, queries, folder, model, on_progress, say) for size in sorted(set(sizes))]
     first, last = lines[0], lines[-1]
     shared = [name for name in last.timings if name in first.timings] if len(lines) > 1 else []
@@ -123,7 +123,7 @@ def measure(
     on_progress: ProgressCallback,
     say: Callable[[str], None],
 ) -> SizeReport:
-    """Fill a database, look at it from a new process, then time all calls in turn, so that noise meets them alike."""
+    """Fill a database, probe it from a new process, then time all calls alternately, to spread noise evenly."""
     db = folder / f"latency-{size}.db"
     rate = fill(db, size, on_progress)
     on_progress(0, 0, f"{size:,}: opening")
@@ -166,14 +166,14 @@ def measure(
 
 
 def open_database(db: Path, vectors: Embedder) -> Engram:
-    """The memory in a file, with vectors that cost nothing."""
+    """Open the memory in a file, with vectors that cost next to nothing."""
     brain = wiring.open(db, vectors="")
     embed_with(brain, lambda: vectors)
     return brain
 
 
 def fill(db: Path, size: int, on_progress: ProgressCallback) -> int | None:
-    """Store so many memories, in batches; how many a second, or `None` if they are there."""
+    """Store so many memories in batches; return how many per second, or `None` if they exist."""
     with open_database(db, WordVectors()) as brain:
         agent = brain.agent(AGENT)
         if agent.list(limit=1, offset=size - 1):
@@ -187,7 +187,7 @@ def fill(db: Path, size: int, on_progress: ProgressCallback) -> int | None:
 
 
 def probe_database(db: str, size: int, model: Callable[[], Embedder] | None) -> Probe:
-    """What opening and the first recalls cost in this process, which has done nothing else."""
+    """Measure opening and the first recalls in this process, which has done nothing else."""
     vectors = WordVectors()
     start = time.perf_counter()
     open_database(Path(db), vectors).close()
@@ -213,7 +213,7 @@ def probe_database(db: str, size: int, model: Callable[[], Embedder] | None) -> 
 
 
 def resident_memory() -> float | None:
-    """The resident memory of this process in megabytes, where the system tells."""
+    """Return the resident memory of this process in megabytes, if the system reports it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -222,7 +222,7 @@ def resident_memory() -> float | None:
 
 
 def engram_calls(brain: Engram, asked: Sequence[str], wanted: Matrix, identity: str) -> Calls:
-    """Engram's recall, and the two searches it is made of, with the filter that recall uses."""
+    """Return Engram's recall, and the two searches it consists of, with the filter that recall uses."""
     agent, scope, store = brain.agent(AGENT), Scope(AGENT), brain.store
     where = Filter(current=brain.sources.now())
     clean = [cleaned.text for cleaned in brain.redactor.clean(asked)]
@@ -235,7 +235,7 @@ def engram_calls(brain: Engram, asked: Sequence[str], wanted: Matrix, identity: 
 
 
 def reference_calls(words: sqlite3.Connection, asked: Sequence[str], matrix: Matrix, wanted: Matrix) -> Calls:
-    """The least that finds the same: one matrix product, and one FTS5 query."""
+    """Return the minimal equivalents: one matrix product, and one FTS5 query."""
     terms = [" OR ".join(f'"{w}"' for w in re.findall(r"\w+", q.lower()) if w not in STOP_WORDS) for q in asked]
     statement = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT ?"
     return {
@@ -245,7 +245,7 @@ def reference_calls(words: sqlite3.Connection, asked: Sequence[str], matrix: Mat
 
 
 def chroma_calls(folder: Path, matrix: Matrix, wanted: Matrix, say: Callable[[str], None]) -> Calls:
-    """The same nearest neighbours from Chroma, if it is installed."""
+    """Return the same nearest-neighbour search in Chroma, if it is installed."""
     try:
         client = chroma_client(str(folder))
     except MissingExtra as error:
@@ -260,7 +260,7 @@ def chroma_calls(folder: Path, matrix: Matrix, wanted: Matrix, say: Callable[[st
 
 
 def fts5(file: Path, texts: Sequence[str]) -> sqlite3.Connection:
-    """A database that is nothing but a keyword index over the texts."""
+    """Create a database with only a keyword index of the texts."""
     file.unlink(missing_ok=True)
     conn = sqlite3.connect(file)
     conn.execute("CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'porter unicode61')")
@@ -270,14 +270,14 @@ def fts5(file: Path, texts: Sequence[str]) -> sqlite3.Connection:
 
 
 def nearest(matrix: Matrix, vector: Matrix, k: int) -> list[int]:
-    """The rows most similar to a vector, best first."""
+    """Return the rows most similar to a vector, best first."""
     similarity = matrix @ vector
     top = np.argpartition(-similarity, k)[:k] if k < len(similarity) else np.arange(len(similarity))
     return [int(row) for row in top[np.argsort(-similarity[top], kind="stable")]]
 
 
 def recall_at_10(brain: Engram, identity: str, matrix: Matrix, wanted: Matrix) -> float:
-    """The share of the ten nearest that the vector part finds; one as near as the tenth counts as one of them."""
+    """Return the share of the ten nearest that the vector part finds; ties with the tenth count."""
     scope, found = Scope(AGENT), 0.0
     where, k = Filter(current=brain.sources.now()), min(10, len(matrix))
     for vector in wanted:
@@ -290,7 +290,7 @@ def recall_at_10(brain: Engram, identity: str, matrix: Matrix, wanted: Matrix) -
 
 
 def time_calls(calls: Calls, queries: int, on_progress: Callable[[int], None]) -> dict[str, list[float]]:
-    """Milliseconds of every call for every query, after a warm-up; the order changes with each query."""
+    """Return the milliseconds of every call for every query, after a warm-up; the order of calls rotates."""
     names = list(calls)
     took: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
@@ -310,13 +310,13 @@ def time_calls(calls: Calls, queries: int, on_progress: Callable[[int], None]) -
 
 
 def timing(values: Sequence[float]) -> Timing:
-    """The two quantiles, to the microsecond."""
+    """Return the two quantiles, to the microsecond."""
     p50, p99 = np.percentile(values, [50, 99])
     return Timing(round(float(p50), 3), round(float(p99), 3))
 
 
 def ratios(timings: Mapping[str, Timing]) -> dict[str, float]:
-    """How the medians compare, for all that were measured."""
+    """Return the ratios of medians, for all that were measured."""
     return {
         name: round(sum(timings[part].p50 for part in ours) / sum(timings[part].p50 for part in theirs), 2)
         for name, (ours, theirs) in RATIOS.items()
@@ -325,6 +325,6 @@ def ratios(timings: Mapping[str, Timing]) -> dict[str, float]:
 
 
 def best_model() -> Embedder:
-    """The best model that is installed here. Raises `ModelUnavailable` if there is none."""
+    """Return the best installed model. Raises `ModelUnavailable` if there is none."""
     models = wiring.models(config.load())
     return models.load(models.best_installed() or models.default)

@@ -1,4 +1,4 @@
-"""Plants attacks among ordinary memories and counts the recalls they reach, with the defence and without."""
+"""Plant attacks among ordinary memories, and count the recalls that reach them, with the defence and without."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ FORMAT = 'a line is {"text", "label"}, label 1 for an attack and 0 for ordinary 
 K = 10
 MOST_QUESTIONS = 200
 WORDS = 12
-"""So many words of a text make a question about it."""
+"""Words of a text that make a question about it."""
 
 RATES = (0.0017, 0.01)
-"""Of poison that is not aimed at a question."""
+"""Shares of poison that is not aimed at a question."""
 
 Admit = Callable[[str], bool]
-"""Whether an untrusted text may be recalled; what may not waits for review."""
+"""Returns whether an untrusted text may be recalled without review."""
 
 
 def admit(text: str) -> bool:
-    """The defence: what holds an instruction to an agent is kept out of recall."""
+    """Admit a text unless it looks like an instruction to an agent (the defence)."""
     return not is_instruction(text)
 
 
 def admit_all(text: str) -> bool:
-    """No defence."""
+    """Admit everything (no defence)."""
     return True
 
 
@@ -59,7 +59,7 @@ class LabelledText(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AttackExposure:
-    """In how many of the recalls at least one attack was among what was found."""
+    """Counts of recalls with at least one attack among the results."""
 
     questions: int
     planted: int
@@ -68,12 +68,12 @@ class AttackExposure:
 
     @property
     def share(self) -> float:
-        """Of the questions."""
+        """Share of the questions."""
         return self.reached / self.questions if self.questions else 0.0
 
 
 def read(path: Path) -> tuple[list[LabelledText], str]:
-    """The rows of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+    """Read the rows of a JSONL file, with the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     rows = []
     for number, line in enumerate(_text(raw, path).split("\n"), start=1):
@@ -88,7 +88,7 @@ def read(path: Path) -> tuple[list[LabelledText], str]:
 
 
 def read_clean(path: Path) -> list[str]:
-    """The ordinary texts of a file: every `text` or `content` of JSON or JSON lines, else the paragraphs of a text."""
+    """Read ordinary texts: every `text` or `content` of JSON or JSON lines, else the paragraphs of a text."""
     text = _text(unpacked(path), path)
     try:
         values = [json.loads(text)]
@@ -101,7 +101,7 @@ def read_clean(path: Path) -> list[str]:
 
 
 def judge(row: LabelledText) -> dict[str, JsonValue]:
-    """What the detector says about one row, as it is written by `--out`."""
+    """Return the detector's result for one row, as `--out` writes it."""
     found = suspicions(row.text)
     return {
         "label": row.label,
@@ -118,7 +118,7 @@ def run(
     *,
     on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[dict[str, JsonValue]]]:
-    """The report, and one judgement per row, in order."""
+    """Return the report, and one judgement per row, in order."""
     attacks = [row for row in rows if row.label]
     sources = {"ordinary": [row.text for row in rows if not row.label], **(clean or {})}
     ordinary = list(dict.fromkeys(text for texts in sources.values() for text in texts if text.strip()))
@@ -138,7 +138,7 @@ def run(
 
 
 def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequence[str], gate: Admit) -> AttackExposure:
-    """Ask questions of a memory that holds ordinary texts, and of the attacks those that the gate lets in."""
+    """Ask questions of a memory with ordinary texts, and with the attacks that the gate admits."""
     with wiring.open(":memory:", embedder="hashing") as brain:
         agent = brain.agent("reader")
         kept = _fill(agent, ordinary)
@@ -148,7 +148,7 @@ def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequenc
 
 
 def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
-    """Remember texts, and say under which ids they can be recalled."""
+    """Remember texts, and return the ids by which they can be recalled."""
     ids: set[str] = set()
     for some in batched(texts, 500):
         receipts = agent.remember([Draft(text) for text in some])
@@ -157,7 +157,7 @@ def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
 
 
 def _plans(attacks: Sequence[LabelledText], ordinary: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
-    """What to plant and what to ask: questions in an attack's own words, the worst case, and ordinary ones."""
+    """Return what to plant and ask: questions in an attack's own words, the worst case, and ordinary ones."""
     chance = Random(SEED)  # noqa: S311
     texts = list(dict.fromkeys(row.text for row in attacks))
     aimed = chance.sample(texts, min(len(texts), MOST_QUESTIONS))
@@ -171,7 +171,7 @@ def _plans(attacks: Sequence[LabelledText], ordinary: Sequence[str]) -> dict[str
 
 
 def _question(text: str, chance: Random) -> str:
-    """A stretch of a text's own words."""
+    """Return a stretch of a text's own words."""
     words = text.split()
     start = chance.randrange(max(1, len(words) - WORDS + 1))
     return " ".join(words[start : start + WORDS])
@@ -228,7 +228,7 @@ def _cost(texts: Sequence[str]) -> float:
 
 
 def _texts_in(value: JsonValue) -> Iterator[str]:
-    """Every `text` and `content` inside of a JSON value."""
+    """Yield every `text` and `content` within a JSON value."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name in ("text", "content") and isinstance(inner, str):

@@ -1,17 +1,17 @@
-"""Whether checks prevent failures: a simulated agent with checks, without, and with checks whose rules were shuffled.
+"""Measure whether checks prevent failures: a simulated agent with checks, without, and with shuffled checks.
 
 The world. There are contexts, each with a few actions an agent may take there: command lines, tool calls, phrases, some
 with values that change. In most contexts one action is broken: it fails nearly always, with an error of its own type.
-Every action also fails now and then for no reason that could be known. The world drifts: after some time the broken
-action is mended, unannounced, and another one in that context breaks. The same context is worded in several ways.
+Every action also fails occasionally at random. The world drifts: after some time the broken action is fixed without
+notice, and another one in that context breaks. The same context is worded in several ways.
 
-The agent wants an action by fixed preferences and learns nothing by itself. With checks it asks before it acts: what is
-blocked it does not do, a warning it mostly heeds, and then tries what it is told worked instead, or its next wish. All
-arms meet the same contexts, wishes and luck, so that it is known of every refused action whether it would have failed.
+The agent wants an action by fixed preferences and does not learn. With checks it asks before it acts: what is blocked
+it does not do, a warning it mostly heeds, and then tries the suggested remedy, or its next preference. All arms meet
+the same contexts, preferences and random draws, so that the outcome of every refused action is known.
 
-A repeated failure is one of a cause (a broken action in a context, until it is mended) that has struck before in this
-run. A false block is a refused action, blocked or warned off, that would have succeeded. The placebo asks the same
-recogniser, but about another action in another context: refusing as such must not look like preventing.
+A repeated failure is one of a cause (a broken action in a context, until it is fixed) that occurred before in this run.
+A false block is a refused action, blocked or warned against, that would have succeeded. The placebo asks the same
+recogniser about another action in another context, to separate refusing as such from preventing.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _RANDOM_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class PreventionWorld:
-    """What the simulated world is like."""
+    """Parameters of the simulated world."""
 
     contexts: int = 8
     actions: int = 5
@@ -102,19 +102,19 @@ class PreventionWorld:
     visits: int = 40
     """Tasks per day, over all contexts."""
     broken: float = 0.9
-    """The share of contexts that have a broken action."""
+    """Share of contexts with a broken action."""
     severity: float = 0.97
-    """How often a broken action fails."""
+    """Failure rate of a broken action."""
     noise: float = 0.02
-    """How often any action fails for no reason."""
+    """Failure rate of any action, at random."""
     lifetime: float = 60.0
-    """The mean number of days until a broken action is mended and another breaks."""
+    """Mean number of days until a broken action is fixed and another breaks."""
     heeds: float = 0.9
-    """How often the agent heeds a warning."""
+    """Share of warnings that the agent heeds."""
     values: float = 0.3
-    """How often a value in an action is another one than usual."""
+    """Share of actions with another value than usual."""
     wording: float = 0.3
-    """How often a context has words that it does not have otherwise."""
+    """Share of tasks whose context has additional words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Cause:
 
 
 class Task(NamedTuple):
-    """One task: where, what the agent wants most first, and the luck that all arms share."""
+    """One task: its context, the agent's preferences in order, and the random draws that all arms share."""
 
     step: int
     at: datetime
@@ -142,7 +142,7 @@ class Task(NamedTuple):
 
 @dataclass(slots=True)
 class ArmCounts:
-    """What one arm met in one run."""
+    """Counts of one arm in one run."""
 
     tasks: int = 0
     done: int = 0
@@ -160,28 +160,28 @@ class ArmCounts:
 
 @dataclass(frozen=True, slots=True)
 class PreventionResult:
-    """What checks are worth in one world, over seeds: means with 95% intervals."""
+    """The effect of checks in one world, over seeds: means with 95% intervals."""
 
     world: PreventionWorld
     seeds: int
     repeated: Mapping[str, Estimate]
     """Repeated failures per run, by arm."""
     success: Mapping[str, Estimate]
-    """The share of tasks that succeeded, by arm."""
+    """Share of tasks that succeeded, by arm."""
     reduction: Estimate
-    """The share of repeated failures that checks prevented."""
+    """Share of repeated failures that checks prevented."""
     placebo: Estimate
     """The same for shuffled checks."""
     false_blocks: Estimate
-    """The share of actions that would have succeeded which were refused: the strict reading."""
+    """Share refused of the actions that would have succeeded: the strict reading."""
     false_of_all: Estimate
-    """The share of all actions asked about which were refused and would have succeeded."""
+    """Share of all actions asked about that were refused and would have succeeded."""
     needless: Estimate
-    """The share of all actions asked about which were refused although they were not broken."""
+    """Share of all actions asked about that were refused although not broken."""
     false_among_refused: Estimate
-    """The share of refusals that were of actions which would have succeeded."""
+    """Share of refusals of actions that would have succeeded."""
     rows: tuple[Mapping[str, float], ...] = ()
-    """One for each seed."""
+    """One per seed."""
 
 
 class Simulation:
@@ -199,7 +199,7 @@ class Simulation:
         self.shift = self._dice.randrange(1, max(2, world.actions))
 
     def days(self) -> Iterator[Task]:
-        """The tasks in order."""
+        """Yield the tasks in order."""
         world, dice = self.world, self._dice
         for step in range(world.days * world.visits):
             day = step / world.visits
@@ -213,17 +213,17 @@ class Simulation:
             yield Task(step, at, context, tuple(wishes), self._worded(context), fails, causes, heeds)
 
     def action_text(self, context: int, action: int, step: int) -> str:
-        """The text of an action; a value in it is sometimes another one than usual."""
+        """Return the text of an action; a value in it sometimes differs."""
         dice = random.Random(f"{step} {context} {action}")  # noqa: S311 - a simulation
         return _filled(_ACTIONS[self.options[context][action]], dice, dice.random() < self.world.values)
 
     def error(self, day: Task, action: int) -> str:
-        """What is seen when an action fails."""
+        """Return the error message of a failed action."""
         dice, cause = random.Random(f"error {day.step} {action}"), day.causes[action]  # noqa: S311 - a simulation
         return _filled(cause.error if cause else dice.choice(_RANDOM_ERRORS), dice, True)
 
     def _troubles(self) -> Iterator[Cause]:
-        """The causes of one context, one after the other."""
+        """Yield the causes of one context, one after the other."""
         day, action = 0.0, self._dice.randrange(self.world.actions)
         while self._dice.random() < self.world.broken and day < self.world.days:
             until = day + self._dice.expovariate(1 / self.world.lifetime)
@@ -250,7 +250,7 @@ def run(
     settings: VerdictSettings = SETTINGS,
     on_progress: ProgressCallback = no_progress,
 ) -> PreventionResult:
-    """Let the agent live through the world in all arms, once for each seed."""
+    """Run all arms in a world, once per seed."""
     rows, world = [], world or PreventionWorld()
     for seed in range(seeds):
         tallies = {arm: run_arm(Simulation(world, seed), arm, settings) for arm in ARMS}
@@ -266,7 +266,7 @@ def run_worlds(
     settings: VerdictSettings = SETTINGS,
     on_progress: ProgressCallback = no_progress,
 ) -> dict[str, PreventionResult]:
-    """The same in other worlds, by what is different there."""
+    """Run several worlds; return their results by name."""
     several = WORLDS if worlds is None else worlds
     results = {}
     for number, (name, world) in enumerate(several.items(), start=1):
@@ -276,7 +276,7 @@ def run_worlds(
 
 
 def run_arm(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS) -> ArmCounts:
-    """What one arm meets in one run."""
+    """Run one arm once."""
     tally, known, struck = ArmCounts(), PatternRecognizer(), set[Cause]()
     for day in simulation.days():
         tally.tasks += 1
@@ -300,7 +300,7 @@ def run_arm(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTIN
 def _ask(
     simulation: Simulation, known: PatternRecognizer, day: Task, arm: Arm, tally: ArmCounts, settings: VerdictSettings
 ) -> tuple[int, str]:
-    """The action that is taken after asking, -1 if every wish is refused; and the id of the last verdict."""
+    """Return the action taken after asking, -1 if all are refused, and the id of the last verdict."""
     open = list(day.wishes)
     id = ""
     while open:
@@ -399,9 +399,9 @@ WORLDS: Mapping[str, PreventionWorld] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckLatency:
-    """Milliseconds of one check, with the index and when comparing with everything, and how often both say the same.
+    """Milliseconds of a check with the index and with a full scan, and how often both agree.
 
-    Those of the clock include what other programs took from this one; those of the processor do not.
+    Clock times include what other programs took; processor times do not.
     """
 
     patterns: int
@@ -427,7 +427,7 @@ class _FullScan(ActionHistory):
 
 
 def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: int = 1) -> CheckLatency:
-    """How long a check takes among so many patterns: half of the questions are about known failures."""
+    """Time a check among so many patterns; half of the questions are about known failures."""
     dice = random.Random(seed)  # noqa: S311 - a simulation
     known = PatternRecognizer()
     asked = []
@@ -452,7 +452,7 @@ def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: 
 def _timed(
     ask: Callable[[tuple[str, str]], Verdict], questions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[float, float, float, float], list[Verdict]]:
-    """The p50 and p99 of the clock, then of the processor; and the answers."""
+    """Return p50 and p99 of the clock, then of the processor; and the verdicts."""
     clock, processor, verdicts = list[float](), list[float](), []
     for question in questions:
         begun, used = time.perf_counter(), time.thread_time()
@@ -464,7 +464,7 @@ def _timed(
 
 
 def _made_up(dice: random.Random) -> tuple[str, str]:
-    """An action and a context of made-up words, some much more frequent than others."""
+    """Return an action and a context of made-up words, with realistic frequencies."""
     program, command = word(int(dice.paretovariate(0.7)) % 200), word(200 + int(dice.paretovariate(0.7)) % 100)
     context = " ".join(word(300 + int(dice.paretovariate(0.5)) % 5000) for _ in range(6))
     return f"{program} {command} --{word(dice.randrange(50))} {word(dice.randrange(2000))}", context

@@ -1,4 +1,4 @@
-"""Rankings, the file that keeps them, and the report that is computed from nothing else."""
+"""Store rankings in a file, and compute the report from nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVELS: tuple[Level, ...] = ("turn", "session")
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one system answered to one question: ids with their scores, best first; no text of the data set."""
+    """One system's answer to one question: ids with scores, best first, without text of the data set."""
 
     question: str
     type: str
@@ -40,7 +40,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRun:
-    """What was run: which data, which embedder, what was left out and why."""
+    """A benchmark run: its data, its embedder, what was left out and why."""
 
     benchmark: str
     engram: str
@@ -59,14 +59,14 @@ _ranking = TypeAdapter(Ranking)
 
 
 def write(path: Path, run: BenchmarkRun, rankings: Iterable[Ranking]) -> None:
-    """Write a file of JSON lines: the run first, then one ranking a line."""
+    """Write a file of JSON lines: the run first, then one ranking per line."""
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(asdict(run)) + "\n")
         file.writelines(json.dumps(asdict(ranking)) + "\n" for ranking in rankings)
 
 
 def read(path: Path) -> tuple[BenchmarkRun, list[Ranking]]:
-    """What `write` wrote. Raises `NotFound`, or `InvalidInput` that names the line."""
+    """Read the output of `write`. Raises `NotFound`, or `InvalidInput` with the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, IsADirectoryError):
@@ -93,7 +93,7 @@ def _not_rankings(path: Path, line: int, reason: str) -> InvalidInput:
 
 
 def report(run: BenchmarkRun, rankings: Sequence[Ranking]) -> dict[str, Any]:
-    """Everything that can be said about a run, as a JSON value."""
+    """Return the full report of a run as JSON."""
     asked = {r.question: r for r in rankings if r.system == ENGRAM and r.level == "turn"}
     systems = list(dict.fromkeys(r.system for r in rankings))
     return {
@@ -114,7 +114,7 @@ def report(run: BenchmarkRun, rankings: Sequence[Ranking]) -> dict[str, Any]:
 
 
 def _scored(rankings: Sequence[Ranking], level: Level, system: str) -> list[Ranking]:
-    """The rankings that recall is measured on: unanswerable questions, and those without gold, are not."""
+    """Return the rankings that are scored: those of answerable questions with gold."""
     chosen = [r for r in rankings if r.level == level and r.system == system and r.answerable and r.gold]
     return sorted(chosen, key=lambda r: r.question)
 
@@ -131,7 +131,7 @@ def _rows(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[s
 
 
 def _gains(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[str, Any]]:
-    """By how much Engram is better than another system on the questions that both answered."""
+    """Return how much better Engram is than another system on the questions both answered."""
     ours = {r.question: r for r in _scored(rankings, level, ENGRAM)}
     theirs = [r for r in _scored(rankings, level, system) if r.question in ours]
     if not theirs:
@@ -143,7 +143,7 @@ def _gains(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[
 
 
 def _matrix(rankings: Sequence[Ranking]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """One row a question: the scores at each k, one after the other."""
+    """Return one row per question: the scores at each k."""
     rows = [[s for k in KS for s in scores([id for id, _ in r.ranked], r.gold, k)] for r in rankings]
     return np.array(rows, dtype=np.float64)
 
@@ -159,7 +159,7 @@ def _rounded(estimate: Estimate) -> dict[str, float]:
 
 
 def _confidence(asked: Sequence[Ranking]) -> dict[str, Any]:
-    """How well the confidence of the first hit tells questions with an answer from those without."""
+    """Measure how well the confidence of the first hit separates answerable from unanswerable questions."""
     known = [r for r in asked if r.confidence is not None and math.isfinite(r.confidence)]
     answerable = [r.confidence or 0.0 for r in known if r.answerable]
     unanswerable = [r.confidence or 0.0 for r in known if not r.answerable]

@@ -1,4 +1,4 @@
-"""Replays decisions whose outcomes are all known, showing a learner only the outcome of what it chose."""
+"""Replay decisions with fully known outcomes, showing a learner only the outcome of what it chose."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Places = NDArray[np.intp]
 
 
 class TaskRow(BaseModel):
-    """One task, and what every action would have given."""
+    """One task, with the outcome of every action."""
 
     context: str = Field(min_length=1)
     outcomes: dict[str, float] = Field(min_length=2)
@@ -46,7 +46,7 @@ class TaskRow(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks with the outcomes of the same actions each; a type only if every task has one."""
+    """Tasks with the outcomes of the same actions each; `types` only if every task has one."""
 
     contexts: tuple[str, ...]
     actions: tuple[str, ...]
@@ -63,7 +63,7 @@ class Replay:
     choices: Places
     got: Numbers
     predicted: Numbers
-    """The rate that was believed of the chosen action before its outcome was known."""
+    """The estimated rate of the chosen action before its outcome was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ReplayedArms:
 
 
 def read(path: Path) -> Tasks:
-    """The decisions in a file of JSON lines, packed with gzip or not."""
+    """Read the decisions in a file of JSON lines, gzipped or not."""
     text = unpacked(path)
     rows = list[TaskRow]()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -112,7 +112,7 @@ def run(
     seeds: int = SEEDS,
     on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], ReplayedArms]:
-    """Embed every context once, replay all arms with so many seeds, and report; nothing is kept on disk."""
+    """Embed every context once, replay all arms with so many seeds, and report; nothing is stored."""
     vectors = embed(tasks.contexts, embedder, redactor, on_progress)
     played = play(tasks, vectors, embedder.identity, seeds=seeds, on_progress=on_progress)
     return report(played), played
@@ -121,7 +121,7 @@ def run(
 def embed(
     contexts: Sequence[str], embedder: Embedder, redactor: Redactor, on_progress: ProgressCallback = no_progress
 ) -> NDArray[np.float32]:
-    """One row per context, in order; texts of a like length go together, which is faster."""
+    """Return one row per context, in order; texts of similar length are embedded together, which is faster."""
     order = sorted(range(len(contexts)), key=lambda place: len(contexts[place]))
     vectors = np.zeros((len(contexts), embedder.dim), dtype=np.float32)
     for first in range(0, len(order), BATCH):
@@ -141,7 +141,7 @@ def play(
     settings: BeliefSettings = belief.DEFAULT,
     on_progress: ProgressCallback = no_progress,
 ) -> ReplayedArms:
-    """Every arm on every seed's order of the tasks; the same seed gives every arm the same order."""
+    """Replay every arm on every seed's order of the tasks; a seed gives every arm the same order."""
     likeness = ContextSimilarity.of(vectors)
     arms: dict[str, Callable[[int], _Stream]] = {
         ENGRAM: lambda seed: _stream(tasks, seed, settings, likeness),
@@ -166,7 +166,7 @@ def play(
 
 
 def report(played: ReplayedArms) -> dict[str, Any]:
-    """Mean outcomes over the whole stream, paired differences over seeds, and how honest the beliefs were."""
+    """Return mean outcomes over the whole stream, paired differences over seeds, and calibration."""
     outcomes, replays = played.tasks.outcomes, played.replays
     means = {name: replay.got.mean(axis=1) for name, replay in replays.items()}
     pairs = [(ENGRAM, CONTEXT_FREE), (ENGRAM, PLACEBO), (PLACEBO, CONTEXT_FREE), (UNRELATED, UNRELATED_FREE)]
@@ -190,7 +190,7 @@ def report(played: ReplayedArms) -> dict[str, Any]:
 
 
 def write(path: Path, played: ReplayedArms) -> None:
-    """One JSON object per task, in input order: what every learning arm chose and got, seed by seed."""
+    """Write one JSON object per task, in input order: the choices and outcomes of every learning arm, by seed."""
     told = [ENGRAM, PLACEBO, CONTEXT_FREE, *([KNOWN_TYPE] if KNOWN_TYPE in played.replays else [])]
     with path.open("w", encoding="utf-8") as file:
         for place in range(len(played.tasks.contexts)):
@@ -210,16 +210,16 @@ _Stream = tuple[Places, Numbers, Numbers]
 
 @dataclass(frozen=True, slots=True)
 class ContextSimilarity:
-    """How alike all contexts are, and for each the others, the most alike first."""
+    """The similarity of all contexts, and for each the others, most similar first."""
 
     matrix: NDArray[np.float32]
     ranked: NDArray[np.int32]
     most: int = NEIGHBOURS
-    """So many of them are found."""
+    """Neighbours that are found."""
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32]) -> ContextSimilarity:
-        """By the cosine of their vectors, nothing below 0."""
+        """Compute it as the cosine of vectors, at least 0."""
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = vectors / np.maximum(lengths, np.float32(1e-12))
         matrix = np.clip(unit @ unit.T, 0, 1).astype(np.float32)
@@ -228,12 +228,12 @@ class ContextSimilarity:
 
     @classmethod
     def of_types(cls, types: Sequence[str]) -> ContextSimilarity:
-        """Those of one type are the same context, and all others have nothing in common."""
+        """Treat contexts of one type as the same, and all others as unrelated."""
         names = {name: place for place, name in enumerate(dict.fromkeys(types))}
         return replace(cls.of(np.eye(len(names), dtype=np.float32)[[names[name] for name in types]]), most=len(types))
 
     def before(self, place: int, position: Places, step: int) -> tuple[Places, Numbers]:
-        """The positions of the neighbours that came before a step, and how alike they are."""
+        """Return the positions of the neighbours before a step, and their similarities."""
         others = self.ranked[place]
         when = position[others]
         seen = np.flatnonzero(when < step)[: self.most]
@@ -248,7 +248,7 @@ def _stream(
     *,
     shuffled: bool = False,
 ) -> _Stream:
-    """One stream, chosen by draws from the beliefs of `learning.decisions.belief`; without likeness, context-free."""
+    """Run one stream, drawing from the estimates of `learning.decisions.belief`; without likeness, context-free."""
     dice, chance = np.random.default_rng(seed), Random(seed)  # noqa: S311 - a replay, not cryptography
     count, width = tasks.outcomes.shape
     order = dice.permutation(count)
@@ -298,7 +298,7 @@ def _at_random(tasks: Tasks, seed: int) -> _Stream:
 
 
 def _with_irrelevant_contexts(tasks: Tasks, seed: int) -> Tasks:
-    """The same tasks with outcomes that are drawn from each action's overall rate, whatever the context."""
+    """Return the same tasks with outcomes drawn from each action's overall rate, whatever the context."""
     dice = np.random.default_rng(seed + 1_000_003)
     drawn = dice.random(tasks.outcomes.shape) < tasks.outcomes.mean(axis=0)
     return Tasks(tasks.contexts, tasks.actions, drawn.astype(np.float64))

@@ -1,4 +1,4 @@
-"""Stores a data set's conversations, asks its questions, and keeps what comes back as rankings."""
+"""Store a data set's conversations, ask its questions, and return the results as rankings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
     say: Callable[[str], None] = lambda _: None,
     on_progress: ProgressCallback = no_progress,
 ) -> tuple[BenchmarkRun, list[Ranking]]:
-    """Store, ask and, if `minilm` is given, compare: what was run, and every ranking."""
+    """Store, ask and, if `minilm` is given, compare; return the run and every ranking."""
     remember_vectors(brain)
     refused = store(brain, data, on_progress)
     rankings, skipped = ask(brain, data, on_progress), list[str]()
@@ -55,10 +55,10 @@ def run(
 
 
 def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> int:
-    """Store every turn of every conversation that is not there yet; how many were refused.
+    """Store every turn that is not stored yet; return how many were refused.
 
-    Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are vectors of
-    another embedder only, because then only words would be searched.
+    Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are only vectors
+    of another embedder, because then only words would be searched.
     """
     identity = brain.embedder.identity  # a model that cannot be had is an error here, and not a worse result
     total, done, refused = sum(len(conversation.turns) for conversation in data.conversations), 0, 0
@@ -82,7 +82,7 @@ def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progr
 
 
 def ask(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> list[Ranking]:
-    """What Engram recalls for every question, turn by turn and session by session."""
+    """Return what Engram recalls for every question, by turn and by session."""
     found, agents = [], agents_of(brain, data)
     conversations = {conversation.id: conversation for conversation in data.conversations}
     for number, question in enumerate(data.questions, start=1):
@@ -98,12 +98,12 @@ def ask(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progres
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """How sure Engram is that there is an answer, which is the score of the first hit; nothing found is 0."""
+    """Return the confidence that there is an answer: the score of the first hit, or 0."""
     return hits[0].score if hits else 0.0
 
 
 def compare(data: DataSet, systems: Sequence[Baseline], on_progress: ProgressCallback = no_progress) -> list[Ranking]:
-    """What each of the other systems finds for every question; a session ranks as its best turn does."""
+    """Return what each baseline finds for every question; a session ranks as its best turn does."""
     found = []
     total, done = len(systems) * len(data.questions), 0
     for conversation in data.conversations:
@@ -124,7 +124,7 @@ def compare(data: DataSet, systems: Sequence[Baseline], on_progress: ProgressCal
 def baselines_for(
     brain: Engram, minilm: Callable[[], Embedder], on_progress: ProgressCallback = no_progress
 ) -> tuple[list[Baseline], list[str]]:
-    """The systems to compare with, and which cannot be had here, with the reason."""
+    """Return the systems to compare with, and the reasons why others are unavailable."""
     redactor, skipped = brain.redactor, list[str]()
     systems = [
         Baseline("BM25", baselines.bm25),
@@ -146,12 +146,12 @@ def baselines_for(
 
 
 def agents_of(brain: Engram, data: DataSet) -> dict[str, AgentHandle]:
-    """The agent that remembers each conversation; another content is another agent."""
+    """Return the agent for each conversation; other content is another agent."""
     return {c.id: brain.agent(f"bench-{digest(c.id, *map(repr, c.turns))}") for c in data.conversations}
 
 
 def _is_there(agent: AgentHandle, conversation: Conversation) -> bool:
-    """Return whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
+    """Return whether all turns are stored; keys keep an interrupted run from storing any twice."""
     last = len(conversation.turns) - 1
     return last < 0 or bool(agent.list(limit=1, offset=last))
 
@@ -173,7 +173,7 @@ def _drafts(conversation: Conversation) -> list[Draft]:
 
 
 def turn_of(conversation: Conversation, memory: Memory) -> Turn:
-    """The turn that was remembered."""
+    """Return the turn of a memory."""
     return conversation.turns[int(str(memory.metadata["turn"]))]
 
 
@@ -183,7 +183,7 @@ def _id(conversation: Conversation, hit: Hit, level: Level) -> str:
 
 
 def _ids(conversation: Conversation, hits: Found, level: Level) -> list[tuple[str, float]]:
-    """The ids of turns, or of their sessions, each with its best score."""
+    """Return the ids of turns, or of their sessions, each with its best score."""
     best: dict[str, float] = {}
     for place, score in hits:
         turn = conversation.turns[place]

@@ -1,14 +1,14 @@
-"""Whether shared knowledge pays: a second agent with tasks like those of a first one, with its knowledge and without.
+"""Measure whether shared knowledge pays: a second agent with similar tasks, with the first one's knowledge and without.
 
 The world. There are situations, each with a few actions; in every situation one action works nearly always, one works
 half of the time, and the others nearly never. The first agent works through tasks and records how they went. Then the
 second one works through tasks of its own, most of which the first one met, too. Both ask for a suggestion before each
 task, follow what it recommends, and explore (`explore=True`) where it abstains.
 
-The arms meet the same tasks and luck. `alone` has no grant; `shared` may learn from the first agent from the start;
-`revoked` may for the first half, and then no longer. After a revocation the agent must stand where its own experience
-alone would have brought it: its advice is compared, situation by situation, with that of an agent that recorded the
-same decisions and never had a grant.
+The arms have the same tasks and random draws. `alone` has no grant; `shared` may learn from the first agent from the
+start; `revoked` may for the first half only. After a revocation the agent must advise as its own experience alone
+would: its suggestions are compared with those of an agent that recorded the same decisions and never had a grant.
+`file` imports a file instead.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ GOOD, HALF, BAD = 0.95, 0.5, 0.08
 
 @dataclass(frozen=True, slots=True)
 class TransferResult:
-    """Failures of the second agent in each arm, and how far sharing lowers them."""
+    """Failures of the second agent in each arm, and how far sharing reduces them."""
 
     seeds: int
     failures: dict[str, Estimate]
     reduction: Estimate
-    """The share of failures that sharing spares the second agent."""
+    """Share of failures that sharing avoids."""
     second_half: dict[str, Estimate]
     """Failures in the half after the revocation."""
     same_advice: float
-    """The share of situations in which advice after the revocation is that of own experience alone."""
+    """Share of situations in which suggestions after the revocation equal those from own experience alone."""
     by_file: Estimate
-    """The share of failures that importing a file spares instead."""
+    """Share of failures that importing a file avoids instead."""
 
 
 class _Clock(Sources):
-    """A clock that ticks a minute at a time, and luck that can be repeated."""
+    """A clock that ticks by itself, with a seeded random generator."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class _Clock(Sources):
 
 @dataclass(frozen=True, slots=True)
 class TransferWorld:
-    """Situations with their actions, and how often each works."""
+    """Situations with their actions, and the success rate of each."""
 
     situations: tuple[str, ...]
     rates: dict[str, dict[str, float]]
 
 
 def make_world(seed: int) -> TransferWorld:
-    """A world made by chance."""
+    """Generate a world at random."""
     rng = random.Random(f"world {seed}")  # noqa: S311 - worlds, not secrets
     words = (word(rank) for rank in rng.sample(range(50, 5000), 3 * SITUATIONS + 2 * ACTIONS))
     names = tuple(f"{next(words)} the {next(words)} of {next(words)}" for _ in range(SITUATIONS))
@@ -89,7 +89,7 @@ def make_world(seed: int) -> TransferWorld:
 
 
 def run(seeds: int = SEEDS, overlap: float = OVERLAP, on_progress: ProgressCallback = no_progress) -> TransferResult:
-    """All arms in as many worlds."""
+    """Run all arms in so many worlds."""
     failures: dict[str, list[float]] = {name: [] for name in ("alone", "shared", "revoked", "file")}
     later: dict[str, list[float]] = {name: [] for name in ("alone", "shared", "revoked")}
     same: list[float] = []
@@ -119,7 +119,7 @@ def _mean(numbers: Sequence[float] | NDArray[np.float64]) -> Estimate:
 
 
 def _arm(arm: str, made: TransferWorld, seed: int, overlap: float) -> tuple[float, float, float | None]:
-    """Failures of the second agent in both halves, and how alike advice is after a revocation."""
+    """Return the failures of the second agent in both halves, and the agreement of suggestions after a revocation."""
     with _brain(seed) as brain, _brain(seed + 1000) as elsewhere:
         teacher = brain.agent("teacher")
         pupil = (elsewhere if arm == "file" else brain).agent("pupil")
@@ -142,9 +142,9 @@ def _arm(arm: str, made: TransferWorld, seed: int, overlap: float) -> tuple[floa
 
 
 def _do_tasks(agent: AgentHandle, made: TransferWorld, tasks: Sequence[str], rng: random.Random) -> float:
-    """Do tasks one after the other and record how they went; how many failed.
+    """Do tasks one after the other, record the outcomes, and return the number of failures.
 
-    The agent follows what is recommended, and explores where advice abstains.
+    The agent follows recommendations, and explores where there is none.
     """
     failed = 0
     for task in tasks:
@@ -159,7 +159,7 @@ def _do_tasks(agent: AgentHandle, made: TransferWorld, tasks: Sequence[str], rng
 
 
 def _same_advice(brain: Engram, pupil: AgentHandle, made: TransferWorld) -> float:
-    """How often advice is that of an agent which recorded the same decisions and was never lent anything."""
+    """Return how often suggestions equal those of an agent that recorded the same decisions without a grant."""
     twin = brain.agent("twin")
     for memory in reversed(pupil.list(limit=10_000, kinds=["decision"])):
         content = memory.content.model_dump()

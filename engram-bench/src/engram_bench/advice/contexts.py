@@ -1,4 +1,4 @@
-"""Ask about contexts that each have an action which works in 90% of 20 attempts, and one which works in 30%."""
+"""Ask about contexts with one action that works in 90% of 20 attempts, and one that works in 30%."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTEMPTS, GOOD, POOR = 20, 18, 6
 
 
 def run(embedder: Embedder, *, seed: int = 0, on_progress: ProgressCallback = no_progress) -> list[dict[str, Any]]:
-    """Return for each number of contexts how many answers are right, wrong, from another context, or missing."""
+    """Return, for each number of contexts, how many answers are right, wrong, from another context, or missing."""
     rows, cached = [], ContextEmbedder(embedder)
     for place, number in enumerate(NUMBERS, start=1):
         rows.append(_ask(number, seed, cached))
@@ -49,7 +49,7 @@ def _ask(number: int, seed: int, embedder: Embedder) -> dict[str, Any]:
 
 
 def _contexts(number: int, rng: random.Random) -> list[tuple[str, str, str]]:
-    """Choose situations of all kinds that have an action of their own, each in one wording."""
+    """Choose situations of all kinds that share no action, each in one wording."""
     chosen, taken = [], set[str]()
     every = [(kind, each) for kind in kinds(held_out=False) for each in kind.situations]
     for kind, situation in rng.sample(every, len(every)):

@@ -1,4 +1,4 @@
-"""Run all worlds, on several processes if wanted, and gather their figures with 95% intervals over worlds."""
+"""Run all worlds, in several processes if wanted, and report their figures with 95% intervals over worlds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AMOUNTS = frozenset(
         "outcomes of the new best until recommended",
     }
 )
-"""Figures that are no shares."""
+"""Figures that are not shares."""
 QUANTILE = 1.96
 WORLDS = 5
 """With fewer worlds, intervals are over situations."""
@@ -40,7 +40,7 @@ SEEN, HELD_OUT = "seen", "held out"
 
 
 def choose_kinds(names: Sequence[str] = (), *, short: bool = False) -> tuple[KindOfWork, ...]:
-    """Select kinds by name, or by `seen` and `held out`; all without names, two of them for a short run."""
+    """Select kinds by name, or by `seen` and `held out`; all without names, or two for a short run."""
     every = {SEEN: kinds(held_out=False), HELD_OUT: kinds(held_out=True)}
     if not names:
         return tuple(kind for group in every.values() for kind in (group[:SHORT_KINDS] if short else group))
@@ -60,7 +60,7 @@ def run(
     jobs: int = 1,
     on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[ArmRun]]:
-    """Live in every world with every seed; the report, and all runs in a fixed order."""
+    """Run every world with every seed; return the report, and all runs in a fixed order."""
     tasks = [(kind.name, seed, days, embedder) for seed in range(seeds) for kind in chosen]
     runs: list[ArmRun] = []
     for done, found in enumerate(_finished(tasks, jobs), start=1):
@@ -93,9 +93,9 @@ def report(runs: Sequence[ArmRun], **facts: Any) -> dict[str, Any]:
 
 
 def summary(runs: Sequence[ArmRun]) -> dict[str, dict[str, float]]:
-    """Return every figure of some runs with its interval and the number of its cases.
+    """Return every figure of some runs with its interval and its number of cases.
 
-    Intervals come from drawing worlds again, or their situations where there are fewer than five worlds.
+    Intervals come from resampling worlds, or their situations if there are fewer than five worlds.
     """
     units = [run.counts for run in runs]
     if len(runs) < WORLDS:
@@ -109,9 +109,9 @@ def summary(runs: Sequence[ArmRun]) -> dict[str, dict[str, float]]:
 
 
 def ratio(pairs: np.ndarray[Any, np.dtype[np.float64]], *, share: bool = True) -> Estimate:
-    """Divide the sum of the first column by that of the second, with an interval from drawing rows again.
+    """Divide the sum of the first column by that of the second, with a bootstrap interval over rows.
 
-    A share of nothing or of everything has the interval of Wilson, as drawing again cannot show what was never seen.
+    A share of 0 or 1 has Wilson's interval, as resampling cannot show what was never seen.
     """
     total, cases = pairs.sum(axis=0)
     if not cases:
@@ -128,7 +128,7 @@ def ratio(pairs: np.ndarray[Any, np.dtype[np.float64]], *, share: bool = True) -
 
 
 def write(path: Path, runs: Iterable[ArmRun]) -> None:
-    """Write every question and answer into a file, one JSON object on each line."""
+    """Write every question and answer into a file, as JSON lines."""
     with path.open("w", encoding="utf-8") as file:
         for run in runs:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in run.rows)

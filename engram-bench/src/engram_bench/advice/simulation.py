@@ -1,12 +1,12 @@
-"""Record the log of a world as its agents would, ask for advice day by day, and judge it by the true rates.
+"""Record the log of a simulated team as its agents would, ask for suggestions daily, and judge them by the true rates.
 
-Questions do not change the log, and an answer is not followed: what was recommended is worth the rate at which it truly
-works there on that day. When the best action of a situation breaks and another one rises, the same question is asked
-again after every outcome of either, and it is counted how many it takes until the advice has changed. Only the last
-part, after the last day, lets an agent follow the advice while the best actions of some more situations break.
+Questions do not change the log, and suggestions are not followed: a suggestion is worth the rate at which it truly
+works there on that day. When the best action of a situation breaks and another one becomes best, the same question is
+asked again after every outcome of either, until the suggestion has changed, and the outcomes needed are counted. Only
+after the last day does an agent follow the suggestions, while the best actions of some more situations break.
 
-Everything is recorded and asked through the public interface, with default settings; the clock is that of the world.
-The agents of a team share one memory.
+Everything goes through the public interface with default settings; the clock is that of the world. The agents of a team
+share one memory.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ ARMS: tuple[Arm, ...] = ("habit", "random", "no memory", "placebo", "engram", "e
 MEMORY_ARMS: tuple[Arm, ...] = ("no memory", "placebo", "engram", "engram with circumstances")
 """Arms that ask a memory."""
 DEFAULT_ARMS: tuple[Arm, ...] = ("engram", "engram with circumstances")
-"""Arms whose intervals, checks and answers to other matters are measured, too."""
+"""Arms whose intervals, checks and answers to other questions are measured as well."""
 TEAM = "team"
 """The agent name under which all agents of a world record and ask."""
 WARM_UP_DAYS = 8
-"""Days after which the figures count; those of the whole time are given beside them."""
+"""Days before the figures count; those of the whole time are reported beside them."""
 PREDICT_EVERY = 3
-"""Rates are asked for on every third day only, as that takes most of the time."""
+"""Days between requests for rates, which take most of the time."""
 KNOWN_AFTER, NOTICED_AFTER = 3, 6
-"""Outcomes of an action that a check should know it by, and after which a change should be known."""
+"""Outcomes of an action after which a check should know it, and after which a change should be noticed."""
 FAILS, WORKS = 0.3, 0.8
-"""Below the first rate a check should refuse an action, from the second one on it should allow it."""
+"""Success rates below which a check should refuse an action, and from which it should allow it."""
 PATIENCE = 30
-"""Outcomes after which waiting for the advice to notice a change ends."""
+"""Outcomes after which waiting for a changed suggestion ends."""
 BREAKS = 2
 """Situations in which the best action breaks after the last day."""
 TRIES = 8
-"""Wordings that are tried to find one for which an action is recommended before it breaks."""
+"""Wordings tried to find one for which an action is suggested before it breaks."""
 
 _WHOLE = re.compile(r"(?<=.)\n[^\n]+ → (?:success|failure)\Z", re.DOTALL)
 """The end of a decision's whole text: its action and outcome, after the context."""
 
 Counts = dict[str, tuple[float, float]]
-"""For each figure, a sum and the number of cases it is of."""
+"""For each figure, a sum and its number of cases."""
 
 
 class Circumstances(TypedDict, total=False):
@@ -83,7 +83,7 @@ class ContextEmbedder(CachedEmbedder):
 
 
 class Clock(Sources):
-    """A clock that is set by the world, and luck that can be repeated."""
+    """A clock that is set by the world, with a seeded random generator."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Clock(Sources):
 
 @dataclass(slots=True)
 class ArmRun:
-    """The answers in one world and arm: figures, and one row for each question."""
+    """The answers in one world and arm: figures, and one row per question."""
 
     kind: str
     seen: bool
@@ -110,7 +110,7 @@ class ArmRun:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, name: str, value: float, part: str) -> None:
-        """Add a case to a figure, in a situation or about a question off topic."""
+        """Add a case to a figure, in a situation or for a question off topic."""
         for counts in (self.counts, self.parts.setdefault(part, {})):
             total, cases = counts.get(name, (0.0, 0.0))
             counts[name] = (total + value, cases + 1)
@@ -126,7 +126,7 @@ def open_memory(seed: int, embedder: Embedder) -> tuple[Engram, Clock]:
 
 
 def default_embedder(name: str | None = None) -> Embedder:
-    """Choose an embedder by its name, or the one that Engram uses by default."""
+    """Return an embedder by name, or the one that Engram uses by default."""
     with wiring.open(":memory:", embedder=name) as brain:
         return brain.embedder
 
@@ -139,7 +139,7 @@ def run_world(kind: KindOfWork, seed: int, *, days: int = DAYS, embedder: Embedd
 
 @dataclass(slots=True)
 class _Watch:
-    """A question that is asked again after every outcome of the two actions of a change."""
+    """A question asked again after every outcome of the two actions of a change."""
 
     situation: Situation
     change: BestActionChange
@@ -147,9 +147,9 @@ class _Watch:
     done: Counter[str] = field(default_factory=Counter)
     """Outcomes of each action since the change."""
     given_up: bool = False
-    """True once the broken action is no longer recommended."""
+    """True once the broken action is no longer suggested."""
     taken_up: bool = False
-    """True once the action that works now is recommended."""
+    """True once the action that works now is suggested."""
 
 
 class _Arm:
@@ -190,7 +190,7 @@ class _Arm:
                 self._look(event)
 
     def _exchanged(self, events: Sequence[LogEntry]) -> list[LogEntry]:
-        """Return every decision the words of another one of that day, in another situation."""
+        """Give every decision the words of another one of that day, in another situation."""
         found = []
         for event in events:
             others = [
@@ -232,7 +232,7 @@ class _Arm:
                     self._predict(question, day)
 
     def _answer(self, question: AdviceQuestion, day: int, rng: random.Random) -> tuple[str | None, str]:
-        """Return an action or nothing, and the reason that a memory gives."""
+        """Return an action or `None`, and the reason a memory gives."""
         situation = question.situation
         guess = rng.choice(sorted(situation.actions))
         match self.arm:
@@ -285,7 +285,7 @@ class _Arm:
         )
 
     def _check(self, question: AdviceQuestion, day: int) -> None:
-        """Ask whether each action may go ahead that clearly should, or clearly should not and is known."""
+        """Check each action that clearly should be allowed, or that clearly should not and is known."""
         situation, around = question.situation, self._circumstances(question.situation)
         for action in situation.actions:
             rate = self.world.rate(situation, action, day)
@@ -301,7 +301,7 @@ class _Arm:
                     self.out.count("missed blocks in known words", not refused, situation.name)
 
     def _predict(self, question: AdviceQuestion, day: int) -> None:
-        """Ask for the rate of every action that was taken there, and look whether the interval holds it."""
+        """Predict every action that was taken there, and count whether the interval contains its true rate."""
         situation = question.situation
         change = self.world.changes.get(situation.name)
         for action in situation.actions:
@@ -371,7 +371,7 @@ class _Arm:
             self._end_watch(self._watches.popitem()[1])
 
     def _end_watch(self, watch: _Watch) -> None:
-        """Count as late what was not noticed in enough outcomes; fewer of them say nothing."""
+        """Count as late what was not noticed within enough outcomes; fewer outcomes count as nothing."""
         lost, won = watch.done[watch.change.broken], watch.done[watch.change.risen]
         if not watch.given_up and lost > NOTICED_AFTER:
             self._count_given_up(lost, watch.situation)
@@ -386,7 +386,7 @@ class _Arm:
         self.out.count("outcomes of the new best until recommended", outcomes, situation.name)
 
     def _break(self) -> None:
-        """Let the best action of some situations break, and count outcomes until it is given up by who follows it."""
+        """Break the best action of some situations, and count the outcomes until it is no longer suggested."""
         rng = self.world.rng("break")
         steady = [each for each in self.world.kind.situations if each.name not in self.world.changes]
         for situation in rng.sample(steady, min(BREAKS, len(steady))):
@@ -419,4 +419,4 @@ def _context_of(text: str) -> list[str]:
 
 
 def _ignore(message: str) -> None:
-    """Leave out notices: the same one would come for every arm."""
+    """Drop notices: the same one would come for every arm."""

@@ -1,13 +1,12 @@
-"""Make worlds from kinds of work: days of decisions in changing words, with noise, drift and irrelevant history.
+"""Make simulated teams from kinds of work: days of decisions with changing words, noise and drift.
 
-A world is the same for the same kind and seed. Its rates are those of its kind, a little up or down; in some situations
-the best action stops working on some day, and another one becomes the best, in one of them the habit. Nobody
-announces that.
+A world is the same for the same kind and seed. Its rates are those of its kind, slightly varied; in some situations the
+best action stops working on some day, and another one becomes the best, in one of them the habit. Nobody announces it.
 
-The team of a world has three agents with one memory between them, and it does not learn. In each situation it takes its
-habit about half of the time and the other actions otherwise, so that its log is a fair record of what works, and a
-noisy one: texts have typing errors, prefixes and afterthoughts, some outcomes are never told, and there are notes and
-errands about other matters between.
+The team of a world has three agents with one shared memory, and it does not learn. In each situation it takes its habit
+about half of the time and the other actions otherwise, so that its log is a fair but noisy record of what works: texts
+have typing errors, prefixes and afterthoughts, some outcomes are never recorded, and there are notes and errands about
+other topics between.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 DAYS = 28
 AGENTS = ("ada", "bo", "cy")
 TASKS = 60
-"""Decisions a day, of all agents."""
+"""Decisions per day, of all agents."""
 HABIT = 0.45
-"""The share of decisions taken by habit; the other actions share the rest."""
+"""Share of decisions taken by habit; the other actions share the rest."""
 ERRANDS, NOTES = 0.15, 0.1
-"""Errands and notes for each decision."""
+"""Errands and notes per decision."""
 UNTOLD = 0.08
-"""The share of decisions whose outcome is never told."""
+"""Share of decisions whose outcome is never recorded."""
 DRIFT = 0.35
-"""The share of situations in which the best action changes."""
+"""Share of situations in which the best action changes."""
 BROKEN, RISEN = 0.08, 0.92
-"""How often the best action works after a change, and the one that takes its place."""
+"""Success rates after a change of the formerly best action, and of the one that replaces it."""
 FRESH = 2
-"""Wordings of each situation that the log never uses, and only questions do."""
+"""Wordings of each situation used only by questions, never by the log."""
 JITTER = 0.03
 WORKS = 0.95
-"""How often an errand works."""
+"""Success rate of an errand."""
 EXPLAINED = 0.7
-"""The share of failures that are recorded with a message."""
+"""Share of failures recorded with an error message."""
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _NAMES = "Aisha Bruno Chen Daria Emeka Farid Greta Hiro Ines Jonas Kavya Liam Mona Noor Oskar Priya Rosa Sven".split()
@@ -93,12 +92,13 @@ class AdviceQuestion:
 
 
 class World:
-    """One kind of work with the luck of one seed."""
+    """One kind of work, simulated with one seed."""
 
     def __init__(self, kind: KindOfWork, seed: int, days: int = DAYS, tasks: int = TASKS) -> None:
         self.kind, self.seed, self.days, self.tasks = kind, seed, days, tasks
         self.agents = AGENTS
         rng = self._rng("world")
+        """Return a random generator for a purpose of the caller, the same in every run."""
         self._rates = {
             each.name: {action: _jittered(rate, rng) for action, rate in each.actions.items()}
             for each in kind.situations
@@ -107,7 +107,7 @@ class World:
         self.changes: Mapping[str, BestActionChange] = dict(self._drift(rng))
 
     def rate(self, situation: Situation, action: str, day: float) -> float:
-        """Return how often an action works in a situation on a day; 0 for an action that is none of the situation's."""
+        """Return the success rate of an action in a situation on a day; 0 for an action of another situation."""
         change = self.changes.get(situation.name)
         if change is not None and day >= change.day:
             if action == change.broken:
@@ -117,11 +117,11 @@ class World:
         return self._rates[situation.name].get(action, 0.0)
 
     def best(self, situation: Situation, day: float) -> str:
-        """Name the action that works most often in a situation on a day."""
+        """Return the action that works most often in a situation on a day."""
         return max(situation.actions, key=lambda action: self.rate(situation, action, day))
 
     def log(self, day: int) -> Iterator[LogEntry]:
-        """Return the entries of one day in order."""
+        """Yield the entries of one day in order."""
         rng = self._rng(f"day {day}")
         for number in range(self.tasks):
             at = START + timedelta(days=day, hours=10 * number / self.tasks)
@@ -142,7 +142,7 @@ class World:
         rng: random.Random,
         action: str | None = None,
     ) -> LogEntry:
-        """Take an action in a situation, by habit unless it is given, and see how it goes."""
+        """Take an action in a situation, by habit unless given, and draw its outcome."""
         action = action or _habitual(situation, rng)
         usual = [wording for wording in situation.wordings if wording not in self._fresh[situation.name]]
         text = add_noise(fill_places(rng.choice(usual), self.kind, rng), rng)
@@ -152,7 +152,7 @@ class World:
         return LogEntry(at, agent, situation, text, action, good if told else None, error if told and not good else "")
 
     def question(self, situation: Situation, rng: random.Random) -> AdviceQuestion:
-        """Word a situation anew; in words that the log never uses as often as any other."""
+        """Word a situation anew, in any of its wordings."""
         wording = rng.choice(situation.wordings)
         text = add_noise(fill_places(wording, self.kind, rng), rng)
         return AdviceQuestion(situation, text, wording in self._fresh[situation.name])
@@ -180,7 +180,7 @@ class World:
 
 
 def kinds(*, held_out: bool) -> tuple[KindOfWork, ...]:
-    """List the kinds of work: those to develop on, or those that are held out."""
+    """Return the kinds of work: those to develop on, or those held out."""
     if held_out:
         from engram_bench.advice import worlds_unseen  # noqa: PLC0415 - read only when they are measured
 
@@ -191,12 +191,12 @@ def kinds(*, held_out: bool) -> tuple[KindOfWork, ...]:
 
 
 def fill_places(template: str, kind: KindOfWork, rng: random.Random) -> str:
-    """Put values into the places of a text, each time others."""
+    """Replace words in braces by random values."""
     return _PLACE.sub(lambda found: _value(found[1], kind, rng), template)
 
 
 def add_noise(text: str, rng: random.Random) -> str:
-    """Write a text as people do in haste: in lower case, with a typing error, a prefix or an afterthought."""
+    """Write a text as in haste: in lower case, with a typing error, a prefix or an afterthought."""
     if rng.random() < 0.15:
         text = text.lower()
     if rng.random() < 0.12:
