@@ -11,7 +11,6 @@ from engram.errors import InvalidInput, MissingExtra, ModelError
 from engram.model import Draft, Hit, Memory
 from engram.ports import Embedder
 from engram.text.terms import digest
-from engram.upkeep import reindex
 from engram_bench import ProgressCallback, baselines, no_progress
 from engram_bench.baselines import Baseline, Found
 from engram_bench.cached_embedder import CachedEmbedder, remember_vectors
@@ -73,7 +72,7 @@ def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progr
                 on_progress(done + first + len(batch), total, "storing")
         done += len(conversation.turns)
         on_progress(done, total, "storing")
-    if missing := reindex.missing_vectors(brain):
+    if missing := brain.upkeep.missing_vectors():
         raise InvalidInput(
             f"{missing:,} memories of this database have no vector of {identity}; "
             "run `engram upkeep reembed` on it, or give another --db"

@@ -130,7 +130,7 @@ def _arm(arm: str, made: TransferWorld, seed: int, overlap: float) -> tuple[floa
         if arm in {"shared", "revoked"}:
             grant = teacher.grants.share("pupil", everything=True, purpose="to learn")
         elif arm == "file":
-            _hand_over(Knowledge(brain, teacher), Knowledge(elsewhere, pupil))
+            _hand_over(teacher.knowledge, pupil.knowledge)
         rng = random.Random(f"pupil {seed}")  # noqa: S311
         tasks = [rng.choice(made.situations) for _ in range(TASKS)]
         first = _do_tasks(pupil, made, tasks[: TASKS // 2], rng)

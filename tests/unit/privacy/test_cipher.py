@@ -198,6 +198,7 @@ def test_a_key_can_be_kept_in_the_keyring(keyring: dict[tuple[str, str], str]) -
         keys.make("keyring:team")
 
 
+@pytest.mark.process
 def test_a_keyring_that_does_not_work_is_an_error() -> None:
     import keyring
     from keyring.backends.fail import Keyring
