@@ -5,7 +5,7 @@ MODELS := .venv/share/engram/models
 PYTEST := $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench nightly soak proto lock clean
+.PHONY: help demo test check bench nightly soak proto stubs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -66,6 +66,9 @@ soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no err
 
 proto: .venv/installed  ## number new fields of the gRPC messages, and write the .proto files
 	$(BIN)/python -m engram.server.grpc.generate
+
+stubs: .venv/installed  ## write the types of the methods of the clients
+	$(BIN)/python -m engram.client.stubs
 
 lock: .venv/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
