@@ -181,12 +181,12 @@ def forget(
     They are written to an archive first. What is pinned (by the tag `pinned`, or an importance of 1) or held, what
     other memories or decisions stand on, and what is learned from stays. The policies of `engram retention` run, too.
     """
-    from engram.memories.forgetting_curve import Limits
+    from engram.memories.forgetting_curve import ForgettingLimits
     from engram.upkeep import maintenance
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
-    limits, report = Limits(below, older_than), None
+    limits, report = ForgettingLimits(below, older_than), None
     with cli.brain() as brain:
         if restore is not None:
             back = maintenance.restore(brain, restore)

@@ -78,11 +78,11 @@ def refuse_changed(seat: Seat, id: str, expected_version: int | None) -> None:
 
 def _refuse_unholding(seat: Seat, id: str, tags: tuple[Clean, ...]) -> None:
     """Raises `NotAllowed` if a memory that is held would be so no longer without one of its tags."""
-    held, name = holds.held(seat.store), seat.scope.agent
+    held, name = holds.active_holds(seat.store), seat.scope.agent
     (memory,) = seat.store.get(seat.scope, [id]) if held else [None]
     if memory is None:
         return
     for hold in held:
         after = memory.model_copy(update={"tags": tags})
-        if holds.covering([hold], name, memory) and not holds.covering([hold], name, after):
-            raise holds.refusal(hold, f"memory {id}")
+        if holds.find_hold([hold], name, memory) and not holds.find_hold([hold], name, after):
+            raise holds.held_error(hold, f"memory {id}")

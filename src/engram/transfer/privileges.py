@@ -25,7 +25,7 @@ class Privileges:
     @classmethod
     def of(cls, store: Store) -> Privileges:
         """Read them from a store."""
-        held = holds.held(store)
+        held = holds.active_holds(store)
         return cls(
             tags=frozenset(tag for hold in held for tag in hold.tags),
             sessions=frozenset(session for hold in held for session in hold.sessions),

@@ -398,7 +398,7 @@ def undo(id: str, desk: Desk) -> Consolidation:
     said = {} if made is None else made.metadata.get(MARK)
     if made is None or not isinstance(said, dict) or not made_by(made):
         raise NotFound(f"nothing was consolidated as {id}; `engram memory list --tag {MARK}` shows what was")
-    holds.refuse_held(desk.store, desk.scope, [made])
+    holds.refuse_if_held(desk.store, desk.scope, [made])
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources

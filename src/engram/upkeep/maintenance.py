@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from engram.errors import Conflict, InvalidInput, NotAllowed
 from engram.memories import forgetting_curve, holds
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model import Memory
 from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PAGE = 2000
 BATCH = 64
 MOST_CREDITS = 100_000
-DEFAULTS = Limits()
+DEFAULTS = ForgettingLimits()
 LAST = "forgetting:last"
 """The setting that says when something was last let go."""
 Progress = Callable[[int, int], None]
@@ -85,16 +85,18 @@ def undo(brain: Engram, agent: str, id: str) -> Consolidation:
     return consolidation.undo(id, _desk(brain, agent))
 
 
-def fading(brain: Engram, agents: Iterable[str], limits: Limits = DEFAULTS) -> ForgettingReport:
+def fading(brain: Engram, agents: Iterable[str], limits: ForgettingLimits = DEFAULTS) -> ForgettingReport:
     """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
 
     Recalls count as soon as the store has written that they happened, which it does with the next commit.
     """
-    return forgetting_curve.together(_fading(brain, agent, limits)[0] for agent in agents)
+    return forgetting_curve.merge_reports(_fading(brain, agent, limits)[0] for agent in agents)
 
 
 @acting("")
-def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> ForgettingReport:
+def forget(
+    brain: Engram, agents: Iterable[str], archive: Path, limits: ForgettingLimits = DEFAULTS
+) -> ForgettingReport:
     """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
     Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
@@ -104,20 +106,20 @@ def forget(brain: Engram, agents: Iterable[str], archive: Path, limits: Limits =
     # A commit, with which the store writes what was recalled until now.
     brain.store.set_setting(LAST, brain.sources.now().isoformat())
     found = [_fading(brain, agent, limits) for agent in agents]
-    plan = forgetting_curve.together(each for each, _ in found)
+    plan = forgetting_curve.merge_reports(each for each, _ in found)
     if not plan.gone:
-        erasure.scrubbed(brain.store)  # of what went before, while somebody read the log
+        erasure.scrub_store(brain.store)  # of what went before, while somebody read the log
         return plan
     memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
-    archives.note(brain.store, archive)
+    archives.register(brain.store, archive)
     write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone], partial(_told_of, brain))
     gone = []
     for each in plan.gone:
         agent = brain.agent(each.agent)
         same = agent.get(each.id) == memories[each.agent, each.id]
-        if same and erasure.set_aside(brain, Scope(each.agent), [each.id])[0].forgotten:
+        if same and erasure.remove_archived(brain, Scope(each.agent), [each.id])[0].forgotten:
             gone.append(each)
-    erasure.scrubbed(brain.store)
+    erasure.scrub_store(brain.store)
     return plan.model_copy(update={"gone": tuple(gone), "archive": str(archive)})
 
 
@@ -166,7 +168,7 @@ def write_archive(
     path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
     """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
-    archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
+    archives.write(path, (archives.make_line(memory, fading.reason, told(memory)) for fading, memory in gone))
 
 
 def _told_of(brain: Engram, memory: Memory) -> list[Event]:
@@ -174,7 +176,7 @@ def _told_of(brain: Engram, memory: Memory) -> list[Event]:
     return brain.store.events_of(Scope(memory.agent), [memory.id])
 
 
-def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
+def _fading(brain: Engram, agent: str, limits: ForgettingLimits) -> tuple[ForgettingReport, list[Memory]]:
     scope, store = Scope(agent), brain.store
     memories = _all(brain, scope)
     credits = store.credits(scope, MOST_CREDITS)
@@ -185,8 +187,8 @@ def _fading(brain: Engram, agent: str, limits: Limits) -> tuple[ForgettingReport
     learned |= {id for pattern in brain.agent(agent).learning.failures(quiet=True) for id in pattern.episodes}
     fade = partial(forgetting_curve.fade, credits=credits, now=brain.sources.now(), limits=limits, learned=learned)
     found = fade(memories, cited=cited)
-    held = holds.held(store)
-    kept = {memory.id for memory in memories if holds.covering(held, agent, memory)} if held else set[str]()
+    held = holds.active_holds(store)
+    kept = {memory.id for memory in memories if holds.find_hold(held, agent, memory)} if held else set[str]()
     if merges := {each.id for each in found.gone} & consolidation.merges(events):
         found = _with_sources(found, merges, memories, made, kept, fade)
     if stay := [each for each in found.gone if each.id in kept]:

@@ -15,7 +15,7 @@ import engram
 from engram import audit
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model import AuditEntry
 from engram.model.agent import AgentDefinition
 from engram.ports import KeepsAudit, Scope, acting, as_agents
@@ -170,7 +170,7 @@ def faded(stage: Stage) -> Path:
 
 def archived(stage: Stage) -> Path:
     file = faded(stage)
-    maintenance.forget(stage.brain, ["alice"], file, Limits(below=0.2))
+    maintenance.forget(stage.brain, ["alice"], file, ForgettingLimits(below=0.2))
     return file
 
 
@@ -419,7 +419,7 @@ ACTS: dict[str, Case] = {
     ),
     "tending.forget": (
         faded,
-        lambda s, file: maintenance.forget(s.brain, ["alice"], file, Limits(below=0.2)),
+        lambda s, file: maintenance.forget(s.brain, ["alice"], file, ForgettingLimits(below=0.2)),
         [("forget", ADMIN, "alice")],
     ),
     "tending.restore": (archived, lambda s, file: maintenance.restore(s.brain, file), [("write", ADMIN, "alice")]),

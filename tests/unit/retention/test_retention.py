@@ -21,10 +21,10 @@ from engram.cli.retention import command
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model.retention import RetentionReport
 from engram.retention import archive
-from engram.retention.policies import HELD, IS_PINNED, NEEDED, Retention, went
+from engram.retention.policies import HELD, IS_PINNED, NEEDED, Retention, outcome_of
 from engram.transfer import Knowledge
 from engram.upkeep import maintenance
 from support.command_line import Run, value
@@ -113,7 +113,7 @@ def test_by_outcome(alice: AgentHandle, retention: Retention) -> None:
     alice.remember("nothing was told")
     retention.set("failures", outcome="failure", action="forget")
     assert counts(retention.run()) == {"failures alice": 4}
-    assert [went(memory) for memory in alice.list()] == [None, None, "partial", "success"]
+    assert [outcome_of(memory) for memory in alice.list()] == [None, None, "partial", "success"]
     assert alice.learning.failures() == []
 
 
@@ -185,7 +185,7 @@ def test_what_faded_is_held_too(brain: Engram, alice: AgentHandle, retention: Re
     alice.remember("A bus was late", importance=0.01)
     later(brain, 900)
     hold = retention.hold("lawsuit", agent="alice")
-    found = maintenance.forget(brain, ["alice"], tmp_path / "a.gz", Limits(below=0.5))
+    found = maintenance.forget(brain, ["alice"], tmp_path / "a.gz", ForgettingLimits(below=0.5))
     assert (found.gone, dict(found.kept)) == ((), {"held": 1})
     with pytest.raises(NotAllowed, match="lawsuit"):
         alice.forget(alice.list()[0].id)
