@@ -25,7 +25,7 @@ from engram.learning import events as happened
 from engram.learning.state import Experience
 from engram.memories import holds
 from engram.memories.holds import RETENTION
-from engram.memories.working import Sessions
+from engram.memories.working import WorkingSessions
 from engram.model import Clean, ForgetReceipt, Memory
 from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
@@ -80,7 +80,7 @@ class EngineParts(Protocol):
     store: Store
     experience: Experience
     sharing: Sharing
-    sessions: Sessions
+    sessions: WorkingSessions
     sources: Sources
     redactor: Redactor
     objects: Objects | None
@@ -364,7 +364,7 @@ def _delete_planned(
             removed[plan.roots[memory.id]]["archives"] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
-            if brain.sessions.forgot(scope, session, own.keys()):
+            if brain.sessions.drop_summary(scope, session, own.keys()):
                 removed[plan.roots[id]]["sessions"] += 1
     others = [place for place in plan.places if place != scope]
     for place in (*others, *([scope] if own else [])):

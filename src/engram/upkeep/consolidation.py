@@ -25,7 +25,7 @@ from pydantic import JsonValue, TypeAdapter
 from engram.clock import Sources
 from engram.errors import Conflict, NotFound
 from engram.memories import holds
-from engram.memories.summaries import Said, summarise
+from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
 from engram.model.upkeep import Consolidation, How
 from engram.ports import Changes, Entry, Event, Redactor, Scope, Store
@@ -346,7 +346,7 @@ def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[li
 
 
 def _summary(group: Sequence[Memory]) -> Step:
-    text = summarise([Said("", memory.text) for memory in group], SUMMARY_TOKENS)
+    text = summarise([Utterance("", memory.text) for memory in group], SUMMARY_TOKENS)
     return Step("summary", digest("summary", *(memory.id for memory in group)), text, tuple(group))
 
 

@@ -587,7 +587,7 @@ def test_nothing_of_an_agent_is_left_but_that_it_was_erased(tmp_path: Path) -> N
 def test_an_erasure_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dice, canary, folder = random.Random(6), "zqcanary1b2c3", tmp_path / "db"
     folder.mkdir()
-    steps = ["_erase_permissions", "_vacate"]
+    steps = ["_erase_permissions", "_delete_scope"]
     with engram.open(folder / "x.db", embedder="hashing", durable=False, sources=Clock()) as brain:
         live(brain, dice, canary, tmp_path)
         for step in steps:

@@ -212,7 +212,7 @@ def test_what_is_archived_comes_back_with_what_was_learned_from_it(
     patterns = alice.learning.failures()
     retention.set("decisions", kinds=["decision"], action="archive")
     retention.set("again", kinds=["decision"], action="archive")
-    with pytest.raises(InvalidInput, match="where"):
+    with pytest.raises(InvalidInput, match="give a file"):
         retention.run()
     assert retention.run(tmp_path / "x.gz", dry_run=True).archive is None
     report = retention.run(file)
