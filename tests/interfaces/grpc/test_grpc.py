@@ -42,7 +42,6 @@ from engram.server.grpc.client import Client
 from engram.server.grpc.messages import NAME
 from engram.server.grpc.problems import STATUS, Later, detail_of, status_of, trailers
 from engram.server.grpc.run import Binding, start
-from engram.sharing.api_keys import Keys
 from support.grpc_server import FREELY, METHODS, Exchange, exchange
 from support.ports import nobody_listens
 
@@ -608,7 +607,7 @@ def test_it_speaks_tls(tmp_path: Path, path: Path) -> None:
     certfile, keyfile = certificate(tmp_path)
     binding = Binding("localhost", 0, str(certfile), str(keyfile))
     with engram.open(path, embedder="hashing", durable=False) as brain, start(brain, binding, FREELY) as server:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"])[1]
         with Client(f"localhost:{server.port}", token, tls=certfile) as alice:
             assert alice.remember("in private").ok
@@ -644,7 +643,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def test_stopping_ends_streams_keeps_what_was_acknowledged_and_leaves_no_thread(path: Path) -> None:
     with engram.open(path, embedder="hashing", durable=False) as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"], rights=["admin"])[1]
         server = start(brain, Binding(port=0), FREELY, poll_seconds=0.02)
         receipts, events, ends = list[Any](), list[Any](), list[BaseException]()
