@@ -20,8 +20,8 @@ from engram.sharing.lenders import Sharing
 from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
-    from engram.memories.facts.books import Books
-    from engram.memories.working import Sessions
+    from engram.memories.facts.fact_cache import FactCaches
+    from engram.memories.working import WorkingSessions
 
 REMEMBERED = 5000
 LEAST_WORDS = 4
@@ -73,8 +73,8 @@ class MemoryParts:
     tuning: Tuning
     recent_recalls: RecentRecalls
     sharing: Sharing
-    sessions: Sessions
-    books: Books
+    sessions: WorkingSessions
+    fact_caches: FactCaches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

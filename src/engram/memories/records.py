@@ -1,4 +1,4 @@
-"""What is kept: shown by id, listed by time, and changed in what surrounds it."""
+"""Read, list and annotate stored memories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_OFFSET = 1_000_000_000
 
 
 def get(agent: AgentContext, id: str, *, shared: bool) -> Memory | None:
-    """A memory of the agent's own, or with `shared` one that is lent to it, or `None`."""
+    """Return a memory of the agent, or with `shared` also one shared with it, or `None`."""
     if not arguments.is_id(id):
         return None
     (found,) = agent.store.get(agent.scope, [id])
@@ -27,8 +27,8 @@ def get(agent: AgentContext, id: str, *, shared: bool) -> Memory | None:
     return agent.sharing.borrow(agent.scope, [id], "get").get(id) if shared else None
 
 
-def listed(agent: AgentContext, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
-    """The memories that pass a filter, newest first; with `shared` also those that are lent to the agent."""
+def list_memories(agent: AgentContext, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
+    """Return the memories that pass a filter, newest first; with `shared` also those shared with the agent."""
     most = arguments.count("limit", limit, MAX_LISTED)
     first = arguments.count("offset", offset, MAX_OFFSET, least=0)
     if not shared:
@@ -40,7 +40,7 @@ def listed(agent: AgentContext, where: Filter, limit: int, offset: int, *, share
     return sorted(found.values(), key=lambda memory: memory.happened_at, reverse=True)[first : first + most]
 
 
-def annotated(
+def annotate(
     agent: AgentContext,
     id: str,
     *,
@@ -50,24 +50,24 @@ def annotated(
     valid_until: When | None,
     expected_version: int | None,
 ) -> Memory:
-    """The memory with what surrounds it changed. Raises `NotFound`, `Conflict`, and `NotAllowed` if it is held."""
+    """Change the metadata of a memory. Raises `NotFound`, `Conflict`, and `NotAllowed` if that would end a hold."""
     require(agent.store, Annotates, "changing a memory")
     for name, value in {"importance": importance, "confidence": confidence}.items():
         if value is not None:
             arguments.share(name, value)
     if not arguments.is_id(id):
-        raise NotFound("there is no such memory; `engram memory list` shows what there is")
+        raise NotFound("there is no such memory; `engram memory list` shows all memories")
     labels = None
     if tags is not None:
         refuse_list("tags", arguments.several("tags", tags))
         labels = tuple(dict.fromkeys(agent.input.tags(tags)))
-        _refuse_unholding(agent, id, labels)
+        _check_holds(agent, id, labels)
     changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
     return agent.store.annotate(agent.scope, id, changes, expected_version)
 
 
-def refuse_changed(agent: AgentContext, id: str, expected_version: int | None) -> None:
-    """Raises `Conflict` if a memory has another version than the one that is expected, or is not there."""
+def check_version(agent: AgentContext, id: str, expected_version: int | None) -> None:
+    """Raise `Conflict` if a memory does not exist in the expected version."""
     if expected_version is None:
         return
     (known,) = agent.store.get(agent.scope, [id]) if arguments.is_id(id) else [None]
@@ -76,13 +76,13 @@ def refuse_changed(agent: AgentContext, id: str, expected_version: int | None) -
         raise Conflict(f"the memory is {now}, not at version {expected_version}; read it again")
 
 
-def _refuse_unholding(agent: AgentContext, id: str, tags: tuple[Clean, ...]) -> None:
-    """Raises `NotAllowed` if a memory that is held would be so no longer without one of its tags."""
-    held, name = holds.held(agent.store), agent.scope.agent
+def _check_holds(agent: AgentContext, id: str, tags: tuple[Clean, ...]) -> None:
+    """Raise `NotAllowed` if a held memory would escape its hold by losing a tag."""
+    held, name = holds.active_holds(agent.store), agent.scope.agent
     (memory,) = agent.store.get(agent.scope, [id]) if held else [None]
     if memory is None:
         return
     for hold in held:
         after = memory.model_copy(update={"tags": tags})
-        if holds.covering([hold], name, memory) and not holds.covering([hold], name, after):
-            raise holds.refusal(hold, f"memory {id}")
+        if holds.find_hold([hold], name, memory) and not holds.find_hold([hold], name, after):
+            raise holds.held_error(hold, f"memory {id}")
