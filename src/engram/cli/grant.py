@@ -190,7 +190,7 @@ def sources(cli: Invocation, agent: str | None) -> None:
 def group(cli: Invocation, name: str | None, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """List the groups, or change the members of one. Share with a group as `group:NAME`."""
     with cli.brain() as brain:
-        ledger = brain.sharing.ledger
+        ledger = brain.ledger
         if name is not None and (add or remove):
             added = [brain.agent(each).name for each in add]
             ledger.regroup(name, add=added, remove=remove, redactor=brain.redactor)
@@ -212,13 +212,13 @@ def _party(brain: Engram, id: str, agent: str | None, *, deciding: bool = False)
     """Return the grants as one agent sees them: the one named, else the owner or the one that has to decide."""
     if agent is not None:
         return brain.agent(agent).grants
-    grant = brain.sharing.ledger.grant(id)
+    grant = brain.ledger.grant(id)
     return brain.agent(grant.receiver if deciding and grant.made_by == grant.owner else grant.owner).grants
 
 
 def _all_grants(brain: Engram, wanted: str | None) -> list[Grant]:
     """Return the grants of all agents with their present state."""
-    ledger = brain.sharing.ledger
+    ledger = brain.ledger
     now = ledger.now()
     grants = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in ledger.grants()]
     return [grant for grant in grants if wanted in {None, grant.state}]

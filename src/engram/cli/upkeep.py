@@ -166,11 +166,11 @@ def forget(
     1), under a legal hold, sources of other memories or decisions, or learned from. The policies of
     `engram retention` run, too.
     """
-    from engram.memories.forgetting_curve import Limits
+    from engram.memories.forgetting_curve import ForgettingLimits
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore cannot be combined with --dry-run and --archive.")
-    limits, report = Limits(below, older_than), None
+    limits, report = ForgettingLimits(below, older_than), None
     with cli.brain() as brain:
         if restore is not None:
             count = brain.upkeep.restore(restore)

@@ -211,7 +211,7 @@ def memory(request: PageRequest, id: str) -> MemoryDetails | None:
     if own is None:
         return None
     return MemoryDetails(
-        memory=agent.learning.up_to_date([own])[0],
+        memory=agent.learning.with_latest_outcomes([own])[0],
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
         neighbours=_neighbours(brain, scope, id),
@@ -325,7 +325,7 @@ def debug(request: PageRequest, query: str, values: Mapping[str, float], **optio
         raise InvalidInput(f"the query cannot be used: {reason}")
     brain, scope, now = request.brain, request.scope, request.brain.sources.now()
     clean, near = brain.clean(query), cache(brain.near)
-    tuned = brain.tuning.multipliers(scope, now)
+    tuned = brain._parts.tuning.multipliers(scope, now)
     as_of = options.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, default_weights()[name])}
@@ -398,7 +398,7 @@ def texts(request: PageRequest, ids: Sequence[str]) -> dict[str, Memory]:
 
 def occurrences(request: PageRequest) -> dict[str, list[datetime]]:
     """Return the times of each failure, by the id of its pattern."""
-    with request.brain.experience.of(request.scope) as learned:
+    with request.brain._parts.experience.of(request.scope) as learned:
         shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
@@ -412,13 +412,13 @@ def visible_graph(graph: Graph, around: str, depth: int, most: int = NODES) -> d
     if around and not keys:
         raise NotFound("no fact contains this concept; try another one")
     chosen = {key: number for number, key in enumerate(keys[:most])}
-    nodes = [{"name": graph.name(key), "edges": len(graph.beside[key])} for key in chosen]
+    nodes = [{"name": graph.name(key), "edges": len(graph.edges_of[key])} for key in chosen]
     edges = [
         {"from": chosen[line.start], "to": chosen[line.end], "name": line.edge.predicate, "fact": line.edge.fact}
-        for line in graph.lines
+        for line in graph.edges
         if line.start in chosen and line.end in chosen
     ]
-    return {"nodes": nodes, "edges": edges, "left_out": len(graph.beside) - len(nodes)}
+    return {"nodes": nodes, "edges": edges, "left_out": len(graph.edges_of) - len(nodes)}
 
 
 def concepts(graph: Graph) -> list[str]:
@@ -427,18 +427,18 @@ def concepts(graph: Graph) -> list[str]:
 
 
 def _busiest(graph: Graph) -> list[str]:
-    return sorted(graph.beside, key=lambda key: (-len(graph.beside[key]), key))
+    return sorted(graph.edges_of, key=lambda key: (-len(graph.edges_of[key]), key))
 
 
 def _reachable(graph: Graph, start: str, depth: int) -> list[str]:
     """Return the concepts around one, the nearest first."""
-    if start not in graph.beside:
+    if start not in graph.edges_of:
         return []
     found = {start: 0}
     waiting = [start]
     for key in waiting:
         if found[key] < depth and len(found) < NODES:
-            for line in graph.beside[key]:
+            for line in graph.edges_of[key]:
                 other = line.end if line.start == key else line.start
                 if other not in found:
                     found[other] = found[key] + 1
