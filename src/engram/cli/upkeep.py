@@ -15,7 +15,6 @@ from engram.cli.options import CommandGroup, parse_duration, parse_fraction, rea
 from engram.cli.render import preview, print_fields, print_json, print_result, progress, to_json
 from engram.cli.retention import archive_path, print_kept, print_report
 from engram.errors import InvalidInput, NotFound
-from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -208,6 +207,7 @@ def rebuild(cli: Invocation) -> None:
 def _run_policies(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
     """Run the retention policies for some agents; `None` if there are no policies."""
     from engram.ports import KeepsEvents
+    from engram.ports.completed import can
 
     if not can(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
         return None
