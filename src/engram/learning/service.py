@@ -449,7 +449,7 @@ class Learning:
             if (quality := happened.number(event, "quality")) is not None
         ]
 
-    def up_to_date(self, memories: list[Memory]) -> list[Memory]:
+    def with_latest_outcomes(self, memories: list[Memory]) -> list[Memory]:
         """The same memories; decisions with the success that was told of them last."""
         decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
         if not decided:
@@ -548,7 +548,7 @@ class Learning:
             now=now,
             features=around.features(),
             environment=around.environment,
-            alike=_alike(learned.situations, situation, surely=surely),
+            situation=_alike(learned.situations, situation, surely=surely),
         )
         if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
             reason = f"{verdict.reason}; but what its check verifies was found to be so"
