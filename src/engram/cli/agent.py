@@ -151,7 +151,7 @@ def cycles(
         click.echo(f"{one_line(name)} has no cycles.")
     else:
         rows = [
-            [str(cycle.index), _status(cycle), format_time(cycle.proposal.at), preview(_in_words(cycle))]
+            [str(cycle.index), _status(cycle), format_time(cycle.proposal.at), preview(_describe(cycle))]
             for cycle in found
         ]
         print_table(["INDEX", "STATUS", "BEGUN", "PROPOSAL"], rows)
@@ -205,7 +205,7 @@ def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, r
         print_json((resolved or agent_state).model_dump(mode="json"))
         return
     if resolved is not None and retry is not None:
-        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {preview(_in_words(resolved))}")
+        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {preview(_describe(resolved))}")
         if resolved.proposal.redacted:
             click.echo("  Secrets were redacted from it; put them back before it is carried out.")
     elif resolved is not None:
@@ -268,10 +268,10 @@ def _overrides(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _in_words(cycle: AgentCycle) -> str:
-    from engram.agents.cycles import in_words
+def _describe(cycle: AgentCycle) -> str:
+    from engram.agents.cycles import describe_cycle
 
-    return in_words(cycle)
+    return describe_cycle(cycle)
 
 
 def _status(cycle: AgentCycle) -> str:
@@ -296,7 +296,7 @@ def _print_cycle(cycle: AgentCycle) -> None:
         "status": _status(cycle),
         "begun": format_time(proposal.at),
         "ended": format_time(cycle.ended_at),
-        "proposal": _in_words(cycle),
+        "proposal": _describe(cycle),
         "reasoning": proposal.reasoning,
         "plan": "; ".join(proposal.plan),
         "retry of": proposal.retry_of,
@@ -315,11 +315,11 @@ def _print_state(state: AgentState) -> None:
     click.echo(f"{name} continues with cycle {state.next_index}")
     if last is not None:
         ended = f"{last.status} {format_time(last.ended_at)}"
-        click.echo(f"  Last complete: cycle {last.index}, {ended}: {preview(_in_words(last))}")
+        click.echo(f"  Last complete: cycle {last.index}, {ended}: {preview(_describe(last))}")
     for cycle in state.unfinished:
         click.echo(
             f"  Without a result: cycle {cycle.index}, begun {format_time(cycle.proposal.at)}: "
-            f"{preview(_in_words(cycle))}"
+            f"{preview(_describe(cycle))}"
         )
     if state.unfinished:
         click.echo("  It may have been carried out, or may still be running: choose --retry INDEX or --abandon INDEX.")
