@@ -2,7 +2,7 @@
 
     python benchmarks/audit.py [--writes 2000] [--folder FOLDER] [--postgres URL] [--json FILE]
 
-Both lanes are the same store but for its `_note`, which does nothing in the one without. They take turns in small
+Both lanes are the same store but for its `note`, which does nothing in the one without. They take turns in small
 rounds in one process, so that whatever else the machine does meets both alike; `ratio` is that of the medians of the
 rounds, `cpu_ratio` that of the processor time of this process, which others disturb less. With --postgres (an empty
 database of your own) many writers write at once, since there the end of the trail is what they wait for.
@@ -20,8 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import Any
 
 from engram import audit
 from engram.clock import Sources
@@ -41,15 +40,17 @@ Row = dict[str, object]
 class UnauditedSqlite(SqliteStore):
     """Puts nothing on record."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 class UnauditedPostgres(PostgresStore):
     """Puts nothing on record."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 def brain_on(store: SqlStore) -> Engram:

@@ -56,11 +56,11 @@ _KEPT = {
 
 @dataclass(slots=True)
 class PendingEntries:
-    """What a transaction does; written when everything else is, so that nobody waits for it longer than he must."""
+    """The audit entries of a transaction, which are written last: others wait for the end of the trail."""
 
-    deeds: list[AuditAction] = field(default_factory=list)
-    shown: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
-    """What was shown to whom under which id and goes to the database together with it."""
+    actions: list[AuditAction] = field(default_factory=list)
+    recalls: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
+    """The logged recalls that are written in the same transaction."""
     closed: bool = False
 
 

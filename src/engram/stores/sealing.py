@@ -164,7 +164,7 @@ class AgentKeys:
             context_key=mask("context_key", where.context_key),
         )
 
-    def glimpse(self, seen: RankingInput) -> RankingInput:
+    def ranking_input(self, seen: RankingInput) -> RankingInput:
         """What ranking sees, readable."""
 
         def label(column: str, value: str | None) -> str | None:
@@ -177,7 +177,7 @@ class AgentKeys:
             role=label("role", seen.role),
         )
 
-    def spread(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
+    def term_counts(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
         """How common terms are, by their own names."""
         named = dict(zip(self.terms(terms), terms, strict=True))
         return found._replace(holders={named[term]: count for term, count in found.holders.items()})
