@@ -102,6 +102,13 @@ class Entry:
     events: tuple[Event, ...] = ()
 
 
+def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
+    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
+    for entry in entries:
+        if entry.memory.agent != scope.agent:
+            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which memories are looked at. Empty fields do not restrict; `tags` must all be there.

@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.ports import Match, Query, Scope, TermCounts
+from engram.stores.rows import scope_term
 from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
-from engram.text.terms import digest
 
 MAJORITY = 0.5
 """From this share of all rows on, naming the scope in the search costs more than it saves."""
@@ -27,8 +27,6 @@ VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab
 
 _words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
 _score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
-_INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
-_UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
 _KNOWN = "SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value"
 _HOLDERS = "SELECT count(*) FROM memory_words WHERE memory_words MATCH :match"
 _BEST = (
@@ -56,19 +54,6 @@ class FtsWords:
 
     def __init__(self) -> None:
         self._sizes: dict[Scope, tuple[int, int, int]] = {}
-
-    def index(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
-        if rows:
-            conn.execute(
-                _INDEX,
-                [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
-            )
-
-    def unindex(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
-        if seqs:
-            conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
 
     def search(
         self,
@@ -173,11 +158,6 @@ def passing_rows(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.
     listed = sa.func.json_each(json.dumps(list(seqs))).table_valued("value")
     rows = sa.select(memories.c.seq, memories.c.id).where(memories.c.seq.in_(sa.select(listed.c.value)), *clauses)
     return {row.seq: row.id for row in conn.execute(rows)}
-
-
-def scope_term(agent: str) -> str:
-    """What stands for a scope in the index: a term that no text has."""
-    return "s" + digest(agent)
 
 
 def counter_of(terms: Sequence[str]) -> Callable[[str], tuple[int, list[int]]]:

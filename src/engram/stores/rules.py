@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,23 +12,44 @@ import numpy as np
 
 from engram.clock import micros
 from engram.errors import InvalidInput
-from engram.model import Memory, MemoryType, Receipt, comparable_content
-from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, TableChecksum, Vector
-from engram.stores.rows import to_json
-from engram.text.terms import K1, B, digest, index_terms
+from engram.model import Memory, Receipt, comparable_content
+from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
+from engram.ports.values import refuse_foreign
+from engram.stores.rows import by_place, memory_terms, to_json
+from engram.text.terms import K1, B, digest
+
+__all__ = [
+    "ENOUGH",
+    "MERGED",
+    "MOST_SCORED",
+    "REPLAYED",
+    "accepts",
+    "annotated",
+    "by_place",
+    "evidence",
+    "fingerprint",
+    "forgotten",
+    "key_receipt",
+    "memory_terms",
+    "merged",
+    "nearest",
+    "owner",
+    "refuse_foreign",
+    "stacked",
+    "superseded",
+    "tally",
+    "telling",
+    "term_score",
+    "term_weight",
+    "usefulness",
+    "vector_key",
+]
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
 ENOUGH = 2  # how many times the wanted number is looked at before filters are applied exactly
 MOST_SCORED = 2_500
 """How many rows may be scored before frequent words are left out of a search."""
-
-
-def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
-    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
-    for entry in entries:
-        if entry.memory.agent != scope.agent:
-            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
 
 
 def forgotten(id: str, seq: int, at: datetime) -> Event:
@@ -127,14 +148,6 @@ def owner(key: str) -> tuple[str, int]:
     return (id, int(passage)) if mark else (key, 0)
 
 
-def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vector]]:
-    """The passages of one memory by namespace and embedder; the last of two vectors of one passage counts."""
-    places: dict[tuple[str, str], dict[int, Vector]] = {}
-    for placed in vectors:
-        places.setdefault((placed.namespace, placed.embedder), {})[placed.passage] = placed.vector
-    return places
-
-
 def stacked(vectors: Sequence[Vector]) -> Matrix:
     """Vectors as one matrix. Raises `InvalidInput` if they differ in length."""
     if len({len(vector) for vector in vectors}) > 1:
@@ -192,16 +205,3 @@ def term_weight(total: int, holders: int) -> float:
 def term_score(weight: float, times: int, length: int, mean: float) -> float:
     """What a term gives to a memory that has it some times, by BM25: less than its weight times K1 + 1."""
     return weight * times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))
-
-
-def memory_terms(memory: Memory) -> list[str]:
-    """The terms a memory is found by: its text, its context, its tags and the details of its kind."""
-    return index_terms("\n".join((memory.text, memory.context, *memory.tags, *_details(memory))))
-
-
-def _details(memory: Memory) -> Iterator[str]:
-    if memory.kind is MemoryType.DECISION:
-        return  # its text and context say the same
-    for name, value in memory.content:
-        if name != "kind" and value:
-            yield from value if isinstance(value, tuple) else (str(value),)

@@ -51,7 +51,8 @@ from engram.ports import (
 )
 from engram.stores import audit_entries, neighbours, raw, sealing
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
-from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
+from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows
+from engram.stores.rows import scope_term
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, Tables, sound, storable
@@ -146,6 +147,8 @@ _HAS = "SELECT " + " OR ".join(  # noqa: S608 - our own words
     for table, columns in _PLACES.items()
     for column in columns.split()
 )
+_INDEX_WORDS = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
+_UNINDEX_WORDS = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
@@ -294,16 +297,18 @@ class SqliteTables(Tables):
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
-        with self._wrapped():
-            chain(conn.connection.driver_connection, entries)
+        chain(conn.connection.driver_connection, entries)
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         """Make rows (agent, seq, terms) findable by their terms."""
-        self._words.index(conn, rows)
+        if rows:
+            words = [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows]
+            conn.execute(_INDEX_WORDS, words)
 
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
         """Make rows unfindable."""
-        self._words.unindex(conn, seqs)
+        if seqs:
+            conn.execute(_UNINDEX_WORDS, [{"seq": seq} for seq in seqs])
 
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
         """The rows of a scope that hold any of the terms, best first."""
@@ -442,19 +447,17 @@ class SqliteTables(Tables):
             _log.warning("the log could not be carried over: %s", error)
 
     @contextmanager
-    def write(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        """One durable transaction. Threads take turns: SQLite lets those that wait overtake each other, without end."""
-        self.guard()
-        turn = self._turn
-        if not turn.acquire(timeout=self._busy_seconds):
+    def turn(self) -> Iterator[None]:
+        """Let threads write one after the other: SQLite lets those that wait overtake each other, without end."""
+        if not self._turn.acquire(timeout=self._busy_seconds):
             raise StoreBusy(
                 f"other threads have kept {self.path} busy for too long; try again, or raise `busy_seconds`"
             )
         try:
-            with super().write(scope) as conn:
-                yield conn
+            with self._wrapped():
+                yield
         finally:
-            turn.release()
+            self._turn.release()
 
     def _checkpoint(self) -> None:
         """Carry the log over into the file as far as those who read from it allow."""

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.ports import AuditAction, IntegrityProblem
-from engram.stores.rows import PENDING, to_credit
+from engram.stores.rows import PENDING, tag_rows, to_credit
 from engram.stores.rules import memory_terms
 from engram.stores.schema import (
     agents,
@@ -22,7 +22,7 @@ from engram.stores.schema import (
     recall_events,
     tombstones,
 )
-from engram.stores.sql.tables import COUNT, HYDRATE, PAGE, Tables, sound, tag_rows
+from engram.stores.sql.tables import COUNT, HYDRATE, PAGE, Tables, sound
 
 _VECTOR_KEY = (memory_index.c.agent, memory_index.c.memory_id, memory_index.c.namespace, memory_index.c.embedder)
 _INCOMPLETE = (

@@ -13,8 +13,9 @@ from engram.clock import micros
 from engram.errors import Conflict, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
+from engram.ports.values import refuse_foreign
 from engram.stores import audit_entries, rekey
-from engram.stores.rows import Row, to_row
+from engram.stores.rows import Row, memory_terms, tag_rows, to_row, vector_rows
 from engram.stores.rules import (
     MERGED,
     annotated,
@@ -22,16 +23,14 @@ from engram.stores.rules import (
     fingerprint,
     forgotten,
     key_receipt,
-    memory_terms,
     merged,
-    refuse_foreign,
     superseded,
 )
 from engram.stores.schema import agents, events, memories, memory_evidence, memory_index, memory_keys, memory_tags
 from engram.stores.sql.events import Events
-from engram.stores.sql.mirror import VectorMirror, pushed_name, vector_rows
+from engram.stores.sql.mirror import VectorMirror, pushed_name
 from engram.stores.sql.remote_vectors import RemoteVectors
-from engram.stores.sql.tables import HYDRATE, LATER, PAGE, UNSET, Tables, storable, tag_rows
+from engram.stores.sql.tables import HYDRATE, LATER, PAGE, UNSET, Tables, storable
 from engram.system import batched
 from engram.text.terms import query_terms
 
@@ -157,7 +156,7 @@ class Memories:
         if not entries:
             return []
         refuse_foreign(scope, entries)
-        return self._tables.transact(scope, lambda conn: self._add(conn, scope, entries))
+        return self._tables.transact(scope, partial(self._add, scope, entries))
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
@@ -171,7 +170,7 @@ class Memories:
 
         return self._tables.look(scope, look) if entries else []
 
-    def _add(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+    def _add(self, scope: Scope, entries: Sequence[Entry], conn: sa.Connection) -> list[Receipt]:
         numbers = iter(self._tables.enrol(conn, scope, len(entries) + sum(len(entry.vectors) for entry in entries)))
         keys = self._known_keys(conn, scope, entries)
         twins = self._known_twins(conn, scope, entries)
@@ -244,7 +243,7 @@ class Memories:
         return receipt
 
     def _carry_out(self, conn: sa.Connection, scope: Scope, batch: _Batch, numbers: Iterator[int]) -> None:
-        self._vectors.refuse_other_lengths(conn, batch.vectors)
+        self._tables.refuse_other_dimensions(conn, batch.vectors)
         for seq, memory, merge_key in batch.changed.values():
             self._rewrite(conn, memory, seq, merge_key)
         fresh = batch.fresh.values()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import sqlalchemy as sa
 
-from engram.errors import InvalidInput
 from engram.model import Memory, MemoryIndex
 from engram.ports import Placed, Scope, VectorSpace
 from engram.stores import audit_entries
-from engram.stores.rows import Row
-from engram.stores.rules import by_place
+from engram.stores.rows import vector_rows
 from engram.stores.schema import memories, memory_index, settings
 from engram.stores.sql.tables import HYDRATE, LATER, Tables
 from engram.text.terms import digest
@@ -71,7 +68,7 @@ class VectorMirror:
             )
         )
         fresh = [{"agent": agent} | row for id in known for row in vector_rows(id, given[id])]
-        self.refuse_other_lengths(conn, fresh)
+        self._tables.refuse_other_dimensions(conn, fresh)
         before = self.passages(conn, space.scope, known, *here)
         conn.execute(memory_index.delete().where(*theirs), execution_options=LATER)
         seqs = self._tables.number(conn, len(fresh))
@@ -82,19 +79,6 @@ class VectorMirror:
             self._tables.vectors_removed(conn)
             conn.execute(settings.delete().where(settings.c.name == pushed_name(space)), execution_options=LATER)
         return sum(len(given[id]) for id in known)
-
-    def refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
-        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
-        v, known = memory_index.c, {}
-        for row in rows:
-            space = (row["agent"], row["namespace"], row["embedder"])
-            if space not in known:
-                there = sa.select(v.dim).where(v.agent == space[0], v.namespace == space[1], v.embedder == space[2])
-                known[space] = conn.scalar(there.limit(1)) or row["dim"]
-            if row["dim"] != known[space]:
-                raise InvalidInput(
-                    f"vectors of {row['dim']} dimensions do not fit those already stored, which have {known[space]}"
-                )
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
@@ -148,22 +132,6 @@ def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
         v.namespace == namespace,
         v.embedder == embedder,
     )
-
-
-def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
-    """The rows of a memory's vectors, without agent and number."""
-    return [
-        {
-            "memory_id": id,
-            "namespace": namespace,
-            "embedder": embedder,
-            "passage": passage,
-            "dim": len(vector),
-            "vector": np.asarray(vector, dtype="<f4").tobytes(),
-        }
-        for (namespace, embedder), passages in by_place(vectors).items()
-        for passage, vector in passages.items()
-    ]
 
 
 def pushed_name(space: VectorSpace) -> str:

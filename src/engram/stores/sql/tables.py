@@ -10,7 +10,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from engram.clock import Sources, micros
-from engram.errors import EngramError, StoreBusy, StoreClosed, StoreError
+from engram.errors import EngramError, InvalidInput, StoreBusy, StoreClosed, StoreError
 from engram.model import Memory
 from engram.ports import (
     AuditAction,
@@ -38,7 +38,7 @@ from engram.ports import (
     unstorable,
 )
 from engram.stores import audit_entries, neighbours, sealing
-from engram.stores.rows import PENDING, Row, seal, seal_event, to_event, to_memory, to_shown_row
+from engram.stores.rows import PENDING, Row, seal, seal_event, tag_rows, to_event, to_memory, to_shown_row
 from engram.stores.rules import memory_terms, vector_key
 from engram.stores.schema import memories, memory_index, memory_stats, memory_tags, recall_events, settings
 
@@ -415,6 +415,19 @@ class Tables(ABC):
         if rows:
             conn.execute(table.insert(), self.codec.encrypt_rows(conn, table, rows), execution_options=LATER)
 
+    def refuse_other_dimensions(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
+        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
+        v, known = memory_index.c, {}
+        for row in rows:
+            space = (row["agent"], row["namespace"], row["embedder"])
+            if space not in known:
+                there = sa.select(v.dim).where(v.agent == space[0], v.namespace == space[1], v.embedder == space[2])
+                known[space] = conn.scalar(there.limit(1)) or row["dim"]
+            if row["dim"] != known[space]:
+                raise InvalidInput(
+                    f"vectors of {row['dim']} dimensions do not fit those already stored, which have {known[space]}"
+                )
+
     def index_memories(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         """Make rows (agent, seq, terms) findable by their terms."""
         self.index_words(conn, [(agent, seq, self.codec.words(conn, agent, terms)) for agent, seq, terms in rows])
@@ -480,6 +493,10 @@ class Tables(ABC):
                 f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
             ) from error
 
+    def turn(self) -> AbstractContextManager[None]:
+        """Within it, a thread may begin to write."""
+        return nullcontext()
+
     @contextmanager
     def read(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One consistent view of the database, about one scope, or about all of them."""
@@ -504,19 +521,20 @@ class Tables(ABC):
         """One durable transaction: committed when the block ends, undone when it raises."""
         self.guard()
         entries, committed = audit_entries.PendingEntries(), False
-        try:
-            with self.connection() as conn:
-                conn.execution_options(**{WRITE: True, PENDING_ENTRIES: entries})
-                with conn.begin():
-                    self.enter(conn, scope)
-                    self.codec.begin(conn, lambda: self.crypt_setting(conn, writing=True))
-                    yield conn
-                    self.finish(conn)
-                committed = True
-        finally:
-            if entries.recalls:
-                self.pending.end_recalls(entries.recalls, committed=committed)
-        self.after_write()
+        with self.turn():
+            try:
+                with self.connection() as conn:
+                    conn.execution_options(**{WRITE: True, PENDING_ENTRIES: entries})
+                    with conn.begin():
+                        self.enter(conn, scope)
+                        self.codec.begin(conn, lambda: self.crypt_setting(conn, writing=True))
+                        yield conn
+                        self.finish(conn)
+                    committed = True
+            finally:
+                if entries.recalls:
+                    self.pending.end_recalls(entries.recalls, committed=committed)
+            self.after_write()
 
     def finish(self, conn: sa.Connection) -> Touches:
         """Write what waits, and last of all, once, what was done; return the touches, in case they are undone.
@@ -642,8 +660,3 @@ def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[
             yield which, matrix
         elif fine.any():
             yield np.array(which)[fine].tolist(), matrix[fine]
-
-
-def tag_rows(memory: Memory) -> list[Row]:
-    """The rows of a memory's tags."""
-    return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]
