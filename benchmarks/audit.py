@@ -119,7 +119,7 @@ def verified(folder: Path, entries: int) -> Row:
         for _ in range(entries // 1000):
             store.note([AuditAction("use", "bob", "alice", f"m{n}", "g1", n, {"stored": n}) for n in range(1000)])
         start = time.process_time()
-        found = audit.verify(store)
+        found = audit.AuditTrail(store).verify()
         seconds = time.process_time() - start
         assert found.ok
         store.close()

@@ -34,7 +34,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import engram
-from engram.sharing.api_keys import Keys
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
 
@@ -89,7 +88,7 @@ def fill(url: str, memories: int, embedder: str) -> str:
         alice = brain.agent(AGENT)
         for start in range(0, memories, BATCH):
             alice.remember([text(number) for number in range(start, min(start + BATCH, memories))])
-        return Keys(brain.store, brain.redactor, brain.sources).create("benchmark", agents=[AGENT])[1]
+        return brain.keys.create("benchmark", agents=[AGENT])[1]
 
 
 def settle(url: str) -> None:

@@ -35,7 +35,7 @@ from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources, Maker
 from engram.testing.factories import EMBEDDER, START, placed
-from engram.upkeep.reindex import STAYS_BEHIND, copy, maintained
+from engram.upkeep.copying import STAYS_BEHIND, copy
 from support.redis_server import redis_url, started, started_cluster
 
 __all__ = ["redis_url"]  # a fixture is used by its name
@@ -215,7 +215,7 @@ def test_the_copy_is_a_database_like_any_other(
         assert alice.recall("note 7 of the day")[0].why["found_by"] == "both"
         assert alice.remember("and on it goes").status == "stored"
         assert alice.list(limit=1)[0].text == "and on it goes"
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from engram.stores.sqlite import SqliteStore, VectorMemoryStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources, Maker, MemoryStoreContract
 from engram.testing.factories import placed
-from engram.upkeep.reindex import sync
 
 
 class Outside(ExactVectors):
@@ -126,7 +125,7 @@ def test_what_is_forgotten_leaves_it_at_once_or_with_the_next_sync(open_brain: O
     assert alice.forget(second).forgotten
     assert second in rows._position
     outside.away = False
-    sync(brain)
+    brain.upkeep.sync()
     assert second not in rows._position
 
 
@@ -137,14 +136,14 @@ def test_every_passage_of_a_long_text_is_handed_over_and_leaves_with_it(open_bra
     long = str(alice.remember(" ".join(f"Sentence {n} of the report." for n in range(300))).id)
     (place,) = alice.indexes(long)
     assert place.passages > 5
-    assert sync(brain) == 1 + place.passages
+    assert brain.upkeep.sync() == 1 + place.passages
     (rows,) = outside._vector_spaces.values()
     assert len(rows._position) == 1 + place.passages
     store = brain.store
     assert isinstance(store, SqliteStore)
     (vectors,) = brain.places([memory for memory in store.get(Scope("alice"), [long]) if memory is not None])
     store.place([(Scope("alice"), long, vector) for vector in vectors[:3]])
-    sync(brain)
+    brain.upkeep.sync()
     (rows,) = outside._vector_spaces.values()
     assert len(rows._position) == 1 + 3
     alice.forget(long)
@@ -155,10 +154,10 @@ def test_one_that_lost_everything_is_filled_anew(open_brain: Open, outside: Outs
     brain = open_brain()
     brain.agent("alice").remember([f"note {n}" for n in range(30)])
     brain.agent("bob").remember([f"note {n}" for n in range(20)])
-    assert sync(brain) == 50
-    assert sync(brain) == 0
+    assert brain.upkeep.sync() == 50
+    assert brain.upkeep.sync() == 0
     outside._vector_spaces.clear()
-    assert sync(brain, anew=True) == 50
+    assert brain.upkeep.sync(anew=True) == 50
     assert len(outside.search(next(iter(outside._vector_spaces)), brain.embedder.embed([])[:0].sum(0), 99)) in {20, 30}
 
 
@@ -171,18 +170,18 @@ def test_one_that_was_emptied_is_noticed_and_repaired_by_a_plain_sync(open_brain
     hits = alice.recall("note 3")
     assert hits[0].memory.text == "note 3"
     assert "mirror" in str(hits[0].why["vectors"])
-    assert sync(brain) == 30
+    assert brain.upkeep.sync() == 30
     assert "vectors" not in alice.recall("note 3")[0].why
-    assert sync(brain) == 0
+    assert brain.upkeep.sync() == 0
 
 
 def test_a_sync_with_one_that_is_away_is_an_error_also_when_nothing_is_new(open_brain: Open, outside: Outside) -> None:
     brain = open_brain()
     brain.agent("alice").remember("one thing")
-    sync(brain)
+    brain.upkeep.sync()
     outside.away = True
     with pytest.raises(StoreError, match="does not answer"):
-        sync(brain)
+        brain.upkeep.sync()
 
 
 def test_a_store_that_does_not_use_it_says_so(tmp_path: Path) -> None:
@@ -219,4 +218,4 @@ def test_two_databases_on_one_server_do_not_meet(tmp_path: Path, outside: Outsid
 
 def test_without_one_there_is_nothing_to_sync(brain: Engram) -> None:
     with pytest.raises(Unsupported, match="setting `vectors`"):
-        sync(brain)
+        brain.upkeep.sync()

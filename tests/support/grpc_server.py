@@ -105,5 +105,5 @@ def exchange(
             **options,
         )
         with server, grpc.insecure_channel(server.address) as channel:
-            keys = Keys(brain.store, brain.redactor, brain.sources)
+            keys = brain.keys
             yield Exchange(brain, keys, server, channel, counted)

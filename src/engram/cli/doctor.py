@@ -200,7 +200,7 @@ def _place(file: Path) -> Iterator[Finding]:
 
 def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     from engram import wiring
-    from engram.upkeep.reindex import unplaced
+    from engram.upkeep.maintenance import unplaced
 
     said: list[str] = []
     settings = replace(cli.settings, model_download=False)  # a check fetches nothing

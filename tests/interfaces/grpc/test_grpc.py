@@ -42,7 +42,6 @@ from engram.server.grpc.client import Client
 from engram.server.grpc.messages import NAME
 from engram.server.grpc.problems import STATUS, Later, detail_of, status_of, trailers
 from engram.server.grpc.run import Binding, start
-from engram.sharing.api_keys import Keys
 from support.grpc_server import FREELY, METHODS, Exchange, exchange
 from support.ports import nobody_listens
 
@@ -189,7 +188,7 @@ def test_knowledge_is_shared_by_consent(home: Exchange, alice: Client, tmp_path:
         assert alice.get(memory or "") is not None
         report = bob.export(tmp_path / "bob.json")
         assert (report.memories, report.file) == (1, str(tmp_path / "bob.json"))
-        seen = alice.take_in(tmp_path / "bob.json", dry_run=True)
+        seen = alice.import_file(tmp_path / "bob.json", dry_run=True)
         assert seen.dry_run
         assert keeper.verify_audit().ok
         actions = [entry.action for entry in keeper.audit(limit=500).items]
@@ -226,20 +225,20 @@ def test_patterns_that_others_share_are_listed_with_their_source(home: Exchange,
 def test_a_file_that_nobody_believes_is_refused_without_saying_where_it_was_kept(alice: Client, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
     with pytest.raises(InvalidInput) as refused:
-        alice.take_in(tmp_path / "bad.json")
+        alice.import_file(tmp_path / "bad.json")
     assert "tmp" not in str(refused.value)
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(InvalidInput, match="no file"):
-        alice.take_in(tmp_path / "empty")
+        alice.import_file(tmp_path / "empty")
     with pytest.raises(InvalidInput, match="none cannot be read: No such file"):
-        alice.take_in(tmp_path / "none")
+        alice.import_file(tmp_path / "none")
 
 
 def test_a_file_that_is_too_large_is_refused(path: Path, tmp_path: Path) -> None:
     limits = Limits(rate=0, upload=1000)
     (tmp_path / "big").write_bytes(b"x" * 200_000)
     with exchange(path, limits) as home, home.client("alice") as alice, pytest.raises(TooMany):
-        alice.take_in(tmp_path / "big")
+        alice.import_file(tmp_path / "big")
 
 
 def test_what_is_refused_has_a_receipt_that_says_why(alice: Client) -> None:
@@ -608,7 +607,7 @@ def test_it_speaks_tls(tmp_path: Path, path: Path) -> None:
     certfile, keyfile = certificate(tmp_path)
     binding = Binding("localhost", 0, str(certfile), str(keyfile))
     with engram.open(path, embedder="hashing", durable=False) as brain, start(brain, binding, FREELY) as server:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"])[1]
         with Client(f"localhost:{server.port}", token, tls=certfile) as alice:
             assert alice.remember("in private").ok
@@ -644,7 +643,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def test_stopping_ends_streams_keeps_what_was_acknowledged_and_leaves_no_thread(path: Path) -> None:
     with engram.open(path, embedder="hashing", durable=False) as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"], rights=["admin"])[1]
         server = start(brain, Binding(port=0), FREELY, poll_seconds=0.02)
         receipts, events, ends = list[Any](), list[Any](), list[BaseException]()

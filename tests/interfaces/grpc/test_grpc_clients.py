@@ -95,7 +95,7 @@ def test_both_clients_have_the_same_names_and_take_the_same() -> None:
 
 def test_every_method_is_reached_by_a_name_of_the_clients() -> None:
     reached = {"Remember", "RememberBatch"}
-    by_hand = {"remember", "remember_stream", "export", "take_in", "events", "send", "close"}
+    by_hand = {"remember", "remember_stream", "export", "import_file", "events", "send", "close"}
     for name in public(Client).keys() - by_hand:
         given, named = ARGUMENTS.get(name, ([], {}))
         reached.add(getattr(calls, "newest" if name == "list" else name)(*given, **named).method)
@@ -226,12 +226,12 @@ def test_streams_are_awaited_too(home: Exchange, tmp_path: Path) -> None:
             assert heard.count("stored") == 151
             report = await alice.export(tmp_path / "alice.json")
             assert (report.memories, report.file) == (151, str(tmp_path / "alice.json"))
-            assert (await bob.take_in(tmp_path / "alice.json", dry_run=True)).dry_run
+            assert (await bob.import_file(tmp_path / "alice.json", dry_run=True)).dry_run
             (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
             with pytest.raises(InvalidInput):
-                await bob.take_in(tmp_path / "bad.json")
+                await bob.import_file(tmp_path / "bad.json")
             with pytest.raises(InvalidInput, match="cannot be read"):
-                await bob.take_in(tmp_path / "none")
+                await bob.import_file(tmp_path / "none")
 
     awaited(live())
 
@@ -332,7 +332,7 @@ def test_half_of_a_surrogate_pair_cannot_be_sent(path: Path, tmp_path: Path) -> 
         ("outcome", [half, "success"], {}),
         ("learn_from_failure", [ValueError(half)], {}),
         ("export", [tmp_path / "out.json"], {"tags": [half]}),
-        ("take_in", [tmp_path / "in.json"], {"format": half}),
+        ("import_file", [tmp_path / "in.json"], {"format": half}),
     ]
 
     async def live(home: Exchange) -> None:
@@ -436,7 +436,7 @@ def test_a_file_that_is_cut_short_does_not_stay(path: Path, tmp_path: Path, monk
             with pytest.raises(StoreAway, match="cut short"):
                 await alice.export(tmp_path / "out" / "alice.json")
             with pytest.raises(TooMany):
-                await alice.take_in(tmp_path / "big")
+                await alice.import_file(tmp_path / "big")
 
     (tmp_path / "out").mkdir()
     (tmp_path / "big").write_bytes(b"x" * 200_000)

@@ -24,7 +24,6 @@ from engram.api.limits import Limits
 from engram.errors import Conflict, InvalidInput, StoreBusy, StoreError
 from engram.ports import AuditAction, Scope
 from engram.retention import erasure
-from engram.retention.policies import Retention
 from engram.server.rest import idempotency, problems, wording
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
@@ -468,8 +467,8 @@ def forget_elsewhere(home: House, id: str, path: Path) -> None:
 
 
 def forget_by_policy(home: House, id: str, path: Path) -> None:
-    Retention(home.brain).set("all", action="forget", tags=["x"])
-    assert sum(one.memories for one in Retention(home.brain).run().gone) == 1
+    home.brain.retention.set("all", action="forget", tags=["x"])
+    assert sum(one.memories for one in home.brain.retention.run().gone) == 1
 
 
 def erase(home: House, id: str, path: Path) -> None:

@@ -240,6 +240,7 @@ def test_what_keeps_failing_is_blocked_and_what_works_again_is_not(alice: AgentH
     assert alice.check(action="npm install", context="ci build").decision == "allow"
 
 
+@pytest.mark.process
 def test_checks_are_made_listed_and_run_only_with_permission(alice: AgentHandle) -> None:
     for _ in range(2):
         alice.learn_from_failure("npm ERR! code ETIMEDOUT", "verify npm cache", action="npm install", context="ci")
@@ -410,6 +411,7 @@ def test_refusals_count_before_they_are_written(alice: AgentHandle) -> None:
     assert "allow" in verdicts
 
 
+@pytest.mark.process
 def test_a_check_whose_command_finds_all_well_no_longer_blocks(alice: AgentHandle) -> None:
     for _ in range(4):
         alice.learn_from_failure("npm ERR! code ETIMEDOUT", "verify npm cache", action="npm install", context="ci")

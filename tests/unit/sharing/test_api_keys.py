@@ -51,7 +51,7 @@ def brain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[engram.Eng
 
 @pytest.fixture
 def keys(brain: engram.Engram) -> Keys:
-    return Keys(brain.store, brain.redactor, brain.sources)
+    return brain.keys
 
 
 def move(brain: engram.Engram, **by: float) -> None:
@@ -80,7 +80,7 @@ def test_admin_may_do_all_and_write_does_not_mean_read(keys: Keys) -> None:
 def test_the_secret_is_nowhere_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     with engram.open(path) as brain:
-        _, token = Keys(brain.store, brain.redactor, brain.sources).create("ci")
+        _, token = brain.keys.create("ci")
         assert isinstance(brain.store, KeepsApiKeys)
         assert token not in repr(brain.store.keys())
     secret = token.rpartition("_")[2].encode()
@@ -97,7 +97,7 @@ def test_anything_else_is_refused(keys: Keys, change: str) -> None:
 @given(st.integers(0, 60), st.sampled_from("0123456789abcdefXYZ_"))
 def test_a_key_with_one_character_changed_is_refused(place: int, other: str) -> None:
     with engram.open(":memory:") as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         _, token = keys.create("ci")
         place %= len(token)
         changed = token[:place] + other + token[place + 1 :]

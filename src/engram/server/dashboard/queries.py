@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any, Literal
 
 from engram.api import paging
-from engram.audit import verify
 from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
@@ -42,8 +41,7 @@ from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
 from engram.recall.search import Wanted
 from engram.server.dashboard.params import Asking, Board
-from engram.upkeep import maintenance
-from engram.upkeep.reindex import unplaced
+from engram.upkeep.maintenance import unplaced
 
 PAGE = 2000
 """So many changes are counted at a time."""
@@ -134,7 +132,7 @@ def _count(board: Board, scope: Scope) -> None:
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
     try:
-        return maintenance.evaluate(brain, [agent], period="week")
+        return brain.upkeep.evaluate([agent], period="week")
     except Unsupported:
         return None
 
@@ -477,7 +475,4 @@ def _older(look: Callable[[int, int], list[AuditEntry]], before: int, limit: int
 
 def verified(asking: Asking) -> AuditVerification:
     """What a look at the whole audit trail finds."""
-    store = asking.brain.store
-    if not isinstance(store, KeepsAudit):
-        raise Unsupported("this store keeps no audit trail; SQLite, PostgreSQL and the store in memory do")
-    return verify(store)
+    return asking.brain.audit.verify()

@@ -174,7 +174,7 @@ class Client(_Asking):
         finally:
             arriving.close()
 
-    def take_in(
+    def import_file(
         self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
     ) -> ImportReport:
         """Take in knowledge from a file here; `large` if it has very many records, and may take long."""
@@ -354,7 +354,7 @@ class AsyncClient(_Asking):
         finally:
             await asyncio.to_thread(arriving.close)
 
-    async def take_in(
+    async def import_file(
         self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
     ) -> ImportReport:
         """Take in knowledge from a file here; `large` if it has very many records, and may take long."""

@@ -30,7 +30,6 @@ from engram.server.grpc import messages
 from engram.server.grpc.convert import written
 from engram.server.grpc.interceptor import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.server.grpc.problems import Late
-from engram.transfer import Knowledge
 from engram.transfer.untrusted import CHUNK
 
 BATCH = 100
@@ -131,9 +130,7 @@ async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
         file = Path(folder) / FILE
 
         def write(call: Call) -> ExportReport:
-            report = Knowledge(call.brain, call.agent).export(
-                file, domains=wanted.domains, tags=wanted.tags, form=wanted.form
-            )
+            report = call.agent.knowledge.export(file, domains=wanted.domains, tags=wanted.tags, form=wanted.form)
             return report.model_copy(update={"file": ""})
 
         report = await door.carry_out(visit, write, door.limits.long_seconds)
@@ -153,14 +150,14 @@ async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
             options = await _receive(door, visit, receiving)
         file = came.rename(came.with_suffix(".md")) if options.format == "markdown" else came
 
-        def take_in(call: Call) -> ImportReport:
-            knowledge = Knowledge(call.brain, call.agent)
+        def import_file(call: Call) -> ImportReport:
+            knowledge = call.agent.knowledge
             try:
-                return knowledge.take_in(file, trusted=door.trusted, **options.model_dump())
+                return knowledge.import_file(file, trusted=door.trusted, **options.model_dump())
             except InvalidInput as error:
                 raise InvalidInput(str(error).replace(str(file), "the file").replace(file.name, "the file")) from None
 
-        report = await door.carry_out(visit, take_in, door.limits.long_seconds)
+        report = await door.carry_out(visit, import_file, door.limits.long_seconds)
         return rendered(report, messages.ImportReport)
 
 

@@ -1,4 +1,4 @@
-"""What one agent hands over, and what it takes in."""
+"""Export, import and merge the knowledge of an agent."""
 
 from __future__ import annotations
 
@@ -36,45 +36,54 @@ from engram.sharing.lenders import INSTALLATION, Lender
 from engram.system import batched
 from engram.transfer import bundle, importers
 from engram.transfer.bundle import Form, Holder
-from engram.transfer.importing import BATCH, COUNTED, REASONS, Annex, Arrival, Desk, annexing, foreign
+from engram.transfer.importing import (
+    BATCH_SIZE,
+    COUNTS,
+    MAX_REASONS,
+    ImportJob,
+    IncomingRecord,
+    SourceImporter,
+    import_foreign,
+    source_job,
+)
 from engram.transfer.signing import PrivateKey, PublicKey
-from engram.transfer.untrusted import LIMITS, beginning, is_folder
+from engram.transfer.untrusted import LIMITS, is_folder, read_start
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
 
 
 MOST = 1_000_000
-NOT_SHARED_ON = "others lent it without the right to share it on"
-CAME_IN = "it came in by an import or a merge"
-SET_APART = "it is set apart for review"
+NO_RESHARE = "others lent it without the right to share it on"
+IMPORTED = "it came in by an import or a merge"
+QUARANTINED = "it is set apart for review"
 SIGNED_BY = " signed by "
-"""What stands in the name of a source between whose it is and the key that vouches for it."""
-CARRIED = frozenset({happened.DECISION, happened.OUTCOME, happened.FAILURE, happened.SOLUTION})
+"""Separates the author from the signing key in the name of a source."""
+EXPORTED_EVENTS = frozenset({happened.DECISION, happened.OUTCOME, happened.FAILURE, happened.SOLUTION})
 Progress = Callable[[int, int], None]
 
 
 def installation(brain: Engram) -> str:
-    """The name of this database; made at the first need."""
-    store = _naming(brain)
+    """Return the id of this database, which is created on first use."""
+    store = _settings_store(brain)
     if (known := store.setting(INSTALLATION)) is None:
         known = brain.sources.new_id()
         store.set_setting(INSTALLATION, known)
     return known
 
 
-def _provisional(brain: Engram) -> str:
-    """The name of this database, or one that it could get."""
-    return _naming(brain).setting(INSTALLATION) or brain.sources.new_id()
+def _installation_or_new(brain: Engram) -> str:
+    """Return the id of this database, or a new one that is not stored."""
+    return _settings_store(brain).setting(INSTALLATION) or brain.sources.new_id()
 
 
-def _naming(brain: Engram) -> KeepsSettings:
+def _settings_store(brain: Engram) -> KeepsSettings:
     require(brain.store, KeepsSettings, "signing knowledge")
     return brain.store
 
 
 class Knowledge:
-    """Handing one agent's knowledge over, and taking in that of others."""
+    """Export one agent's knowledge, and import that of others."""
 
     def __init__(self, brain: Engram, agent: AgentHandle) -> None:
         require(brain.store, KeepsEvents, "exporting knowledge")
@@ -96,49 +105,30 @@ class Knowledge:
         sign: PrivateKey | None = None,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write what this agent knows, all of it or of some domains and tags, to a file.
+        """Export this agent's knowledge, or that of some domains and tags, to a file.
 
-        What others lent goes along only if they allow to share it on. Vectors, keys and what was asked never do.
+        Knowledge of other agents is included only with the right to pass it on. Vectors, keys and queries never are.
         """
-        chosen, wanted = tuple(map(self._brain.clean, domains)), tuple(map(self._brain.clean, tags))
-        subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
+        subject = self._subject(domains, tags)
+        source, lenders = self._source(subject), self._exportable_lenders()
         counted: Counter[str] = Counter()
-        try:
-            source = FileSource(
-                agent=self._agent.name,
-                installation=installation(self._brain),
-                made_at=self._brain.sources.now(),
-                domain=chosen[0] if len(chosen) == 1 else None,
-                tags=wanted if len(chosen) == 1 else (*chosen, *wanted),
-                program="engram",
-            )
-        except ValidationError as error:
-            raise InvalidInput(describe_error(error)) from None
         own = self._brain.sharing.about(self._scope, subject, named=True)
-        readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
-        lenders = [
-            lender
-            for lender in self._brain.sharing.lenders(self._scope, Right.RESHARE)
-            if lender.id in readable  # what may not be read is not written to a file
-            and lender.grants
-            and lender.scope.agent == lender.name  # no copies, and nothing that came by a file
-        ]
-        lent, known = dict[str, list[str]](), set(self._ids(self._scope, own))
-        for lender in lenders:  # each memory once, by however many grants it is lent
-            lent[lender.id] = [id for id in self._lent(lender, subject) if id not in known]
-            known.update(lent[lender.id])
-        total = len(own) if own is not None else len(self._store.search(self._scope, Query(limit=MOST)))
+        ids = self._ids(self._scope, own)
+        shared, known = dict[str, list[str]](), set(ids)
+        for lender in lenders:  # each memory once, even if several grants share it
+            shared[lender.id] = [id for id in self._shared_ids(lender, subject) if id not in known]
+            known.update(shared[lender.id])
         records = chain(
-            self._memories(self._ids(self._scope, own), counted, progress, total),
-            *(self._lent_memories(lender, lent[lender.id], source, counted) for lender in lenders),
-            self._happened(self._ids(self._scope, own), counted),
-            *(self._lent_events(lender, lent[lender.id], source, counted) for lender in lenders),
+            self._memories(ids, counted, progress),
+            *(self._shared_memories(lender, shared[lender.id], source, counted) for lender in lenders),
+            self._own_events(ids, counted),
+            *(self._shared_events(lender, shared[lender.id], source, counted) for lender in lenders),
             self._patterns(own, counted),
             self._rates(own, counted),
         )
-        end = bundle.save(source, records, to, form, sign)
+        end = bundle.write_records(source, records, to, form, sign)
         for lender in lenders:
-            self._brain.sharing.used(self._scope, lender, "export", len(lent[lender.id]), lent[lender.id])
+            self._brain.sharing.used(self._scope, lender, "export", len(shared[lender.id]), shared[lender.id])
         self._note("export", counted["memories"], {"digest": end.digest})
         return ExportReport(
             file=str(to),
@@ -147,74 +137,103 @@ class Knowledge:
             events=counted["events"],
             patterns=counted["patterns"],
             signed_by=None if end.signature is None else end.signature.key,
-            left_out=self._left_out(subject, {id for ids in lent.values() for id in ids}),
+            left_out=self._left_out(subject, {id for ids in shared.values() for id in ids}),
         )
 
+    def _subject(self, domains: Iterable[str], tags: Iterable[str]) -> Subject:
+        """Select the knowledge of some domains and tags, or everything if none are given."""
+        chosen, wanted = tuple(map(self._brain.clean, domains)), tuple(map(self._brain.clean, tags))
+        return subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
+
+    def _source(self, subject: Subject) -> FileSource:
+        """Describe this agent as the source of a file."""
+        domains, tags = subject.domains, subject.tags
+        try:
+            return FileSource(
+                agent=self._agent.name,
+                installation=installation(self._brain),
+                made_at=self._brain.sources.now(),
+                domain=domains[0] if len(domains) == 1 else None,
+                tags=tags if len(domains) == 1 else (*domains, *tags),
+                program="engram",
+            )
+        except ValidationError as error:
+            raise InvalidInput(describe_error(error)) from None
+
+    def _exportable_lenders(self) -> list[Lender]:
+        """Return the agents whose grants allow this one both to read their knowledge and to pass it on."""
+        readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
+        return [
+            lender
+            for lender in self._brain.sharing.lenders(self._scope, Right.RESHARE)
+            if lender.id in readable
+            and lender.grants
+            and lender.scope.agent == lender.name  # not imported and not a copy
+        ]
+
     def _left_out(self, subject: Subject, lent: set[str]) -> dict[str, int]:
-        """What the agent can read or learn from and may not hand over, by the reason; each memory counts once."""
+        """Count the knowledge that the agent can use but not export, by reason; each memory counts once."""
         sharing, store = self._brain.sharing, self._store
-        found: dict[str, set[str]] = {SET_APART: set(self._chosen(store, apart(self._scope), subject))}
+        found: dict[str, set[str]] = {QUARANTINED: set(self._selected_ids(store, apart(self._scope), subject))}
         lenders = [each for right in (Right.READ, Right.LEARN) for each in sharing.lenders(self._scope, right)]
         for lender in lenders:
             direct = lender.grants and lender.scope.agent == lender.name
-            ids = found.setdefault(NOT_SHARED_ON if direct else CAME_IN, set())
-            ids.update(self._chosen(lender.store, lender.scope, subject))
-        found.get(CAME_IN, set()).difference_update(lent | found.get(NOT_SHARED_ON, set()))
-        found.get(NOT_SHARED_ON, set()).difference_update(lent)
+            ids = found.setdefault(NO_RESHARE if direct else IMPORTED, set())
+            ids.update(self._selected_ids(lender.store, lender.scope, subject))
+        found.get(IMPORTED, set()).difference_update(lent | found.get(NO_RESHARE, set()))
+        found.get(NO_RESHARE, set()).difference_update(lent)
         return {reason: len(ids) for reason, ids in sorted(found.items()) if ids}
 
     def _ids(self, scope: Scope, chosen: Iterable[str] | None) -> list[str]:
         found = [match.id for match in self._store.search(scope, Query(limit=MOST))]
         return found if chosen is None else [id for id in found if id in set(chosen)]
 
-    def _memories(
-        self, ids: list[str], counted: Counter[str], progress: Progress | None, total: int
-    ) -> Iterator[Carried]:
-        for some in batched(ids, BATCH):
+    def _memories(self, ids: list[str], counted: Counter[str], progress: Progress | None) -> Iterator[Carried]:
+        for some in batched(ids, BATCH_SIZE):
             for memory in self._store.get(self._scope, some):
                 if memory is not None:
                     counted["memories"] += 1
                     yield carried_memory(memory)
             if progress is not None:
-                progress(counted["memories"], max(total, counted["memories"]))
+                progress(counted["memories"], max(len(ids), counted["memories"]))
 
-    def _happened(self, ids: list[str], counted: Counter[str]) -> Iterator[Carried]:
-        for some in batched(ids, BATCH):
+    def _own_events(self, ids: list[str], counted: Counter[str]) -> Iterator[Carried]:
+        for some in batched(ids, BATCH_SIZE):
             for event in self._events.events_of(self._scope, some):
-                if event.kind in CARRIED:
+                if event.kind in EXPORTED_EVENTS:
                     counted["events"] += 1
                     yield bundle.carried_event(event)
 
-    def _lent(self, lender: Lender, subject: Subject) -> list[str]:
-        return self._chosen(lender.store, lender.scope, subject)
+    def _shared_ids(self, lender: Lender, subject: Subject) -> list[str]:
+        return self._selected_ids(lender.store, lender.scope, subject)
 
-    def _chosen(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
-        """The memories of a scope that a subject names, of those that a store shows."""
+    def _selected_ids(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
+        """Return the ids of a scope's memories that belong to a subject."""
         chosen = self._brain.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
-    def _handed(self, lender: Lender, id: str, source: FileSource) -> Lineage:
-        """Where something that was lent began, and that it went through this agent's hands."""
+    def _lineage(self, lender: Lender, id: str, source: FileSource) -> Lineage:
+        """Make the lineage of another agent's record that this agent passes on."""
         hand = Hand(agent=source.agent, installation=source.installation, at=source.made_at, grant=lender.grants[0].id)
         return Lineage(agent=lender.name, installation=source.installation, id=id, hands=(hand,))
 
-    def _lent_memories(
+    def _shared_memories(
         self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
         for memory in lender.store.get(lender.scope, ids):
             if memory is not None:
                 counted["memories"] += 1
                 counted["lent"] += 1
-                yield carried_memory(memory, self._handed(lender, memory.id, source))
+                yield carried_memory(memory, self._lineage(lender, memory.id, source))
 
-    def _lent_events(
+    def _shared_events(
         self, lender: Lender, ids: list[str], source: FileSource, counted: Counter[str]
     ) -> Iterator[Carried]:
         for event in lender.store.events_of(lender.scope, ids):
-            if event.kind in CARRIED:
+            if event.kind in EXPORTED_EVENTS:
                 counted["events"] += 1
-                yield bundle.carried_event(_known_to(event, ids), self._handed(lender, event.id, source))
+                yield bundle.carried_event(_without_other_ids(event, ids), self._lineage(lender, event.id, source))
 
     def _patterns(self, ids: frozenset[str] | None, counted: Counter[str]) -> Iterator[Carried]:
         learning = self._agent.learning
@@ -226,7 +245,7 @@ class Knowledge:
                     id=failure.pattern_id,
                     name=failure.name,
                     evidence=failure.occurrence_count,
-                    detail=_failure_detail(failure),
+                    detail=_pattern_detail(failure),
                 )
         synthesis = learning.synthesis()
         for success in synthesis.patterns:
@@ -269,7 +288,7 @@ class Knowledge:
 
     # In ------------------------------------------------------------------------------------------------
 
-    def take_in(
+    def import_file(
         self,
         file: Path,
         *,
@@ -279,63 +298,51 @@ class Knowledge:
         large: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
-        """Import a file: knowledge that Engram wrote, or what another program keeps. Doing it twice changes nothing.
+        """Import a file of Engram's or of another program. Importing it twice changes nothing.
 
-        With `dry_run` it only says what would become of everything. What takes long to look at is refused unless
-        `large` says that it may. Raises `InvalidInput` for a file that cannot be believed.
+        `dry_run` only reports what would happen. Large files, which take long, are refused unless `large` is set.
+        Raises `InvalidInput` for an invalid or wrongly signed file.
         """
-        if format not in {None, "engram"} or (format is None and not _is_ours(file)):
-            return self._from_others(file, format, dry_run=dry_run, large=large, progress=progress)
+        if format not in {None, "engram"} or (format is None and not _is_knowledge_file(file)):
+            return self._import_foreign(file, format, dry_run=dry_run, large=large, progress=progress)
         receiver = self._receiver(dry_run)
         with bundle.reading(file, trusted=trusted, receiver=receiver) as found:
-            if found.verification.status == "invalid":
-                raise InvalidInput(
-                    f"the signature of {file.name} is not right: {found.verification.reason}; nothing was imported"
-                )
-            signer = found.verification.key if found.verification.status == "valid" else None
-            if signer is None and found.source.installation in (trusted or {}):
-                raise InvalidInput(f"files of that source are signed, and {file.name} is not; nothing was imported")
+            signer = _trusted_signer(found, file.name, trusted or {})
             total = sum(found.counts.values())
             if not large and (total > LIMITS.usual_records or found.size > LIMITS.usual):
                 raise _too_large()
-            clean = self._brain.clean
-            name = f"{clean(found.source.agent)}@{clean(found.source.installation)}"
-            if signer is None and SIGNED_BY in name:
-                raise InvalidInput(f"{file.name} calls itself signed, and is not; nothing was imported")
-            name = name if signer is None else f"{name}{SIGNED_BY}{signer}"
-            desk = annexing(self._brain, receiver, name, dry_run=dry_run)
-            taking = Annex(desk, receiver, teller=found.source.agent, vouched=signer is not None)
+            name = self._source_name(found.source, file.name, signer)
+            job = source_job(self._brain, receiver, name, dry_run=dry_run)
+            importer = SourceImporter(job, receiver, file_author=found.source.agent, signed=signer is not None)
             done = 0
-            for some in batched(found.records(), BATCH):
+            for some in batched(found.records(), BATCH_SIZE):
                 arrivals = [
-                    Arrival(record, bundle.lineage(found.source, record), findings)
+                    IncomingRecord(record, bundle.lineage(found.source, record), findings)
                     for record, findings in some
                     if isinstance(record, CarriedMemory)
                 ]
-                taking.memories(arrivals)
+                importer.add_memories(arrivals)
                 for record, _ in some:
                     if isinstance(record, CarriedEvent):
-                        taking.event(record)
+                        importer.add_outcome(record)
                     elif isinstance(record, CarriedPattern):
-                        taking.pattern(record)
+                        importer.add_checks(record)
                 done += len(some)
                 if progress is not None:
                     progress(done, total)
-            taking.finish(signer=signer)
+            importer.finish(signer=signer)
             if not dry_run:
-                self._note("import", total, {"digest": found.end.digest, "stored": desk.counts["stored"]})
-            return desk.report(name, verification=found.verification, findings=found.findings)
+                self._note("import", total, {"digest": found.end.digest, "stored": job.counts["stored"]})
+            return job.report(name, verification=found.verification, findings=found.findings)
 
     def merge(
         self, from_agent: str, *, domains: Iterable[str] = (), tags: Iterable[str] = (), dry_run: bool = False
     ) -> ImportReport:
-        """Copy what another agent here lets this one learn from into its annex, to keep as long as the grant stands.
+        """Copy another local agent's shared knowledge; the copy is used as long as the grant is valid.
 
-        Raises `NotAllowed` if there is no such grant.
+        Raises `NotAllowed` without a grant.
         """
-        chosen, wanted = tuple(map(self._brain.clean, domains)), tuple(map(self._brain.clean, tags))
-        subject = subject_of(domains=chosen, tags=wanted, everything=not chosen and not wanted)
-        sharing = self._brain.sharing
+        subject, sharing = self._subject(domains, tags), self._brain.sharing
         lenders = [
             each
             for each in sharing.lenders(self._scope, Right.LEARN)
@@ -349,55 +356,81 @@ class Knowledge:
         receiver = self._receiver(dry_run)
         reports, seen = [], set[str]()
         for lender in lenders:
-            ids = [id for id in self._lent(lender, subject) if id not in seen]
+            ids = [id for id in self._shared_ids(lender, subject) if id not in seen]
             seen.update(ids)
-            desk = annexing(self._brain, receiver, from_agent, grant=lender.id, dry_run=dry_run, suspects=False)
-            taking = Annex(desk, receiver)
-            for some in batched(ids, BATCH):
-                taking.memories([self._arrival(memory, from_agent, receiver) for memory in _there(lender, some)])
-            for some in batched(ids, BATCH):
+            job = source_job(
+                self._brain, receiver, from_agent, grant=lender.id, dry_run=dry_run, quarantine_instructions=False
+            )
+            importer = SourceImporter(job, receiver)
+            for some in batched(ids, BATCH_SIZE):
+                importer.add_memories(
+                    [self._incoming(memory, from_agent, receiver) for memory in _readable_memories(lender, some)]
+                )
+            for some in batched(ids, BATCH_SIZE):
                 for event in lender.store.events_of(lender.scope, some):
-                    taking.event(bundle.carried_event(event))
+                    importer.add_outcome(bundle.carried_event(event))
             for failure in lender.learning.failures():
-                taking.pattern(
+                importer.add_checks(
                     CarriedPattern(
-                        kind="failure", id=failure.pattern_id, name=failure.name, detail=_failure_detail(failure)
+                        kind="failure", id=failure.pattern_id, name=failure.name, detail=_pattern_detail(failure)
                     )
                 )
-            taking.finish()
+            importer.finish()
             if not dry_run:
                 sharing.used(self._scope, lender, "merge", len(ids), ids)
-                self._note("merge", len(ids), {"stored": desk.counts["stored"]}, lender.id)
-            reports.append(desk.report(from_agent))
-        return _summed(reports)
+                self._note("merge", len(ids), {"stored": job.counts["stored"]}, lender.id)
+            reports.append(job.report(from_agent))
+        return _sum_reports(reports)
+
+    def _source_name(self, source: FileSource, file: str, signer: str | None) -> str:
+        """Name the source of a file by its agent, its installation and the key that signed it."""
+        name = f"{self._brain.clean(source.agent)}@{self._brain.clean(source.installation)}"
+        if signer is not None:
+            return f"{name}{SIGNED_BY}{signer}"
+        if SIGNED_BY in name:
+            raise InvalidInput(f"the source of {file} claims to be signed, but is not; nothing was imported")
+        return name
 
     def _receiver(self, dry_run: bool) -> Holder:
-        """Who takes something in; a dry run in a database that has no name yet gives it none for good."""
-        return Holder(self._agent.name, _provisional(self._brain) if dry_run else installation(self._brain))
+        """Describe the importing agent; a dry run does not store a new installation id."""
+        return Holder(self._agent.name, _installation_or_new(self._brain) if dry_run else installation(self._brain))
 
-    def _arrival(self, memory: Memory, author: str, receiver: Holder) -> Arrival:
-        return Arrival(carried_memory(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id))
+    def _incoming(self, memory: Memory, author: str, receiver: Holder) -> IncomingRecord:
+        return IncomingRecord(
+            carried_memory(memory), Lineage(agent=author, installation=receiver.installation, id=memory.id)
+        )
 
-    def _from_others(
+    def _import_foreign(
         self, file: Path, format: str | None, *, dry_run: bool, large: bool, progress: Progress | None
     ) -> ImportReport:
-        """What another program keeps becomes this agent's memories: imported, with low trust, and under a key each."""
+        """Import another program's memories as this agent's own, with low trust and one key each."""
         name = format or importers.detect(file)
-        desk = Desk(self._brain, self._scope, self._scope, file.name, dry_run=dry_run)
+        job = ImportJob(self._brain, self._scope, self._scope, file.name, dry_run=dry_run)
         coming = importers.incoming(file, name)
         done = 0
-        for some in batched(coming if large else _usual(coming), BATCH):
-            foreign(desk, some)
+        for some in batched(coming if large else _read_small(coming), BATCH_SIZE):
+            import_foreign(job, some)
             done += len(some)
             if progress is not None:
                 progress(done, done)
         if not dry_run:
-            self._note("import", done, {"format": name, "stored": desk.counts["stored"]})
-        return desk.report(file.name, name)
+            self._note("import", done, {"format": name, "stored": job.counts["stored"]})
+        return job.report(file.name, name)
 
 
-def _usual(coming: Iterable[Incoming]) -> list[Incoming]:
-    """All of it, read to its end before anything is stored. Raises `InvalidInput` if it is much."""
+def _trusted_signer(found: bundle.Reading, file: str, trusted: Mapping[str, PublicKey]) -> str | None:
+    """Return the key of a file with a valid signature. Raises `InvalidInput` for an invalid or missing one."""
+    if found.verification.status == "invalid":
+        raise InvalidInput(f"the signature of {file} is not right: {found.verification.reason}; nothing was imported")
+    if found.verification.status == "valid":
+        return found.verification.key
+    if found.source.installation in trusted:
+        raise InvalidInput(f"files of that source are signed, and {file} is not; nothing was imported")
+    return None
+
+
+def _read_small(coming: Iterable[Incoming]) -> list[Incoming]:
+    """Read all memories before any is stored. Raises `InvalidInput` if there are too many."""
     found, size = list[Incoming](), 0
     for each in coming:
         size += len(each.model_dump_json())
@@ -414,15 +447,15 @@ def _too_large() -> InvalidInput:
     )
 
 
-def _is_ours(file: Path) -> bool:
-    """Whether a file begins as one that Engram wrote."""
-    return not is_folder(file) and b"engram_knowledge" in beginning(file, 200)
+def _is_knowledge_file(file: Path) -> bool:
+    """Return true if a file begins like a knowledge file."""
+    return not is_folder(file) and b"engram_knowledge" in read_start(file, 200)
 
 
-def _failure_detail(failure: FailurePattern) -> dict[str, JsonValue]:
-    """The parts of a failure pattern that its episodes do not tell: its checks, without their commands.
+def _pattern_detail(failure: FailurePattern) -> dict[str, JsonValue]:
+    """Return the prevention checks of a failure pattern, without their commands.
 
-    A program is not handed over: nobody should run one because a file says so.
+    Commands are never exported: an imported file must not cause a program to be run.
     """
     checks: list[JsonValue] = [
         {"name": check.name, "verify": check.verify, "stage": check.stage} for check in failure.prevention_checks
@@ -431,17 +464,17 @@ def _failure_detail(failure: FailurePattern) -> dict[str, JsonValue]:
     return detail | {"checks": checks, "episodes": [*failure.episodes]} if checks else detail
 
 
-def _known_to(event: Event, ids: Collection[str]) -> Event:
-    """The same event, which names no memory but these."""
+def _without_other_ids(event: Event, ids: Collection[str]) -> Event:
+    """Remove references to memories that are not exported from an event."""
     told = {name: value for name, value in event.body.items() if name != "about" or value in ids}
     return replace(event, body=told)
 
 
-def _there(lender: Lender, ids: Sequence[str]) -> list[Memory]:
+def _readable_memories(lender: Lender, ids: Sequence[str]) -> list[Memory]:
     return [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
 
 
-def _summed(reports: list[ImportReport]) -> ImportReport:
-    sums = {name: sum(getattr(report, name) for report in reports) for name in COUNTED}
+def _sum_reports(reports: list[ImportReport]) -> ImportReport:
+    sums = {name: sum(getattr(report, name) for report in reports) for name in COUNTS}
     reasons = tuple(dict.fromkeys(reason for report in reports for reason in report.reasons))
-    return reports[0].model_copy(update={**sums, "reasons": reasons[:REASONS]})
+    return reports[0].model_copy(update={**sums, "reasons": reasons[:MAX_REASONS]})
