@@ -85,13 +85,13 @@ class FtsWords:
         return found[query.offset : wanted]
 
     def holders(self, conn: sa.Connection, terms: Sequence[str]) -> Mapping[str, int]:
-        """How many rows of the file hold each term, without those that none holds."""
+        """Count the rows of the file that hold each term; terms that none holds are left out."""
         return dict(fetch(conn, _KNOWN, {"terms": json.dumps(list(terms))}))
 
     def spread(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], holders: Mapping[str, int], latest: int
     ) -> TermCounts:
-        """How common the terms are in a scope; where others are the majority, only it is counted."""
+        """Count the rows of a scope that hold each term, or estimate from the file if most rows are of this scope."""
         own, all_rows = self._size(conn, scope, latest)
         if own > MAJORITY * all_rows:
             return TermCounts(own, {term: min(own, count) for term, count in holders.items()})
@@ -99,7 +99,7 @@ class FtsWords:
         return TermCounts(own, counts)
 
     def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row."""
+        """Read the index entry of each row."""
         rows = conn.execute(sa.select(_words.c.rowid, _words.c.scope, _words.c.words))
         return ((seq, (scope, words)) for seq, scope, words in rows)
 
@@ -144,7 +144,7 @@ class FtsWords:
         return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
 
     def _size(self, conn: sa.Connection, scope: Scope, latest: int) -> tuple[int, int]:
-        """How many rows belong to this scope, and how many there are; counted anew after a tenth more writes."""
+        """Count the rows of this scope, and all; counted again after a tenth more writes."""
         seen, own, all_rows = self._sizes.get(scope, (0, 0, 0))
         if latest > 1.1 * seen:
             own = self.holders(conn, [scope_term(scope.agent)]).get(scope_term(scope.agent), 0)

@@ -171,7 +171,7 @@ _GLANCES = neighbours.glances(
 
 @dataclass(slots=True)
 class _TermStatistics:
-    """How many rows a scope has, how long they are, and how many hold each of some terms."""
+    """The number of rows of a scope, their mean length, and the number that hold each of some terms."""
 
     seq: int
     """The number of the last write before these were counted."""
@@ -182,7 +182,7 @@ class _TermStatistics:
 
 @dataclass(slots=True)
 class _Snapshot:
-    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+    """Values that a transaction about one scope has read; none of them can change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -326,7 +326,7 @@ class PostgresTables(Tables):
             transaction.rollback()
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """What is known of the snapshot that this thread is in, or nothing yet."""
+        """Return the snapshot that this thread is in, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
@@ -390,7 +390,7 @@ class PostgresTables(Tables):
         self.transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """Whether a column has one of the values, however many there are, in one parameter."""
+        """The condition that a column has one of the values, all of them in one parameter."""
         return column == sa.any_(sa.bindparam(None, storable(values), type_=sa.ARRAY(sa.Text)))
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
@@ -417,7 +417,7 @@ class PostgresTables(Tables):
         conn.execute(sa.text("DELETE FROM memory_words"))
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row: its number, and a mark of its terms."""
+        """Read the word index: for each row its number, and a mark of its terms."""
         rows = conn.execute(sa.text("SELECT seq, agent, length, tsvector_to_array(words) AS terms FROM memory_words"))
         return ((row.seq, (row.agent, row.length, frozenset(row.terms))) for row in rows)
 
@@ -525,7 +525,7 @@ class PostgresTables(Tables):
         return [neighbours.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How many rows a scope has, and how many of them hold each term."""
+        """Count the rows of a scope, and those that hold each term."""
         counts = self._moment(conn, scope).counts
         if counts is not None and counts.holders.keys() >= {*terms}:
             return TermCounts(counts.rows, {term: counts.holders[term] for term in terms})
@@ -551,7 +551,7 @@ class PostgresTables(Tables):
         return found[query.offset : wanted]
 
     def _vector_space(self, conn: sa.Connection, scope: Scope, near: Placed) -> tuple[int | None, int]:
-        """How many dimensions the vectors have among which one looks, and how many there are, if not many."""
+        """Return the dimensions of the vectors that are searched, and their number, up to a limit."""
         spaces = self._moment(conn, scope).spaces
         name = (near.namespace, near.embedder)
         if name not in spaces:
@@ -642,7 +642,7 @@ class PostgresTables(Tables):
         super().after_fork()
 
     def pack_vector(self, vector: bytes) -> bytes:
-        """As a vector that means nothing: pgvector holds numbers only, of which two bytes make one without loss."""
+        """Pack encrypted bytes as a vector, since pgvector holds numbers only: two bytes make one without loss."""
         padded = vector + bytes(len(vector) % 2)
         numbers = np.frombuffer(padded, dtype="<u2").astype("<f4")
         if len(numbers) >= MAX_DIM:
@@ -717,7 +717,7 @@ class PostgresTables(Tables):
             conn.invalidate()  # with its rights and limits
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Where the database is, how large, which schema."""
+        """Return facts about the database: its place, size and schema."""
         facts = conn.execute(
             sa.text(
                 "SELECT pg_database_size(current_database()) AS bytes, current_setting('server_version') AS server, "
@@ -737,7 +737,7 @@ class PostgresTables(Tables):
         return _translate(self.name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
 
     def _is_taken_id(self, error: Any) -> bool:
-        """Whether it is the key of `memories` that a row violates, or that of a partition, whatever its name."""
+        """Tell whether a row violates the key of `memories`, or of one of its partitions."""
         schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
         if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
             return bool(name == "memories_pkey")
@@ -887,7 +887,7 @@ def _send_the_rest(conn: sa.Connection) -> None:
 
 
 def _went_through(conn: sa.Connection, transaction: str) -> bool:
-    """Whether an earlier transaction was committed. Raises if it is still about to be."""
+    """Tell whether an earlier transaction was committed. Raises if it is still in progress."""
     fate = conn.scalar(_FATE, {"transaction": transaction})
     if fate == "in progress":
         raise _TryAgain("the server has not finished what it was told before; try again")
@@ -926,7 +926,7 @@ def _version(conn: sa.Connection) -> str | None:
 
 
 def _counted(terms: Sequence[str]) -> dict[str, int]:
-    """How often each term occurs, as far as a tsvector can hold it."""
+    """Count each term, as far as a tsvector can hold it."""
     room, kept = MAX_TSVECTOR_BYTES, {}
     for term, count in Counter(terms).items():
         room -= len(term.encode()) + 2 * min(count, MAX_COUNTED) + 8
@@ -957,7 +957,7 @@ def _asked(
     known: _TermStatistics | None,
     most: int | None,
 ) -> dict[str, object]:
-    """What `_SCORED` wants to know: rows with one of the sought terms are scored by all of them."""
+    """The parameters of `_SCORED`: rows with one of the sought terms are scored by all of them."""
     return {
         "agent": scope.agent,
         "query": _any_of(sought),

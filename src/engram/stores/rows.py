@@ -66,7 +66,7 @@ def seal(row: Mapping[Any, Any]) -> str:
 
 
 def memory_parts(row: Mapping[Any, Any]) -> list[str]:
-    """Everything that the digest of a memory's row covers."""
+    """Return the parts of a memory's row that its digest covers."""
     return [repr(row[name]) for name in _SEALED]
 
 
@@ -133,7 +133,7 @@ def seal_event(row: Mapping[Any, Any]) -> str:
 
 
 def event_parts(row: Mapping[Any, Any]) -> list[str]:
-    """Everything that the digest of an event's row covers."""
+    """Return the parts of an event's row that its digest covers."""
     return [repr(row[name]) for name in _SEALED_EVENT]
 
 
@@ -170,14 +170,14 @@ PENDING = '%"helped":null%'
 
 
 def to_shown(row: Mapping[Any, Any]) -> LoggedRecall:
-    """What a row says was shown."""
+    """Return the logged recall of a row."""
     detail = json.loads(row["detail"])
     at, order, told = from_micros(row["at"]), tuple(detail.get("order", ())), detail.get("helped") is not None
     return LoggedRecall(row["id"], at, order, detail.get("parts", {}), detail.get("about", {}), told)
 
 
 def to_credit(row: Mapping[Any, Any]) -> Credit:
-    """What a row of recalls keeps; one that another version wrote may say less."""
+    """Return the credit of a row; one that another version wrote may have less."""
     detail = json.loads(row["detail"])
     order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
     shares = {id: (good, bad) for id, (good, bad) in detail.get("shares", {}).items()}
@@ -237,5 +237,5 @@ def _details(memory: Memory) -> Iterator[str]:
 
 
 def scope_term(agent: str) -> str:
-    """What stands for a scope in the index: a term that no text has."""
+    """Return the term that stands for a scope in the word index; no text has it."""
     return "s" + digest(agent)

@@ -1,4 +1,4 @@
-"""What every store agrees on: what a filter lets through, when two writes are one, how memories merge."""
+"""Rules shared by all stores: filters, equal writes, merging of memories."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ MOST_SCORED = 2_500
 
 
 def forgotten(id: str, seq: int, at: datetime) -> Event:
-    """What is left of the events about a memory that went: that it went, for whoever has learned from them."""
+    """Return the event that replaces the events of a deleted memory, so that learned state is corrected."""
     return Event(f"{FORGOTTEN}:{seq}", FORGOTTEN, at, "", body={"id": id})
 
 
 def accepts(where: Filter, memory: Memory, context_key: str) -> bool:
-    """Whether a memory passes a filter."""
+    """Tell whether a memory passes a filter."""
     return (
         (not where.kinds or memory.kind in where.kinds)
         and where.tags <= set(memory.tags)
@@ -98,7 +98,7 @@ def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
 
 
 def superseded(known: Memory, newcomer: Memory) -> bool:
-    """Whether a statement had ended before it was made again, so that it is a new one."""
+    """Tell whether a statement ended before it was made again, so that it is a new one."""
     return known.valid_until is not None and known.valid_until <= newcomer.valid_from
 
 
@@ -123,7 +123,7 @@ def merged(known: Memory, newcomer: Memory) -> Memory:
 
 
 def evidence(id: str, seq: int, memory: Memory) -> dict[str, Any]:
-    """What is kept of a memory that was merged into another one, the `id`."""
+    """Return the evidence row of a memory that was merged into another one, the `id`."""
     said = memory.model_dump(mode="json", include={"text", "tags", "metadata", "provenance", "importance"})
     return {
         "memory_id": id,
@@ -184,12 +184,12 @@ def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
 
 
 def usefulness(helped: float, hindered: float) -> float:
-    """How often a memory helps when it is recalled, as a posterior mean; a half if nobody has said."""
+    """Return the posterior mean of how often a memory helps when recalled; a half without reports."""
     return (helped + 1) / (helped + hindered + 2)
 
 
 def tally(rows: Iterable[Cells]) -> TableChecksum:
-    """How many rows there are, and a checksum that does not depend on their order."""
+    """Count rows, with a checksum that does not depend on their order."""
     count, total = 0, 0
     for row in rows:
         count += 1
@@ -198,10 +198,10 @@ def tally(rows: Iterable[Cells]) -> TableChecksum:
 
 
 def term_weight(total: int, holders: int) -> float:
-    """How much a term tells by BM25: the fewer of all memories have it, the more."""
+    """Return the BM25 weight of a term: the fewer of all memories have it, the higher."""
     return max(1e-6, math.log((total - holders + 0.5) / (holders + 0.5)))
 
 
 def term_score(weight: float, times: int, length: int, mean: float) -> float:
-    """What a term gives to a memory that has it some times, by BM25: less than its weight times K1 + 1."""
+    """Return the BM25 score of a term in a memory; it is below the weight times K1 + 1."""
     return weight * times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))

@@ -154,7 +154,7 @@ _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 @dataclass(slots=True)
 class _Snapshot:
-    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+    """Values that a transaction about one scope has read; none of them can change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -279,12 +279,12 @@ class SqliteTables(Tables):
         return work(held.conn) if held is not None and held.scope == scope else super().look(scope, work)
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """What is known of the snapshot that this thread is in, or nothing yet."""
+        """Return the snapshot that this thread is in, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """Whether a column has one of the values, however many there are, in one parameter."""
+        """The condition that a column has one of the values, all of them in one parameter."""
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
@@ -336,7 +336,7 @@ class SqliteTables(Tables):
         return [neighbours.glimpse(row[:-2], counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How many rows a scope has, and how many of them hold each term."""
+        """Count the rows of a scope, and those that hold each term."""
         moment = self._moment(conn, scope)
         return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
@@ -490,7 +490,7 @@ class SqliteTables(Tables):
             return self._scrubbed[1]
 
     def _scrub_all(self) -> bool:
-        """As long as the log has it, the file is neither searched nor made anew: that would make the log longer."""
+        """Empty the log, then search the file and rewrite it; not before, since that would make the log longer."""
         try:
             with self.write(None) as conn:
                 merge_words(conn)
@@ -530,7 +530,7 @@ class SqliteTables(Tables):
         self.keep_reserve()
 
     def _left_of(self, went: Mapping[bytes, str]) -> bool:
-        """Whether the file may have something of what went that no row has; of much, it is not worth searching for."""
+        """Tell whether the file may contain deleted content; a large number of samples is not searched for."""
         with self.read(None) as conn:
             known = self._words.holders(conn, sorted({*went.values()}))
         sought = [sample for sample, word in went.items() if word not in known]
@@ -582,7 +582,7 @@ class SqliteTables(Tables):
             reserve.unlink(missing_ok=True)  # there is no space to hold back
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Where the database is, how large, which schema."""
+        """Return facts about the database: its place, size and schema."""
         return {
             "path": str(self.path),
             "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
@@ -594,7 +594,7 @@ class SqliteTables(Tables):
         }
 
     def check(self, check_rows: Callable[[sa.Connection], list[IntegrityProblem]]) -> list[IntegrityProblem]:
-        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+        """Check the file, the rows and the derived indexes; return the problems found."""
         problems = []
         try:
             with self.read(None) as conn:
@@ -615,7 +615,7 @@ class SqliteTables(Tables):
         return problems + self._check_words()
 
     def _check_words(self) -> list[IntegrityProblem]:
-        """Whether the index has what its rows have; SQLite can only tell with the right to write."""
+        """Check the word index against its rows, which SQLite can do only with write access."""
         if self.read_only:
             return []
         try:
@@ -669,12 +669,12 @@ class SqliteTables(Tables):
             raise StoreBusy(f"another process reads {self.path}; close it, and start `engram crypt init` again")
 
     def crypt_setting(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
-        """What the database says about its encryption."""
+        """Read the setting that says how the database is encrypted."""
         found = fetch(conn, _SETTING, {"name": sealing.CRYPT})
         return found[0][0] if found else None
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row: its number, and a mark of its terms."""
+        """Read the word index: for each row its number, and a mark of its terms."""
         return self._words.marks(conn)
 
     def word_mark(self, agent: str, terms: list[str]) -> object:
@@ -762,11 +762,11 @@ class SqliteStore(SqlStore):
             return receipts
 
     def check(self) -> list[IntegrityProblem]:
-        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+        """Check the file, the rows and the derived indexes; return the problems found."""
         return self._file.check(self._checks.check_rows)
 
     def encryption(self) -> Mapping[str, str | int]:
-        """How the database is encrypted, and with how many keys."""
+        """Return how the database is encrypted, and the number of keys."""
         if self._file.driver.key is None or self._encryption.cipher is None:
             return self._encryption.encryption()
         return {"mode": "file", "master": self._encryption.cipher.identity}
@@ -886,7 +886,7 @@ def _now(where: Filter) -> int | None:
 
 
 def _valid(span: Span, now: int) -> bool:
-    """What `conditions` says about `current`."""
+    """Apply the filter `current` to a validity span, as `filter_conditions` does."""
     start, end = span
     return (start is None or start <= now) and (end is None or end > now)
 
@@ -931,7 +931,7 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
-    """What can read a file: its beginning tells whether all of it is encrypted; a new one becomes as it is wanted."""
+    """Return the driver of a file: its header tells whether it is encrypted; a new one follows the setting."""
     try:
         header = raw.head(path, len(MAGIC))
     except (OSError, ValueError):  # `_inspect` says what is wrong with it
@@ -966,7 +966,7 @@ def merge_words(conn: sa.Connection) -> None:
 
 
 def _levels(structure: bytes) -> int:
-    """How many levels a word index has: the number that stands behind the first four bytes of its description."""
+    """Return the number of levels of a word index: the varint after the first four bytes of its structure."""
     number = 0
     for byte in structure[4:13]:
         number = number << 7 | byte & 0x7F
@@ -976,7 +976,7 @@ def _levels(structure: bytes) -> int:
 
 
 def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
-    """Which of these a file has, wherever in it."""
+    """Find the samples that occur in a file."""
     found, before, longest = set[bytes](), b"", max(map(len, samples), default=1)
     for block in raw.blocks(path, BLOCK_BYTES):
         piece = before + block
@@ -986,7 +986,7 @@ def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
 
 
 def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
-    """Whether the file is new, without touching it. Raises if it belongs to another program."""
+    """Tell whether the file is new, without touching it. Raises if it belongs to another program."""
     if "\x00" in str(path):
         raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
     try:

@@ -1,4 +1,4 @@
-"""Whether the rows of a database are what was written, and how what is derived is made again."""
+"""Integrity checks of the rows, and rebuilding of derived data."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Checks:
         return {**facts, "embedder": self._tables.setting("embedder"), **counts}
 
     def check(self) -> list[IntegrityProblem]:
-        """Everything wrong with the rows and the derived indexes; empty when all is well."""
+        """Check the rows and the derived indexes; return the problems found."""
         return self._tables.look(None, self.check_rows)
 
     def check_rows(self, conn: sa.Connection) -> list[IntegrityProblem]:
-        """Everything wrong with the rows and the derived indexes, in a transaction."""
+        """Check the rows and the derived indexes within a transaction."""
         problems: list[IntegrityProblem] = []
         words: dict[int, object] = {}
         tags: set[tuple[str, str, str]] = set()

@@ -195,7 +195,7 @@ class Encryption:
         self._tables.transact(None, work)
 
     def encryption(self) -> Mapping[str, str | int]:
-        """How the database is encrypted, and with how many keys."""
+        """Return how the database is encrypted, and the number of keys."""
         if not isinstance(self._tables.codec, EncryptedRows):
             return {"mode": "none"}
         found = self._tables.look(None, resealing.key_ids)
@@ -225,7 +225,7 @@ class Encryption:
         return done
 
     def _seal_plain(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row | None:
-        """What a plain row shall be; its words and tags are renewed along."""
+        """Encrypt a plain row, and renew its words and tags."""
         if not resealing.is_plain(table, row):
             return None
         if table is memories:

@@ -120,5 +120,5 @@ class Events:
         return self._tables.look(scope, lambda conn: max(conn.scalar(one) or 0 for one in highest))
 
     def lag(self) -> int:
-        """How far below a higher one a number may be that shows up after it."""
+        """Return by how much a number that becomes visible late may be lower than those before it."""
         return self._tables.overlap

@@ -43,7 +43,7 @@ _BURY = sa.text(
 
 @dataclass(slots=True)
 class _Batch:
-    """What a batch will write, worked out before the first row is inserted."""
+    """The rows that a batch of entries will write, worked out before the first is inserted."""
 
     fresh: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
     changed: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Batch:
     vectors: list[Row] = field(default_factory=list)
 
     def of(self, id: str) -> dict[str, tuple[int, Memory, str | None]]:
-        """Where a known memory is batchned: among those of this batch, or those that are there already."""
+        """Return the collection that a known memory is in: new in this batch, or changed."""
         return self.fresh if id in self.fresh else self.changed
 
 
@@ -109,7 +109,7 @@ class Memories:
         return self._tables.look(scope, look)
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Whose words are remembered; the first few hundred, if there are more."""
+        """Return the names of speakers; the first few hundred, if there are more."""
         tables = self._tables
         return tables.look(scope, lambda conn: tables.codec.speakers(conn, scope, tables.speakers(conn, scope)))
 
@@ -126,7 +126,7 @@ class Memories:
         return tables.look(scope, look) if ids else []
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How common the terms are."""
+        """Count the memories of a scope, and those that hold each term."""
         tables = self._tables
 
         def look(conn: sa.Connection) -> TermCounts:

@@ -39,7 +39,7 @@ class VectorMirror:
         )
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
-        """How many memories have no vector of this embedder."""
+        """Count the memories without a vector of this embedder."""
         missing = sa.select(sa.func.count()).select_from(memories).where(_without_vector(namespace, embedder))
         return self._tables.look(None, lambda conn: conn.scalar(missing)) or 0
 
@@ -93,7 +93,7 @@ class VectorMirror:
         return self._tables.transact(None, discard)
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        """List the vectors of a memory by namespace and embedder; none if it is not in this scope."""
         v = memory_index.c
         places = (
             sa.select(v.namespace, v.embedder, sa.func.max(v.dim).label("dim"), sa.func.count().label("passages"))
@@ -107,7 +107,7 @@ class VectorMirror:
     def passages(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], *where: sa.ColumnElement[bool]
     ) -> dict[str, int]:
-        """How many passages have vectors, at most in one space; without those that have one."""
+        """Count the passages with vectors, per memory; memories with one are left out."""
         v = memory_index.c
         several = (
             sa.select(v.memory_id, (sa.func.max(v.passage) + 1).label("passages"))
@@ -117,7 +117,7 @@ class VectorMirror:
         return {row.memory_id: row.passages for row in conn.execute(several)}
 
     def vector_spaces(self, scope: Scope) -> list[VectorSpace]:
-        """Where a scope has vectors."""
+        """List the vector spaces of a scope."""
         v = memory_index.c
         places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
         found = self._tables.look(scope, lambda conn: conn.execute(places).all())

@@ -99,7 +99,7 @@ class RemoteVectors:
         return number
 
     def _is_there(self, space: VectorSpace) -> bool:
-        """Whether the vector database finds the vector that was handed over first."""
+        """Tell whether the vector database still finds the oldest vector."""
         v = memory_index.c
         here = (v.agent == space.scope.agent, v.namespace == space.namespace, v.embedder == space.embedder)
         oldest = sa.select(memory_index).where(*here).order_by(v.seq).limit(1)
@@ -109,7 +109,7 @@ class RemoteVectors:
         return any(match.score > 0.99 for match in self._remote.search(self._place_of(space), whole[0][1][0], 1))
 
     def _place_of(self, space: VectorSpace) -> VectorSpace:
-        """Where a space stands in the vector database: apart from those of other databases that use it too."""
+        """Return the name of a space in the vector database, distinct from those of other databases."""
 
         def agree(conn: sa.Connection) -> str:
             conn.execute(SET_ONCE, {"name": SPACE, "value": self._tables.sources.new_id()})

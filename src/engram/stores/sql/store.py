@@ -22,7 +22,7 @@ from engram.stores.sql.tables import Tables
 
 
 class SqlStore:
-    """What SQLite and PostgreSQL do in the same way: each method is that of a part, listed in `__init__`."""
+    """The methods that SQLite and PostgreSQL share; each is that of a part, listed in `__init__`."""
 
     def __init__(self, tables: Tables, remote: VectorStore | None, cipher: Cipher | None) -> None:  # noqa: PLR0915 - a table
         self._tables = tables
@@ -112,11 +112,11 @@ class SqlStore:
         return self._memories.forget(scope, ids)
 
     def check(self) -> list[IntegrityProblem]:
-        """Everything wrong with the rows and the derived indexes; empty when all is well."""
+        """Check the rows and the derived indexes; return the problems found."""
         return self._checks.check()
 
     def encryption(self) -> Mapping[str, str | int]:
-        """How the database is encrypted, and with how many keys."""
+        """Return how the database is encrypted, and the number of keys."""
         return self._encryption.encryption()
 
     def destroy(self, scope: Scope) -> Mapping[str, int]:

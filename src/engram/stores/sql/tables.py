@@ -105,7 +105,7 @@ Touches = dict[tuple[str, str], tuple[int, int]]
 
 @dataclass(slots=True)
 class Statistics:
-    """What was recalled and shown and waits for the next commit."""
+    """Access counts and logged recalls that wait for the next commit."""
 
     touches: Touches = field(default_factory=dict)
     recalls: dict[tuple[str, str], LoggedRecall] = field(default_factory=dict)
@@ -271,7 +271,7 @@ class Tables(ABC):
 
     @abstractmethod
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """Whether a column has one of the values, however many there are, in one parameter."""
+        """The condition that a column has one of the values, all of them in one parameter."""
 
     @abstractmethod
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
@@ -297,7 +297,7 @@ class Tables(ABC):
 
     @abstractmethod
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How many rows a scope has, and how many of them hold each term."""
+        """Count the rows of a scope, and those that hold each term."""
 
     @abstractmethod
     def translate(self, error: sa.exc.DBAPIError) -> EngramError:
@@ -312,7 +312,7 @@ class Tables(ABC):
 
     @abstractmethod
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row: its number, and a mark of its terms."""
+        """Read the word index: for each row its number, and a mark of its terms."""
 
     @abstractmethod
     def word_mark(self, agent: str, terms: list[str]) -> object:
@@ -327,7 +327,7 @@ class Tables(ABC):
 
     @abstractmethod
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Where the database is, how large, which schema."""
+        """Return facts about the database: its place, size and schema."""
 
     @abstractmethod
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
@@ -354,7 +354,7 @@ class Tables(ABC):
         """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
 
     def crypt_setting(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
-        """What the database says about its encryption."""
+        """Read the setting that says how the database is encrypted."""
         return sealing.crypt_of(conn, writing=writing)
 
     def pack_vector(self, vector: bytes) -> bytes:
@@ -649,7 +649,7 @@ def storable(values: Sequence[str]) -> list[str]:
 
 
 def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[int], Matrix]]:
-    """Which of these are vectors of length 1, of as many dimensions as they should be; for each dimension a matrix."""
+    """Select the valid vectors: length 1 and the expected dimensions; yield one matrix per dimension."""
     for dim in set(dims):
         which = [n for n, vector in enumerate(vectors) if dims[n] == dim and len(vector) == 4 * dim]
         if not which:
