@@ -209,7 +209,7 @@ def memory(asking: Asking, id: str) -> Told | None:
     if own is None:
         return None
     return Told(
-        memory=agent.learning.up_to_date([own])[0],
+        memory=agent.learning.with_latest_outcomes([own])[0],
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
         around=_around(brain, scope, id),
@@ -323,7 +323,7 @@ def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any
         raise InvalidInput(f"the query cannot be used: {reason}")
     brain, scope, now = asking.brain, asking.scope, asking.brain.sources.now()
     clean, near = brain.clean(query), cache(brain.near)
-    tuned = brain.tuning.multipliers(scope, now)
+    tuned = brain._parts.tuning.multipliers(scope, now)
     as_of = wanted.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, usual_weights()[name])}
@@ -396,7 +396,7 @@ def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
 
 def occurrences(asking: Asking) -> dict[str, list[datetime]]:
     """When each failure happened, by the id of its pattern."""
-    with asking.brain.experience.of(asking.scope) as learned:
+    with asking.brain._parts.experience.of(asking.scope) as learned:
         shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
@@ -410,13 +410,13 @@ def drawn(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str,
     if around and not keys:
         raise NotFound("no fact names this; ask for another concept")
     chosen = {key: number for number, key in enumerate(keys[:most])}
-    nodes = [{"name": graph.name(key), "edges": len(graph.beside[key])} for key in chosen]
+    nodes = [{"name": graph.name(key), "edges": len(graph.edges_of[key])} for key in chosen]
     edges = [
         {"from": chosen[line.start], "to": chosen[line.end], "name": line.edge.predicate, "fact": line.edge.fact}
-        for line in graph.lines
+        for line in graph.edges
         if line.start in chosen and line.end in chosen
     ]
-    return {"nodes": nodes, "edges": edges, "left_out": len(graph.beside) - len(nodes)}
+    return {"nodes": nodes, "edges": edges, "left_out": len(graph.edges_of) - len(nodes)}
 
 
 def concepts(graph: Graph) -> list[str]:
@@ -425,18 +425,18 @@ def concepts(graph: Graph) -> list[str]:
 
 
 def _busiest(graph: Graph) -> list[str]:
-    return sorted(graph.beside, key=lambda key: (-len(graph.beside[key]), key))
+    return sorted(graph.edges_of, key=lambda key: (-len(graph.edges_of[key]), key))
 
 
 def _near(graph: Graph, start: str, depth: int) -> list[str]:
     """The concepts around one, the nearest first."""
-    if start not in graph.beside:
+    if start not in graph.edges_of:
         return []
     found = {start: 0}
     waiting = [start]
     for key in waiting:
         if found[key] < depth and len(found) < NODES:
-            for line in graph.beside[key]:
+            for line in graph.edges_of[key]:
                 other = line.end if line.start == key else line.start
                 if other not in found:
                     found[other] = found[key] + 1

@@ -13,10 +13,9 @@ from engram.api.problems import Refused
 from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMany
 from engram.server.grpc import messages
 from engram.server.grpc.convert import written
+from engram.server.grpc.messages import AFTER, CODE, PROBLEM, REQUEST
 from engram.sharing.api_keys import told
 
-CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
-"""The trailing metadata of a call."""
 SOON = 1.0
 MOST_FLAWS = 8
 LONGEST = 300
