@@ -21,7 +21,7 @@ from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.clock import Sources
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
 from engram.learning import outcomes as crediting
 from engram.learning.events import ANYWHERE, Circumstances
@@ -621,8 +621,8 @@ class AgentHandle:
         """Its folders: snapshots of them by content, what changed in between, and the way back."""
         if self._brain.objects is None:
             raise Unsupported(
-                "this database has no folder for files beside it; set `objects` (ENGRAM_OBJECTS), or give "
-                "`engram.open(url, objects=FOLDER)`"
+                "this database has no folder for files beside it",
+                hint=Hint(setup="set `objects` (ENGRAM_OBJECTS), or give `engram.open(url, objects=FOLDER)`"),
             )
         brain = self._brain
         return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
@@ -662,4 +662,6 @@ def predict(
 
 
 def _nowhere() -> ExpiringStore:
-    raise Unsupported("this memory was put together without a place for working memory; open it with `engram.open`")
+    raise Unsupported(
+        "this memory was put together without a place for working memory", hint=Hint(setup="open it with `engram.open`")
+    )

@@ -155,7 +155,7 @@ def _misused(cli: Invocation, error: click.ClickException) -> int:
 
 def _failed(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
     if isinstance(error, EngramError):
-        cli.error(error.code, str(error))
+        cli.error(error.code, error.for_shell())
         return error.exit_code
     if isinstance(error, OSError):
         cli.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))

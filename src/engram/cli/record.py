@@ -235,6 +235,7 @@ def _finish(
     ctx: click.Context, cli: Invocation, writer: AgentHandle, receipt: Receipt, *, failed: bool = False
 ) -> None:
     """Print the receipt, and exit with 1 or 5 if it is a rejection."""
+    receipt = receipt.worded(lambda hint: hint.shell)
     if cli.json:
         print_json(receipt.model_dump(mode="json"))
     if not receipt.ok:

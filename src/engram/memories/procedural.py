@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.errors import Conflict, Hint, InvalidInput, NotFound, Unsupported
 from engram.learning.decisions.beta import Beta
 from engram.memories.skills import captured, checked, literal, read_skill, rendered
 from engram.model import ForgetReceipt, Memory, MemoryType, Recall, Receipt, SuccessPattern
@@ -232,7 +232,7 @@ class ProceduralMemory:
         skill = self._found(name, version)
         if skill is None:
             which = "" if version is None else f" in version {version}"
-            raise NotFound(f"there is no skill {name!r}{which}; `engram skill list` shows what there is")
+            raise NotFound(f"there is no skill {name!r}{which}", hint=Hint("skill list"))
         return skill
 
     def _add(self, definition: SkillDefinition, origin: SkillOrigin | None, sources: Sequence[str]) -> Skill:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
+from engram.errors import Hint, InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.learning import events as happened
 from engram.learning.state import Experience
 from engram.memories import holds
@@ -599,7 +599,7 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
     """
     scope, store = Scope(agent), brain.store
     if reserved(agent) or not _has_anything(brain, scope):
-        raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
+        raise NotFound(f"there is no agent {agent!a}", hint=Hint("agent list", "shows who there is"))
     _refuse_agent_held(brain, scope)
     with acting("", agent=agent):
         removed = _erase(brain, scope, progress)

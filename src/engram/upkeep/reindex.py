@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from engram.errors import Conflict, Unsupported
+from engram.errors import Conflict, Hint, Unsupported
 from engram.ports import (
     LONG_TERM,
     Copies,
@@ -159,7 +159,8 @@ def maintained(brain: Engram) -> Maintains:
     """The store, if it is a database that can be looked after."""
     if not isinstance(brain.store, Maintains):
         raise Unsupported(
-            "this store has nothing to maintain here; a server has its own tools, or `engram db copy` it into a file"
+            "this store has nothing to maintain here; a server has its own tools",
+            hint=Hint("db copy", "copies it into a file"),
         )
     return brain.store
 

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from engram.api import live
 from engram.api.limits import Buckets
+from engram.api.problems import public_message
 from engram.errors import EngramError, NotAllowed, NotFound
 from engram.ports import principal
 from engram.recording.quarantine import apart
@@ -27,7 +28,6 @@ from engram.server.dashboard.params import HOME, SAFE, SEE_OTHER, Asking, Board,
 from engram.server.dashboard.sessions import OWNER, Sessions, same
 from engram.server.rest import event_stream
 from engram.server.rest.problems import status_of
-from engram.sharing.api_keys import told
 from engram.system import is_loopback
 
 COOKIE, FORM = "engram_session", "engram_form"
@@ -40,6 +40,11 @@ TRIES, AT_ONCE = 1.0, 10
 """Signing in with a wrong key: so often a second, and so often at once, for one address."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _message(error: EngramError) -> str:
+    """The message of an error, for people who may use the command line, too."""
+    return public_message(error, lambda hint: hint.shell)
 
 
 def mount(api: FastAPI) -> None:
@@ -160,7 +165,7 @@ class _Door:
         try:
             scope = await run_in_threadpool(lambda: asking.scope)
         except EngramError as error:
-            return Response(told(error), status_of(error), SAFE, "text/plain")
+            return Response(_message(error), status_of(error), SAFE, "text/plain")
         board, key = self._board, asking.session.key
         store, heard = board.brain.store, [scope, apart(scope)]
         after = await run_in_threadpool(lambda: live.newest(store, heard))
@@ -175,7 +180,7 @@ class _Door:
         try:
             return event_stream.counted(self._state, key.id, _unnamed(lines), SAFE)
         except EngramError as error:
-            return Response(told(error), status_of(error), SAFE, "text/plain")
+            return Response(_message(error), status_of(error), SAFE, "text/plain")
 
     async def lost(self, request: Request, error: Exception) -> Response:
         """What is said of a page that does not exist."""
@@ -201,7 +206,11 @@ class _Door:
         if isinstance(error, NotFound) and not asking.names:
             return asking.page("welcome.html", status_of(error), here="")
         return asking.page(
-            "error.html", status_of(error), here="", said=told(error), missing=isinstance(error, NotFound)
+            "error.html",
+            status_of(error),
+            here="",
+            said=_message(error),
+            missing=isinstance(error, NotFound),
         )
 
     async def _follow(self, request: Request, invited: str) -> Response:

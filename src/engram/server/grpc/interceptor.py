@@ -38,7 +38,7 @@ MESSAGE = 4 * 1024 * 1024
 WORKERS = 32
 STREAMS = 256
 """Streams at a time, of all callers."""
-NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`; `engram key create` makes one"
+NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`"
 
 _log = logging.getLogger("engram.server.grpc")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)

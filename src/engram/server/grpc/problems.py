@@ -8,12 +8,11 @@ import grpc
 from pydantic import ValidationError
 
 from engram import errors
-from engram.api.limits import Crowded
-from engram.api.problems import Refused
-from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMany
+from engram.api.operations import operation_of
+from engram.api.problems import Crowded, Refused, public_message
+from engram.errors import Conflict, EngramError, Hint, InvalidInput, StoreBusy, TooMany
 from engram.server.grpc.convert import written
 from engram.server.grpc.v1 import model_pb2, service_pb2
-from engram.sharing.api_keys import told
 
 CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
 """The trailing metadata of a call."""
@@ -77,8 +76,14 @@ def detail_of(error: EngramError) -> str:
     """What happened, as the caller may know it."""
     if isinstance(error, Late):
         return "it took too long and may still be carried out; the same `key` makes it safe to try again"
-    said = str(error) if isinstance(error, Refused) else told(error)
+    said = public_message(error, method_of)
     return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+
+
+def method_of(hint: Hint) -> str | None:
+    """The method that takes the step of a hint, such as `ListMemories`."""
+    operation = operation_of(hint)
+    return None if operation is None else operation.rpc
 
 
 def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:

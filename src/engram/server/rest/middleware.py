@@ -279,7 +279,7 @@ class Gate:
         return body
 
 
-_NO_KEY = "this needs a key: `Authorization: Bearer eng_…`; `engram key create` makes one"
+_NO_KEY = "this needs a key: `Authorization: Bearer eng_…`"
 
 
 def _guarded(path: str) -> bool:

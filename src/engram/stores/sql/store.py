@@ -10,7 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from engram.clock import micros
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.model.api_key import ApiKey
 from engram.ports import Changes, Deed, Entry, Event, Filter, Glimpse, Match, Query, Scope, Spread
@@ -292,7 +292,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         found = found.with_for_update(of=memories, key_share=True)
         stored = conn.execute(found).mappings().one_or_none()
         if stored is None:
-            raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+            raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
         row = self._opened(conn, memories, stored)
         known = self._to_memory(row)
         if expected_version is not None and expected_version != known.version:
