@@ -1,40 +1,52 @@
-# Everything happens inside this folder: the environment in .venv, the embedding model in .venv/share.
+# Everything happens inside this folder: the environment in .venv, the embedding model in its share/.
+# PYTHON=python3.13 (a name or a path) uses an environment of its own, in .venv/3.13.
 PYTHON ?= python3
-BIN := .venv/bin
-MODELS := .venv/share/engram/models
-PYTEST := $(BIN)/python -m pytest -q -n 2
+VENV := .venv
+ifneq ($(origin PYTHON),file)
+  VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  ifeq ($(VERSION),)
+    $(error $(PYTHON) does not run; set PYTHON to the name or the path of a Python 3.11 or newer)
+  endif
+  VENV := .venv/$(VERSION)
+  export MYPY_CACHE_DIR := $(VENV)/mypy_cache
+endif
+BIN := $(VENV)/bin
+MODELS := $(VENV)/share/engram/models
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
+PURE := tests/unit tests/contract/test_store_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench nightly soak proto lock clean
+.PHONY: help demo quick check test lint backends bench nightly soak proto lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-.venv/installed: requirements-dev.lock pyproject.toml engram-bench/pyproject.toml
-	$(PYTHON) -m venv .venv
+$(VENV)/installed: requirements-dev.lock pyproject.toml engram-bench/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e engram-bench
 	@touch $@
 
-$(MODELS)/installed: .venv/installed
+$(MODELS)/installed: $(VENV)/installed
 	$(BIN)/engram model install arctic-embed-s --to $(MODELS)
 	@touch $@
 
 demo: $(MODELS)/installed  ## watch an agent fail, learn, and do better
 	@$(BIN)/python examples/demo.py
 
-test: lint $(MODELS)/installed  ## run every check and every test
-	$(PYTEST)
+quick: lint  ## run the linters and the pure tests: no server, no process, no model; about a minute
+	$(PYTEST) $(PURE) -m pure
 
-check: lint  ## run the checks and the fast tests
+check: lint $(MODELS)/installed  ## run the linters and all tests but the slow ones; about five minutes
 	$(PYTEST) -m "not slow"
 
-.PHONY: backends
+test: lint $(MODELS)/installed  ## run the linters and every test; under 15 minutes
+	$(PYTEST)
+
 backends: $(MODELS)/installed  ## run every test, and write down which back end keeps which contract
 	$(PYTEST) tests --backends-table docs/backends.md
 
-.PHONY: lint
-lint: .venv/installed
+lint: $(VENV)/installed  ## check format, style, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -64,15 +76,10 @@ nightly: $(MODELS)/installed  ## the long form of the tests: more kills, more st
 soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no error, no growth
 	$(BIN)/python benchmarks/soak.py
 
-.venv/proto/installed: .venv/installed
-	$(PYTHON) -m venv .venv/proto
-	.venv/proto/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.71.2
-	@touch $@
+proto: $(VENV)/installed  ## number new fields of the gRPC messages, and write the .proto files
+	$(BIN)/python -m engram.server.grpc.generate
 
-proto: .venv/proto/installed  ## make the gRPC code from its .proto files again
-	.venv/proto/bin/python src/engram/server/grpc/generate.py
-
-lock: .venv/installed  ## pin the newest versions that the ranges allow
+lock: $(VENV)/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade -o requirements-dev.lock
 

@@ -27,7 +27,7 @@ from engram import audit
 from engram.clock import Sources
 from engram.embed.hashing import HashingEmbedder
 from engram.engine import AgentHandle, Engram
-from engram.ports import Deed
+from engram.ports import AuditAction
 from engram.privacy import SecretRedactor
 from engram.stores.postgres import PostgresStore
 from engram.stores.sql import SqlStore
@@ -41,14 +41,14 @@ Row = dict[str, object]
 class UnauditedSqlite(SqliteStore):
     """Puts nothing on record."""
 
-    def _note(self, conn: sa.Connection, deed: Deed) -> None:
+    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
         pass
 
 
 class UnauditedPostgres(PostgresStore):
     """Puts nothing on record."""
 
-    def _note(self, conn: sa.Connection, deed: Deed) -> None:
+    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
         pass
 
 
@@ -116,9 +116,9 @@ def verified(folder: Path, entries: int) -> Row:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".bench-") as place:
         store = SqliteStore(Path(place) / "v.db", ExactVectors(), Sources(), durable=False)
         for _ in range(entries // 1000):
-            store.note([Deed("use", "bob", "alice", f"m{n}", "g1", n, {"stored": n}) for n in range(1000)])
+            store.note([AuditAction("use", "bob", "alice", f"m{n}", "g1", n, {"stored": n}) for n in range(1000)])
         start = time.process_time()
-        found = audit.verify(store)
+        found = audit.AuditTrail(store).verify()
         seconds = time.process_time() - start
         assert found.ok
         store.close()

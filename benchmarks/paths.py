@@ -131,9 +131,8 @@ def rest(brain: engram.Engram, counting: Counting) -> None:
     import httpx
 
     from engram.server.rest.app import create
-    from engram.sharing.api_keys import Keys
 
-    token = Keys(brain.store, brain.redactor, brain.sources).create("paths", agents=[AGENT])[1]
+    token = brain.keys.create("paths", agents=[AGENT])[1]
     transport = httpx.ASGITransport(create(brain).asgi, client=("127.0.0.1", 1))
     headers = {"Authorization": f"Bearer {token}"}
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram import wiring
-from engram.ports import Scope, Surveys
+from engram.ports import ReadsNeighbours, Scope
 from engram.recall.features import MATCHES, NAMES, features
 from engram.recall.rank import Weights, fuse
 from engram.recall.search import CANDIDATES, Wanted, find, look
@@ -77,7 +77,7 @@ def examples(data: DataSet, folder: Path) -> list[Example]:
     with wiring.open(folder / f"{data.name}.db", durable=False, vectors="") as brain:
         ingest(brain, data)
         store = brain.store
-        assert isinstance(store, Surveys)
+        assert isinstance(store, ReadsNeighbours)
         conversations, agents = {c.id: c for c in data.conversations}, agents_of(brain, data)
         for question in data.questions:
             scope = Scope(agents[question.conversation].name)

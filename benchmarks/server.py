@@ -31,11 +31,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import engram
-from engram.sharing.api_keys import Keys
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
 
@@ -90,7 +88,7 @@ def fill(url: str, memories: int, embedder: str) -> str:
         alice = brain.agent(AGENT)
         for start in range(0, memories, BATCH):
             alice.remember([text(number) for number in range(start, min(start + BATCH, memories))])
-        return Keys(brain.store, brain.redactor, brain.sources).create("benchmark", agents=[AGENT])[1]
+        return brain.keys.create("benchmark", agents=[AGENT])[1]
 
 
 def settle(url: str) -> None:
@@ -183,18 +181,18 @@ async def grpc_client(target: Target, what: str, stack: ExitStack) -> Ask:
     """A client of the gRPC server."""
     import grpc
 
-    from engram.server.grpc.v1 import service_pb2, service_pb2_grpc
+    from engram.server.grpc import messages
 
     channel = grpc.aio.insecure_channel(target.grpc, [("grpc.use_local_subchannel_pool", 1)])
     stack.callback(lambda: asyncio.get_running_loop().create_task(channel.close()))
-    stub: Any = service_pb2_grpc.EngramStub(channel)  # type: ignore[no-untyped-call]
+    stub = messages.Stub(channel)
     metadata = (("authorization", f"Bearer {target.token}"),)
 
     async def ask(number: int) -> None:
         if what == "recall":
-            await stub.Recall(service_pb2.RecallQuery(query=text(number), k=K), metadata=metadata)
+            await stub.Recall(messages.RecallQuery(query=text(number), k=K), metadata=metadata)
         else:
-            await stub.Remember(service_pb2.NewMemory(text=text(number)), metadata=metadata)
+            await stub.Remember(messages.NewMemory(text=text(number)), metadata=metadata)
 
     return ask
 

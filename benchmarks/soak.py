@@ -36,7 +36,6 @@ import httpx
 import engram
 from engram.client import Client
 from engram.errors import NotFound
-from engram.sharing.api_keys import Keys
 
 AGENTS = ("alice", "bob", "carol", "dave")
 WATCHED_EVERY = 2.0
@@ -269,7 +268,7 @@ def fill(url: str, memories: int) -> tuple[str, dict[str, list[str]]]:
             texts = [{"text": text(dice), "tags": (f"t{n % 9}",)} for n in range(memories // len(AGENTS))]
             ids[name] = [receipt.id or "" for receipt in brain.agent(name).remember(texts)]
         rights = ["read", "write", "share"]
-        return Keys(brain.store, brain.redactor, brain.sources).create("soak", rights=rights)[1], ids
+        return brain.keys.create("soak", rights=rights)[1], ids
 
 
 def soak(args: argparse.Namespace, db: str) -> tuple[dict[str, float], list[str], list[Sample]]:

@@ -24,7 +24,6 @@ import httpx
 import engram
 from engram.api.limits import Limits
 from engram.server.rest.app import create
-from engram.sharing.api_keys import Keys
 
 THINGS = 200
 RESAMPLED = 1000
@@ -125,7 +124,7 @@ async def run(url: str, pairs: int, only: list[str]) -> None:
     with engram.open(url, embedder="hashing") as brain:
         theirs = furnished(brain)
         served = create(brain, limits=Limits(rate=0))
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("alice", agents=["alice"], rights=["read", "write", "share", "admin"])[1]
         transport, own = httpx.ASGITransport(served.asgi), {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=own) as http:

@@ -15,11 +15,11 @@ from functools import partial
 
 import numpy as np
 
-from engram.ports import Matrix, Scope, Shelf, Vector, VectorStore
+from engram.ports import Matrix, Scope, Vector, VectorSpace, VectorStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.stores.vectors.local import LocalVectors
 
-SHELF = Shelf(Scope("bench"), "long-term", "made-up")
+SHELF = VectorSpace(Scope("bench"), "long-term", "made-up")
 DIM, TOPICS, K = 384, 500, 10
 Search = Callable[[Vector], list[str]]
 

@@ -91,7 +91,7 @@ def lanes() -> dict[str, Lane]:
         found = {"plain sqlite3": plain, "engram, no embedding": with_embedder(Free())}
         found["engram, hashing"] = with_embedder(brain.embedder)
     here = models(config.load())
-    if name := here.best():
+    if name := here.best_installed():
         found[f"engram, {name}"] = with_embedder(here.load(name))
     return found
 

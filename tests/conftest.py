@@ -12,9 +12,12 @@ from hypothesis import HealthCheck, settings
 
 import engram
 from engram.config import PREFIX
+from engram.stores import migrate
 from support.command_line import Run, run_line
+from support.template_schema import upgrade_from_template
 
-pytest_plugins = ["support.backends_table"]
+_upgrade = migrate.upgrade
+pytest_plugins = ["support.backends_table", "support.rooms"]
 
 settings.register_profile(
     "engram",
@@ -36,6 +39,20 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / "home" / name))
     monkeypatch.setenv("ENGRAM_MODEL_DOWNLOAD", "no")
     monkeypatch.setenv("ENGRAM_EMBEDDER", "hashing")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _template_schema() -> Iterator[None]:
+    """Create SQLite databases from one that was migrated once; a test of migrations uses `real_migrations`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "upgrade", upgrade_from_template)
+        yield
+
+
+@pytest.fixture
+def real_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every migration when a database is created, as users do."""
+    monkeypatch.setattr(migrate, "upgrade", _upgrade)
 
 
 @pytest.fixture

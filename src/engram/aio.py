@@ -14,6 +14,7 @@ from engram.agents.executor import AsyncJudge, Recover, Task, TaskExecutor, Task
 from engram.agents.guard import Around, Function, Guarding, OnWarn, Options
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.snapshots import Workspaces
+from engram.audit import AuditTrail
 from engram.engine import AgentHandle, Engram
 from engram.learning.service import Learning
 from engram.learning.situations.editor import SituationEditor
@@ -21,11 +22,15 @@ from engram.memories.episodic import EpisodicMemory
 from engram.memories.procedural import ProceduralMemory
 from engram.memories.semantic import SemanticMemory
 from engram.memories.working import SessionOptions, WorkingMemory
-from engram.model import Draft, FailurePattern, LearningStats, Receipt
+from engram.model import AuditEntry, Draft, FailurePattern, LearningStats, Receipt
 from engram.model.success import Synthesis
 from engram.recording.quarantine import Quarantine
+from engram.retention.policies import Retention
+from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.patterns import SharedPatterns
+from engram.transfer.knowledge import Knowledge
+from engram.upkeep.maintenance import Upkeep
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -292,6 +297,88 @@ class AsyncDefinitions:
     load = _in_thread(Definitions.load)
 
 
+class AsyncKeys:
+    """`Keys` with `await`."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._sync = keys
+
+    create = _in_thread(Keys.create)
+    accept = _in_thread(Keys.accept)
+    live = _in_thread(Keys.live)
+    every = _in_thread(Keys.every)
+    revoke = _in_thread(Keys.revoke)
+
+
+class AsyncRetention:
+    """`Retention` with `await`."""
+
+    def __init__(self, retention: Retention) -> None:
+        self._sync = retention
+
+    policies = _in_thread(Retention.policies)
+    set = _in_thread(Retention.set)
+    remove = _in_thread(Retention.remove)
+    holds = _in_thread(Retention.holds)
+    hold = _in_thread(Retention.hold)
+    release = _in_thread(Retention.release)
+    run = _in_thread(Retention.run)
+    erase = _in_thread(Retention.erase)
+
+
+class AsyncUpkeep:
+    """`Upkeep` with `await`."""
+
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._sync = upkeep
+
+    consolidate = _in_thread(Upkeep.consolidate)
+    undo = _in_thread(Upkeep.undo)
+    fading = _in_thread(Upkeep.fading)
+    forget = _in_thread(Upkeep.forget)
+    restore = _in_thread(Upkeep.restore)
+    evaluate = _in_thread(Upkeep.evaluate)
+    rebuild = _in_thread(Upkeep.rebuild)
+    relearn = _in_thread(Upkeep.relearn)
+    reembed = _in_thread(Upkeep.reembed)
+    missing_vectors = _in_thread(Upkeep.missing_vectors)
+    sync = _in_thread(Upkeep.sync)
+    tune = _in_thread(Upkeep.tune)
+
+
+class AsyncKnowledge:
+    """`Knowledge` with `await`."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._sync = knowledge
+
+    export = _in_thread(Knowledge.export)
+    import_file = _in_thread(Knowledge.import_file)
+    merge = _in_thread(Knowledge.merge)
+
+
+class AsyncAuditTrail:
+    """`AuditTrail` with `await`; all entries come as a list."""
+
+    def __init__(self, trail: AuditTrail) -> None:
+        self._sync = trail
+
+    async def entries(self) -> list[AuditEntry]:
+        """`AuditTrail.entries`, in a thread."""
+        return await asyncio.to_thread(lambda: [*self._sync.entries()])
+
+    async def export(self) -> list[str]:
+        """`AuditTrail.export`, in a thread."""
+        return await asyncio.to_thread(lambda: [*self._sync.export()])
+
+    find = _in_thread(AuditTrail.find)
+    checkpoints = _in_thread(AuditTrail.checkpoints)
+    checkpoint = _in_thread(AuditTrail.checkpoint)
+    head = _in_thread(AuditTrail.head)
+    prune = _in_thread(AuditTrail.prune)
+    verify = _in_thread(AuditTrail.verify)
+
+
 class AsyncAgent:
     """`AgentHandle` with `await`."""
 
@@ -343,6 +430,11 @@ class AsyncAgent:
     def procedural(self) -> AsyncProcedural:
         """`AgentHandle.procedural`."""
         return AsyncProcedural(self._sync.procedural)
+
+    @property
+    def knowledge(self) -> AsyncKnowledge:
+        """`AgentHandle.knowledge`."""
+        return AsyncKnowledge(self._sync.knowledge)
 
     @property
     def workspaces(self) -> AsyncWorkspaces:
@@ -418,6 +510,26 @@ class AsyncEngram:
     def definitions(self) -> AsyncDefinitions:
         """`Engram.definitions`."""
         return AsyncDefinitions(self._sync.definitions)
+
+    @property
+    def keys(self) -> AsyncKeys:
+        """`Engram.keys`."""
+        return AsyncKeys(self._sync.keys)
+
+    @property
+    def audit(self) -> AsyncAuditTrail:
+        """`Engram.audit`."""
+        return AsyncAuditTrail(self._sync.audit)
+
+    @property
+    def retention(self) -> AsyncRetention:
+        """`Engram.retention`."""
+        return AsyncRetention(self._sync.retention)
+
+    @property
+    def upkeep(self) -> AsyncUpkeep:
+        """`Engram.upkeep`."""
+        return AsyncUpkeep(self._sync.upkeep)
 
     agents = _in_thread(Engram.agents)
     close = _in_thread(Engram.close)

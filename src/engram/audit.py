@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from engram.clock import Sources
 from engram.errors import Conflict, Hint, InvalidInput, MissingExtra, NotFound, StoreCorrupt, Unsupported
 from engram.model import AuditEntry, AuditProblem, AuditVerification, Checkpoint
 from engram.model.audit import GENESIS, canonical_json, sha256_hex
@@ -143,33 +145,107 @@ def _cryptography() -> Any:
     return ed25519
 
 
-# Checkpoints and anchors -----------------------------------------------------------------------------------------
+class AuditTrail:
+    """The audit trail of one database: search, export, sign, prune and verify it."""
+
+    def __init__(self, store: object, sources: Sources | None = None) -> None:
+        self._store = audited(store)
+        self._sources = sources or Sources()
+
+    def find(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        agent: str | None = None,
+        grant: str | None = None,
+        since: datetime | None = None,
+        newest: bool = False,
+    ) -> list[AuditEntry]:
+        """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        return self._store.trail(after, limit, agent=agent, grant=grant, since=since, newest=newest)
+
+    def entries(self) -> Iterator[AuditEntry]:
+        """Iterate over all entries, in order."""
+        after = -(2**62)  # a forger need not begin at 1
+        while page := self._store.trail(after, PAGE):
+            yield from page
+            if page[-1].seq <= after:
+                return
+            after = page[-1].seq
+
+    def export(self) -> Iterator[str]:
+        """Iterate over all entries as lines of JSON, in order; `hash` is that of the others in canonical form."""
+        for entry in self.entries():
+            yield canonical_json(entry.model_dump(mode="json"))
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """List all checkpoints, in order."""
+        return self._store.checkpoints()
+
+    def checkpoint(self, signer: Signer, now: datetime | None = None) -> Checkpoint:
+        """Sign the newest entry and store that checkpoint; return the last one if nothing was done since.
+
+        A checkpoint is an entry, too: right after one there is nothing new to sign.
+        """
+        head = self._newest()
+        known = {checkpoint.seq: checkpoint for checkpoint in self._store.checkpoints()}
+        if head.action == "checkpoint" and head.target.isdecimal() and int(head.target) in known:
+            return known[int(head.target)]
+        made = signer.sign(head.seq, head.hash, now or self._sources.now())
+        return made if self._store.checkpoint(made) else known.get(head.seq, made)
+
+    def head(self, signer: Signer | None = None, now: datetime | None = None) -> Checkpoint:
+        """Return the newest entry's hash, signed if there is a key, to be kept outside of the store as an anchor."""
+        head, at = self._newest(), now or self._sources.now()
+        if signer is None:
+            return Checkpoint(seq=head.seq, at=at, hash=head.hash)
+        return signer.sign(head.seq, head.hash, at)
+
+    def prune(self, through: int, keys: Sequence[PublicKey]) -> int:
+        """Remove the entries up to a signed checkpoint and return how many; the rest can still be verified.
+
+        Raises `NotFound` without such a checkpoint, and `Conflict` if the trail is not whole: pruning hides nothing.
+        """
+        if not any(known.seq == through for known in self._store.checkpoints()):
+            raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
+        found = self.verify(keys=keys)
+        if found.problems:
+            worst = found.problems[0]
+            hint = Hint("audit verify", "shows where")
+            raise Conflict(f"the trail is not whole (entry {worst.seq} {worst.what})", hint=hint)
+        return self._store.prune(through)
+
+    def verify(self, anchors: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()) -> AuditVerification:
+        """Check every entry, and report each that was changed or is missing.
+
+        Checkpoints and `anchors` are compared with the entries they are of; with `keys`, one of them must have signed
+        each.
+        """
+        fixed = [(known, "the checkpoint") for known in self._store.checkpoints()]  # read before the entries they sign
+        fixed += [(known, "an anchor") for known in anchors]
+        problems: dict[int, str] = {}
+        walk, held = _Walk({known.seq for known, _ in fixed}, problems), 0
+        for entry in self.entries():
+            walk.step(entry)
+            if len(problems) >= MOST_PROBLEMS:
+                break
+        else:
+            walk.end(self._store.checkpoints())  # again: entries that came meanwhile may speak of new ones
+            held = _compare(fixed, walk, keys, problems)
+        found = tuple(AuditProblem(seq=seq, what=problems[seq]) for seq in sorted(problems))
+        return AuditVerification(
+            ok=not found, entries=walk.count, first=walk.first, last=walk.last, fixed=held, problems=found
+        )
+
+    def _newest(self) -> AuditEntry:
+        head = self._store.head()
+        if head is None:
+            raise StoreCorrupt("the audit trail is gone: even its first entry is missing; restore a backup")
+        return head
 
 
-def take_checkpoint(store: KeepsAudit, signer: Signer, now: datetime) -> Checkpoint:
-    """Sign the newest entry and keep that in the store; the same again if nothing was done since.
-
-    A checkpoint is an entry, too: right after one there is nothing new to sign.
-    """
-    head = _head(store)
-    kept = {known.seq: known for known in store.checkpoints()}
-    if head.action == "checkpoint" and head.target.isdecimal() and int(head.target) in kept:
-        return kept[int(head.target)]
-    made = signer.sign(head.seq, head.hash, now)
-    return made if store.checkpoint(made) else kept.get(head.seq, made)
-
-
-def head_of(store: KeepsAudit, now: datetime, signer: Signer | None = None) -> Checkpoint:
-    """The newest entry's hash, signed if there is a key, to be kept outside of the store."""
-    head = _head(store)
-    return Checkpoint(seq=head.seq, at=now, hash=head.hash) if signer is None else signer.sign(head.seq, head.hash, now)
-
-
-def _head(store: KeepsAudit) -> AuditEntry:
-    head = store.head()
-    if head is None:
-        raise StoreCorrupt("the audit trail is gone: even its first entry is missing; restore a backup")
-    return head
+# Anchors -----------------------------------------------------------------------------------------------------------
 
 
 def add_anchor(path: Path, anchor: Checkpoint) -> None:
@@ -201,61 +277,7 @@ def read_anchors(path: Path) -> list[Checkpoint]:
     return anchors
 
 
-def prune(store: KeepsAudit, through: int, keys: Sequence[PublicKey]) -> int:
-    """Remove the entries up to a signed checkpoint; how many went. What is left can still be verified.
-
-    Raises `NotFound` if there is no such checkpoint, and `Conflict` if the trail is not whole: pruning hides nothing.
-    """
-    if not any(known.seq == through for known in store.checkpoints()):
-        raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
-    found = verify(store, keys=keys)
-    if found.problems:
-        worst = found.problems[0]
-        raise Conflict(
-            f"the trail is not whole (entry {worst.seq} {worst.what})", hint=Hint("audit verify", "shows where")
-        )
-    return store.prune(through)
-
-
-def export(store: KeepsAudit) -> Iterator[str]:
-    """Every entry as a line of JSON, in the order of the chain; `hash` is that of the others in canonical form."""
-    for entry in entries(store):
-        yield canonical_json(entry.model_dump(mode="json"))
-
-
-def entries(store: KeepsAudit) -> Iterator[AuditEntry]:
-    """Every entry, in order."""
-    after = -(2**62)  # a forger need not begin at 1
-    while page := store.trail(after, PAGE):
-        yield from page
-        if page[-1].seq <= after:
-            return
-        after = page[-1].seq
-
-
-# Verification ----------------------------------------------------------------------------------------------------
-
-
-def verify(store: KeepsAudit, anchors: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()) -> AuditVerification:
-    """Look at every entry, and name each that is not as it was written, or is not there.
-
-    Checkpoints and `anchors` are compared with the entries they are of; with `keys`, one of them must have signed each.
-    """
-    fixed = [(known, "the checkpoint") for known in store.checkpoints()]  # before the entries, so that they are there
-    fixed += [(known, "an anchor") for known in anchors]
-    problems: dict[int, str] = {}
-    walk, held = _Walk({known.seq for known, _ in fixed}, problems), 0
-    for entry in entries(store):
-        walk.step(entry)
-        if len(problems) >= MOST_PROBLEMS:
-            break
-    else:
-        walk.end(store.checkpoints())  # again: entries that came meanwhile may speak of new ones
-        held = _compare(fixed, walk, keys, problems)
-    found = tuple(AuditProblem(seq=seq, what=problems[seq]) for seq in sorted(problems))
-    return AuditVerification(
-        ok=not found, entries=walk.count, first=walk.first, last=walk.last, fixed=held, problems=found
-    )
+# Verification ------------------------------------------------------------------------------------------------------
 
 
 class _Walk:
@@ -340,3 +362,19 @@ def _compare(
         elif known.seq in walk.hashes:
             held = max(held, known.seq)
     return held
+
+
+_MOVED = {
+    "verify": lambda store, anchors=(), keys=(): AuditTrail(store).verify(anchors, keys),
+    "prune": lambda store, through, keys: AuditTrail(store).prune(through, keys),
+    "take_checkpoint": lambda store, signer, now: AuditTrail(store).checkpoint(signer, now),
+    "head_of": lambda store, now, signer=None: AuditTrail(store).head(signer, now),
+}
+"""Functions that this module had before `AuditTrail`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MOVED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"audit.{name} has moved; call a method of brain.audit", DeprecationWarning, stacklevel=2)
+    return _MOVED[name]

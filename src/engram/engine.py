@@ -20,6 +20,7 @@ from engram.agents.guard import Around, Function, Guarding, OnWarn, Options, gua
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
+from engram.audit import AuditTrail
 from engram.clock import Sources
 from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
@@ -79,6 +80,8 @@ from engram.recording.input import Gate, Kinds
 from engram.recording.quarantine import Quarantine
 from engram.recording.record import Item
 from engram.retention import erasure
+from engram.retention.policies import Retention
+from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.lenders import Sharing
 from engram.sharing.patterns import SharedPatterns
@@ -87,6 +90,8 @@ from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
     from engram.memories.procedural import ProceduralMemory
+    from engram.transfer.knowledge import Knowledge
+    from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
 
@@ -157,6 +162,28 @@ class Engram:
     def definitions(self) -> Definitions:
         """The agents that were defined, version by version."""
         return Definitions(self.store, self.redactor, self.sources)
+
+    @property
+    def keys(self) -> Keys:
+        """API keys of callers: create, list and revoke them. Raises `Unsupported` if the store keeps none."""
+        return Keys(self.store, self.redactor, self.sources)
+
+    @property
+    def audit(self) -> AuditTrail:
+        """The audit trail: search, verify, sign and prune it. Raises `Unsupported` if the store keeps none."""
+        return AuditTrail(self.store, self.sources)
+
+    @property
+    def retention(self) -> Retention:
+        """Retention policies, legal holds, and the erasure of whole agents."""
+        return Retention(self)
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Maintenance: consolidate, forget what has faded, evaluate, and rebuild what is derived."""
+        from engram.upkeep.maintenance import Upkeep  # noqa: PLC0415 - few programs maintain a memory
+
+        return Upkeep(self)
 
     def clean(self, text: str) -> Clean:
         """A text without its secrets."""
@@ -568,6 +595,13 @@ class AgentHandle:
         """What it shares, asks for and may use of others, and for how long."""
         brain = self._brain
         return Grants(brain.store, self._scope, brain.sharing, brain.sources, brain.gate.clean)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Export of its knowledge to a file, and import of that of others."""
+        from engram.transfer.knowledge import Knowledge  # noqa: PLC0415 - few programs export or import
+
+        return Knowledge(self._brain, self)
 
     @property
     def shared_patterns(self) -> SharedPatterns:

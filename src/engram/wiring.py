@@ -16,7 +16,7 @@ from engram.agents.workspaces.objects import SUFFIX, Objects
 from engram.clock import Sources
 from engram.config import Settings
 from engram.embed.catalog import KNOWN
-from engram.embed.models import Models, default_folders, notice, resolve
+from engram.embed.models import Models, default_folders, resolve, warn_if_changed
 from engram.engine import Engram
 from engram.errors import ConfigError, Conflict, Hint, InvalidInput, MissingExtra, StoreError, Unsupported
 from engram.ports import (
@@ -249,7 +249,7 @@ def choose_embedder(settings: Settings, store: Store, say: Callable[[str], None]
         embedder = find_plugin("embedders", kind, also=("auto", "local", *KNOWN))(
             argument, key=settings.embedder_key or None
         )
-    notice(remembered, embedder, say)
+    warn_if_changed(remembered, embedder, say)
     return embedder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import engram
-from engram.transfer import Knowledge
 from engram_bench import transfer
 
 
@@ -23,7 +22,7 @@ def test_much_is_handed_over_as_well() -> None:
     with engram.open(":memory:", embedder="hashing") as here, engram.open(":memory:", embedder="hashing") as there:
         teacher, pupil = here.agent("teacher"), there.agent("pupil")
         teacher.remember([f"lesson {number}" for number in range(1100)])
-        transfer._hand_over(Knowledge(here, teacher), Knowledge(there, pupil))
+        transfer._hand_over(teacher.knowledge, pupil.knowledge)
         assert [source.memories for source in pupil.grants.sources()] == [1100]
 
 

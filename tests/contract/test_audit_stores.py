@@ -23,7 +23,7 @@ from engram import audit
 from engram.clock import Sources
 from engram.errors import Conflict, EngramError, NotFound, StoreReadOnly, Unsupported
 from engram.model import Checkpoint
-from engram.ports import Changes, Credit, Deed, Event, KeepsAudit, MemoryStore, Scope
+from engram.ports import AuditAction, Changes, Credit, Event, KeepsAudit, MemoryStore, Scope
 from engram.privacy.cipher import MasterKey
 from engram.stores.memory import InMemoryStore
 from engram.stores.postgres import PostgresStore
@@ -32,7 +32,7 @@ from engram.stores.sqlite import SqliteStore, restore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing.audit import AuditContract, trail
 from engram.testing.factories import START, FixedSources, Maker, placed
-from engram.upkeep.reindex import copy, maintained
+from engram.upkeep.copying import copy
 from support.redis_server import redis_url
 
 __all__ = ["redis_url"]  # a fixture is used by its name
@@ -148,7 +148,7 @@ def do(store: SqliteStore | InMemoryStore, maker: Maker, ids: list[str], step: s
     elif step == "discard":
         store.discard_vectors("long-term", "nobody's")
     elif step == "note":
-        store.note([Deed("use", "bob", "alice", grant="g", count=number)] * number)
+        store.note([AuditAction("use", "bob", "alice", grant="g", count=number)] * number)
         return number
     else:
         store.touch(ALICE, [id], at)
@@ -181,8 +181,8 @@ def test_two_stores_put_the_same_on_record_whatever_is_done(
             expected = do(one, first, ids, step, number)
             assert do(two, second, more, step, number) == expected
             assert (length(one) - before[0], length(two) - before[1]) == (expected, expected)
-        assert list(audit.export(one)) == list(audit.export(two))
-        assert audit.verify(one).ok
+        assert list(audit.AuditTrail(one).export()) == list(audit.AuditTrail(two).export())
+        assert audit.AuditTrail(one).verify().ok
 
 
 def test_every_sentence_of_the_engine_is_on_record(path: Path) -> None:
@@ -195,8 +195,8 @@ def test_every_sentence_of_the_engine_is_on_record(path: Path) -> None:
         assert [entry.action for entry in kept.trail()][:3] == ["genesis", "setting", "write"]
         assert {entry.agent for entry in kept.trail(2)} == {"alice"}
         assert [entry.action for entry in kept.trail(agent="alice")][-1] == "forget"
-        assert audit.verify(kept).ok
-        maintained(brain).rebuild()
+        assert audit.AuditTrail(kept).verify().ok
+        brain.upkeep.database.rebuild()
         head = kept.head()
         assert head is not None
         assert head.action == "rebuild"
@@ -221,7 +221,7 @@ def test_sqlite_refuses_to_change_the_trail(path: Path, change: str) -> None:
         used(store)
         with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="never changed"):
             raw.execute(change)
-        assert audit.verify(store).ok
+        assert audit.AuditTrail(store).verify().ok
 
 
 @pytest.mark.parametrize("change", CHANGES + CHECKPOINT_CHANGES)
@@ -235,13 +235,13 @@ def test_postgres_refuses_to_change_the_trail(fresh_url: str, change: str) -> No
             owner.execute("SET engram.everyone = 'on'")
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied"):
                 owner.execute(change.encode())
-        assert audit.verify(store).ok
+        assert audit.AuditTrail(store).verify().ok
 
 
 def test_pruning_leaves_no_way_open(path: Path) -> None:
     with closing(sqlite_at(path)) as store:
         used(store)
-        store.note([Deed("use"), Deed("use")])
+        store.note([AuditAction("use"), AuditAction("use")])
         assert store.prune(2) == 2
         with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="never changed"):
             raw.execute("DELETE FROM audit WHERE seq = 3")
@@ -252,15 +252,15 @@ def test_a_restored_database_says_so_and_an_anchor_says_what_went(path: Path, tm
     with closing(sqlite_at(path)) as store:
         used(store)
         store.backup(tmp_path / "saved.db")
-        store.note([Deed("use")] * 5)
-        anchor = audit.head_of(store, START)
+        store.note([AuditAction("use")] * 5)
+        anchor = audit.AuditTrail(store).head(now=START)
     restore(tmp_path / "saved.db", path, Sources())
     with closing(sqlite_at(path)) as store:
         head = store.head()
         assert head is not None
         assert (head.action, head.target) == ("restore", "saved.db")
-        assert audit.verify(store).ok
-        assert not audit.verify(store, [anchor]).ok
+        assert audit.AuditTrail(store).verify().ok
+        assert not audit.AuditTrail(store).verify([anchor]).ok
 
 
 def test_a_copied_database_has_the_same_trail_and_goes_on_with_it(path: Path, tmp_path: Path) -> None:
@@ -268,15 +268,15 @@ def test_a_copied_database_has_the_same_trail_and_goes_on_with_it(path: Path, tm
         used(source)
         copy(source, target, "source")
         assert target.trail()[: len(source.trail())] == source.trail()
-        target.note([Deed("use")])
-        assert audit.verify(target).ok
+        target.note([AuditAction("use")])
+        assert audit.AuditTrail(target).verify().ok
         assert target.checkpoints() == source.checkpoints()
 
 
 def test_a_database_whose_trail_has_begun_is_no_target_for_a_copy(path: Path, tmp_path: Path) -> None:
     with closing(sqlite_at(path)) as source, closing(sqlite_at(tmp_path / "copy.db")) as target:
         used(source)
-        target.note([Deed("use")])
+        target.note([AuditAction("use")])
         with pytest.raises(Conflict):
             copy(source, target, "source")
 
@@ -286,10 +286,10 @@ def test_a_file_that_cannot_be_written_shows_its_trail(path: Path) -> None:
         used(store)
     path.chmod(0o444)
     with closing(sqlite_at(path)) as store:
-        assert audit.verify(store).ok
+        assert audit.AuditTrail(store).verify().ok
         if os.geteuid():
             with pytest.raises(StoreReadOnly):
-                store.note([Deed("use")])
+                store.note([AuditAction("use")])
 
 
 # At once, and killed ---------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class Unique(FixedSources):
 def test_eight_writers_on_postgres_make_one_chain_without_gaps(fresh_url: str) -> None:
     write_at_once(lambda: PostgresStore(fresh_url, Sources(), durable=False), 8, 25)
     with closing(PostgresStore(fresh_url, Sources())) as store:
-        found = audit.verify(store)
+        found = audit.AuditTrail(store).verify()
         assert found.ok
         assert (found.first, found.last, found.entries) == (1, 401, 401)
         actions = [entry.action for entry in store.trail(1)]
@@ -339,7 +339,7 @@ def test_eight_writers_on_sqlite_make_one_chain_without_gaps(path: Path) -> None
     sqlite_at(path).close()
     write_at_once(lambda: sqlite_at(path), 8, 10)
     with closing(sqlite_at(path)) as store:
-        found = audit.verify(store)
+        found = audit.AuditTrail(store).verify()
         assert (found.ok, found.entries) == (True, 161)
 
 
@@ -357,8 +357,8 @@ def test_whoever_is_killed_has_written_both_or_neither(path: Path) -> None:
             writer.stdout.read()
             killer.join()
         with closing(sqlite_at(path)) as store:
-            assert audit.verify(store).ok
-            on_record = sum(entry.count for entry in audit.entries(store) if entry.action == "write")
+            assert audit.AuditTrail(store).verify().ok
+            on_record = sum(entry.count for entry in audit.AuditTrail(store).entries() if entry.action == "write")
             assert on_record == maintained_memories(store)
 
 

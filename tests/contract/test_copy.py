@@ -30,12 +30,12 @@ from engram.ports import FORGOTTEN, LONG_TERM, Copies, Credit, Entry, Event, Mem
 from engram.stores.postgres import PostgresStore
 from engram.stores.redis import RedisStore
 from engram.stores.redis.batch import Batch
-from engram.stores.redis.layout import Keys
+from engram.stores.redis.layout import RedisKeys
 from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources, Maker
 from engram.testing.factories import EMBEDDER, START, placed
-from engram.upkeep.reindex import STAYS_BEHIND, copy, maintained
+from engram.upkeep.copying import STAYS_BEHIND, copy
 from support.redis_server import redis_url, started, started_cluster
 
 __all__ = ["redis_url"]  # a fixture is used by its name
@@ -215,7 +215,7 @@ def test_the_copy_is_a_database_like_any_other(
         assert alice.recall("note 7 of the day")[0].why["found_by"] == "both"
         assert alice.remember("and on it goes").status == "stored"
         assert alice.list(limit=1)[0].text == "and on it goes"
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 @pytest.mark.slow
@@ -344,12 +344,12 @@ def test_the_copy_in_redis_is_a_store_like_any_other(on_redis: OpenRedis, sqlite
     target.add(ALICE, [new])
     rows = all_rows(target, "memories")
     assert max(rows, key=lambda row: int(str(row["seq"])))["id"] == new.memory.id
-    before = target.feed(ALICE, 0, 99)
-    assert before == source.feed(ALICE, 0, 99)
-    assert [event.id for event in target.about(ALICE, "alice", 9)] == ["late 0", "late 1", "late 2"]
+    before = target.events_after(ALICE, 0, 99)
+    assert before == source.events_after(ALICE, 0, 99)
+    assert [event.id for event in target.events_by_topic(ALICE, "alice", 9)] == ["late 0", "late 1", "late 2"]
     assert target.events_of(ALICE, ids) == source.events_of(ALICE, ids) != []
     assert target.append(ALICE, [before[0], Event("new", "check", START, "x")]) == [False, True]
-    assert [event.id for event in target.feed(ALICE, before[-1].seq, 9)] == ["new"]
+    assert [event.id for event in target.events_after(ALICE, before[-1].seq, 9)] == ["new"]
     (one,), (other,) = target.forget(ALICE, ids[:1]), source.forget(ALICE, ids[:1])
     assert one == other
 
@@ -431,7 +431,7 @@ def test_a_copy_that_differs_is_an_error(
     variety(source)
     total = sum(source.tally(table).rows for table in target.tables())
     prefix = target._address.prefix
-    keys, id = Keys(prefix, ALICE), str(source.search(ALICE, Query(limit=1))[0].id)
+    keys, id = RedisKeys(prefix, ALICE), str(source.search(ALICE, Query(limit=1))[0].id)
 
     def tamper(done: int, _: int) -> None:
         if done < total:
@@ -439,12 +439,12 @@ def test_a_copy_that_differs_is_an_error(
         with redis.Redis.from_url(redis_url) as client:
             body = client.get(keys.memory(id))
             assert isinstance(body, bytes)
-            shelf = keys.vectors(("alice", EMBEDDER))
+            space = keys.vectors(("alice", EMBEDDER))
             forge: dict[str, Callable[[], object]] = {
                 "text": lambda: client.set(keys.memory(id), body.replace(b"Snow", b"Show").replace(b"sky", b"ski")),
                 "lost": lambda: client.delete(keys.memory(id)),
                 "count": lambda: client.hincrby(keys.counts, str(client.hkeys(keys.counts)[0].decode()), 1),
-                "vector": lambda: client.hdel(shelf, client.hkeys(shelf)[0]),
+                "vector": lambda: client.hdel(space, client.hkeys(space)[0]),
                 "evidence": lambda: client.zremrangebyrank(keys.evidence, 0, 0),
                 "key": lambda: client.hdel(keys.keys, "k1"),
                 "event": lambda: client.hdel(keys.events, "late 1"),
@@ -527,13 +527,13 @@ def test_what_expired_is_not_copied_and_what_is_copied_expires_where_it_is(
         source.add(ALICE, lasting)
         copied = copy(source, target, "redis")
     assert (copied["memories"], copied["memory_keys"], copied["memory_evidence"]) == (3, 0, 0)
-    assert [event.kind for event in target.feed(ALICE, 0, 9)] == [FORGOTTEN, "outcome", "outcome", "outcome"]
+    assert [event.kind for event in target.events_after(ALICE, 0, 9)] == [FORGOTTEN, "outcome", "outcome", "outcome"]
     assert target.check() == []
     copy(target, short, "copy")
     assert len(short.search(ALICE, Query())) == 3
     time.sleep(4.1)
     assert short.search(ALICE, Query()) == []
-    assert [event.kind for event in short.feed(ALICE, 0, 9)] == [FORGOTTEN] * 4
+    assert [event.kind for event in short.events_after(ALICE, 0, 9)] == [FORGOTTEN] * 4
     assert short.agents() == target.agents() == ["alice"]
 
 
@@ -543,7 +543,7 @@ def test_what_belongs_to_a_memory_lives_as_long_as_the_memory(redis_url: str, on
     store.add(ALICE, [fact, make.fact("The sky is blue")])
     store.place([(ALICE, fact.memory.id, placed(1, 0))])
     store.touch(ALICE, [fact.memory.id], Sources().now())
-    keys = Keys(store._address.prefix, ALICE)
+    keys = RedisKeys(store._address.prefix, ALICE)
     store.append(ALICE, [Event("e", "check", START, fact.memory.id, "t")])
     store.credit(ALICE, Credit("r", START, (fact.memory.id,), frozenset({fact.memory.id})))
     belonging = [keys.keys, keys.evidence, keys.counts, keys.seen, keys.vectors((LONG_TERM, EMBEDDER))]

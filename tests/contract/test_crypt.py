@@ -41,7 +41,7 @@ from engram.privacy import keys
 from engram.privacy.cipher import MasterKey, new_key
 from engram.stores.sqlite import SqliteStore, restore
 from engram.stores.vectors.exact import ExactVectors
-from engram.upkeep import reindex
+from engram.upkeep import copying
 
 ALICE, BOB = Scope("alice"), Scope("bob")
 MODES = ("fields", "file")
@@ -154,12 +154,12 @@ def test_nothing_is_readable_in_the_files_the_log_or_a_backup(
         write_everything(brain)
         assert found_in(path.parent) == {}
         assert (path.parent / "engram.db-wal").stat().st_size > 0
-        reindex.maintained(brain).backup(path.parent / "backup.db")
-        assert reindex.maintained(brain).check() == []
+        brain.upkeep.database.backup(path.parent / "backup.db")
+        assert brain.upkeep.database.check() == []
     with open_it() as brain:
         assert CANARIES["text"] in brain.agent("alice").recall(CANARIES["text"])[0].memory.text
-        reindex.rebuild(brain)
-        assert reindex.maintained(brain).check() == []
+        brain.upkeep.rebuild()
+        assert brain.upkeep.database.check() == []
     assert found_in(path.parent) == {}
     assert not [word for word in CANARIES.values() if word in caplog.text]
 
@@ -177,8 +177,8 @@ def test_a_plain_database_is_encrypted_and_nothing_of_it_stays(
     assert found_in(path.parent) == {}
     with open_it() as brain:
         assert everything(brain) == before
-        assert reindex.maintained(brain).check() == []
-        assert reindex.maintained(brain).info()["encryption"] == mode
+        assert brain.upkeep.database.check() == []
+        assert brain.upkeep.database.info()["encryption"] == mode
     with pytest.raises(Conflict, match="already"):
         wiring.encrypt(settings, "file" if mode == "fields" else "fields")
 
@@ -202,7 +202,7 @@ def everything(brain: Engram) -> list[object]:
     return [
         found,
         [memory and memory.model_dump(exclude=COUNTED) for memory in store.get(ALICE, sorted(found[0]))],
-        store.feed(ALICE, 0, 1000),
+        store.events_after(ALICE, 0, 1000),
         store.speakers(ALICE),
         store.setting("learned:something"),
         [hit.id for hit in alice.recall(f"{c['text']} staging")],
@@ -249,7 +249,7 @@ def test_a_plain_database_is_not_mixed_with_sealed_rows(path: Path, open_it: Cal
         with pytest.raises(StoreError, match="not encrypted"):
             open_it(mode)
     with open_it() as brain:
-        assert reindex.maintained(brain).info()["encryption"] == "none"
+        assert brain.upkeep.database.info()["encryption"] == "none"
 
 
 @pytest.mark.parametrize("db", ["redis://localhost:1", ":memory:"])
@@ -351,7 +351,7 @@ def test_changed_events_are_refused_and_found(sealed: Path, key: str, swap: str)
     raw(sealed, swap)
     with closing(sealed_store(sealed, key)) as store:
         with pytest.raises(StoreCorrupt):
-            store.feed(ALICE, 0, 10)
+            store.events_after(ALICE, 0, 10)
         assert {problem.where for problem in store.check()} == {"events"}
 
 
@@ -492,7 +492,7 @@ def test_an_interrupted_encryption_goes_on_and_is_not_used_before(
     wiring.encrypt(settings, "fields")
     with open_it() as brain:
         assert everything(brain) == before
-        assert reindex.maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
     assert found_in(path.parent) == {}
 
 
@@ -595,11 +595,11 @@ def test_everything_can_be_copied_from_one_way_to_another(
         before = everything(brain)
         settings = Settings(db=str(path.with_name("copy.db")), encryption=target, key_file=key, durable=False)
         with closing(wiring.open_store(settings, Sources())) as copy:
-            reindex.copy(brain.store, copy, "it")
+            copying.copy(brain.store, copy, "it")
     with engram.open(path.with_name("copy.db"), embedder="hashing", key_file=key) as brain:
         assert everything(brain)[:5] == before[:5]
-        assert reindex.maintained(brain).check() == []
-        assert reindex.maintained(brain).info()["encryption"] == target
+        assert brain.upkeep.database.check() == []
+        assert brain.upkeep.database.info()["encryption"] == target
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -607,12 +607,12 @@ def test_a_backup_is_restored_with_its_key(path: Path, key: str, open_it: Callab
     backup, cipher = path.with_name("backup.db"), keys.find("", key)
     with open_it(mode) as brain:
         brain.agent("alice").remember("before")
-        reindex.maintained(brain).backup(backup)
+        brain.upkeep.database.backup(backup)
         brain.agent("alice").remember("after")
     restore(backup, path, Sources(), cipher=cipher)
     with open_it() as brain:
         assert [memory.text for memory in brain.agent("alice").list()] == ["before"]
-        assert reindex.maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
     path.unlink()
     restore(backup, path, Sources(), cipher=cipher)
     with open_it() as brain:
@@ -622,7 +622,7 @@ def test_a_backup_is_restored_with_its_key(path: Path, key: str, open_it: Callab
 def test_a_whole_file_is_not_restored_over_a_plain_one(path: Path, key: str, open_it: Callable[..., Engram]) -> None:
     backup, cipher = path.with_name("backup.db"), keys.find("", key)
     with open_it("file") as brain:
-        reindex.maintained(brain).backup(backup)
+        brain.upkeep.database.backup(backup)
     path.unlink()
     with open_it() as brain:
         brain.agent("alice").remember("plain")
@@ -684,6 +684,6 @@ def test_a_damaged_whole_file_is_found(path: Path, key: str, open_it: Callable[.
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with open_it() as brain:
-        assert {problem.where for problem in reindex.maintained(brain).check()} == {"file"}
+        assert {problem.where for problem in brain.upkeep.database.check()} == {"file"}
     with engram.open(path.with_name("whole.db"), embedder="hashing", key_file=key) as brain:
-        assert reindex.maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []

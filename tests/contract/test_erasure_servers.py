@@ -13,7 +13,6 @@ import engram
 from engram.engine import Engram
 from engram.ports import Copies
 from engram.retention import erasure
-from engram.retention.policies import Retention
 from support.redis_server import redis_url
 
 pytest_plugins = ["support.postgres_server"]
@@ -72,7 +71,7 @@ def test_the_name_of_an_erased_agent_is_left_in_the_audit_trail_alone(shared: En
 
 
 def test_policies_and_holds(shared: Engram) -> None:
-    retention, alice = Retention(shared), shared.agent("alice")
+    retention, alice = shared.retention, shared.agent("alice")
     alice.remember(["one", "two"], kind="plan")
     alice.remember("three", kind="plan", tags=["legal"])
     hold = retention.hold("lawsuit", tags=["legal"])

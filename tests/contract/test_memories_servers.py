@@ -11,7 +11,6 @@ import pytest
 import engram
 from engram.engine import Engram
 from engram.testing import FixedSources
-from engram.upkeep import maintenance
 from engram.upkeep.consolidation import FOREVER, MARK
 from support.redis_server import redis_url
 
@@ -87,19 +86,19 @@ def test_statements_are_merged_observations_become_facts_and_both_are_taken_back
     stated = alice.remember(["The deploys happen at midnight", "Deploys occur at midnight."], kind="knowledge")
     for day in range(3):
         alice.remember("The nightly backup fails on node seven", at=START - (3 - day) * DAY)
-    made = {change.how: change for change in maintenance.consolidate(shared, ["alice"])}
+    made = {change.how: change for change in shared.upkeep.consolidate(["alice"])}
     assert set(made) == {"merge", "fact"}
     assert set(made["merge"].sources) == {receipt.id for receipt in stated}
     merged = alice.get(str(made["merge"].id))
     assert merged is not None
     assert (merged.evidence, MARK in merged.tags) == (2, True)
     assert [hit.id for hit in alice.recall("when do deploys happen?", kinds="knowledge", k=1)] == [merged.id]
-    assert maintenance.consolidate(shared, ["alice"]) == []
+    assert shared.upkeep.consolidate(["alice"]) == []
     for change in made.values():
-        maintenance.undo(shared, "alice", str(change.id))
+        shared.upkeep.undo("alice", str(change.id))
         assert alice.get(str(change.id)) is None
     assert {getattr(alice.get(str(receipt.id)), "valid_until", None) for receipt in stated} == {FOREVER}
-    assert maintenance.consolidate(shared, ["alice"]) == []
+    assert shared.upkeep.consolidate(["alice"]) == []
 
 
 def test_taking_back_that_was_stopped_is_finished_by_the_next_consolidation(
@@ -107,7 +106,7 @@ def test_taking_back_that_was_stopped_is_finished_by_the_next_consolidation(
 ) -> None:
     alice = shared.agent("alice")
     alice.remember(["The deploys happen at midnight", "Deploys occur at midnight."], kind="knowledge")
-    (change,) = maintenance.consolidate(shared, ["alice"])
+    (change,) = shared.upkeep.consolidate(["alice"])
 
     def killed(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
@@ -115,9 +114,9 @@ def test_taking_back_that_was_stopped_is_finished_by_the_next_consolidation(
     with monkeypatch.context() as patch:
         patch.setattr(shared.store, "forget", killed)
         with pytest.raises(KeyboardInterrupt):
-            maintenance.undo(shared, "alice", str(change.id))
+            shared.upkeep.undo("alice", str(change.id))
     assert alice.get(str(change.id)) is not None
-    assert maintenance.consolidate(shared, ["alice"]) == []
+    assert shared.upkeep.consolidate(["alice"]) == []
     assert alice.get(str(change.id)) is None
     assert len(alice.recall("when do deploys happen?")) == 2
 
@@ -128,10 +127,10 @@ def test_what_faded_is_archived_goes_and_comes_back(shared: Engram, clock: Fixed
     alice.remember("The vault opens with two keys", tags=["pinned"])
     before = {memory.id: memory for memory in alice.list()}
     clock.advance(400 * DAY)
-    assert len(maintenance.fading(shared, ["alice"]).gone) == 2
+    assert len(shared.upkeep.fading(["alice"]).gone) == 2
     assert len(alice.list()) == 3
-    found = maintenance.forget(shared, ["alice"], tmp_path / "gone.jsonl.gz")
+    found = shared.upkeep.forget(["alice"], tmp_path / "gone.jsonl.gz")
     assert sorted(each.text for each in found.gone) == ["A bus was late", "Somebody coughed"]
     assert [memory.text for memory in alice.list()] == ["The vault opens with two keys"]
-    assert maintenance.restore(shared, tmp_path / "gone.jsonl.gz") == 2
+    assert shared.upkeep.restore(tmp_path / "gone.jsonl.gz") == 2
     assert {memory.id: memory for memory in alice.list()} == before

@@ -36,12 +36,15 @@ from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources, Maker
 from engram.testing.factories import START
+from support.template_schema import upgrade_from_template
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ALICE = Scope("alice")
 NOT_IN_METADATA = {"counter", "alembic_version"}
 
 Open = Callable[[Path], SqliteStore]
+
+pytestmark = pytest.mark.usefixtures("real_migrations")
 
 
 @pytest.fixture
@@ -52,6 +55,21 @@ def open_at() -> Iterator[Open]:
             return opened.enter_context(closing(SqliteStore(path, ExactVectors(), Sources(), durable=False)))
 
         yield open_one
+
+
+def test_the_template_of_the_other_tests_is_what_the_migrations_make(open_at: Open, tmp_path: Path) -> None:
+    contents = []
+    for name, upgrade in [("migrated", migrate.upgrade), ("template", upgrade_from_template)]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(migrate, "upgrade", upgrade)
+            open_at(tmp_path / name)
+        with closing(sqlite3.connect(tmp_path / name)) as conn:
+            schema = conn.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+            tables = [name for kind, name, _, _ in schema if kind == "table" and name != "counter"]
+            rows = {table: conn.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+            (counter,) = conn.execute("SELECT length(epoch), seq FROM counter")
+        contents.append((schema, rows, counter))
+    assert contents[0] == contents[1]
 
 
 def in_children(count: int, work: Callable[[], object]) -> list[int]:
@@ -336,16 +354,16 @@ def test_decisions_and_failures_of_an_older_database_are_learned_from(tmp_path: 
     path = tmp_path / "engram.db"
     path.write_bytes(gzip.decompress((GOLDEN / "0003.db.gz").read_bytes()))
     store = open_at(path)
-    events = store.feed(ALICE, 0, 100)
+    events = store.events_after(ALICE, 0, 100)
     assert [(event.kind, event.subject == event.id) for event in events] == [
         ("decision", True),
         ("failure", True),
         ("decision", True),
     ]
-    (episode,) = episodes(store.about(ALICE, topic("deploy"), 9), "alice")
+    (episode,) = episodes(store.events_by_topic(ALICE, topic("deploy"), 9), "alice")
     assert (episode.action, episode.quality, episode.context) == ("roll back", 0.0, "deploy")
     assert store.append(ALICE, [event_like(events[-1])]) == [True]
-    assert store.feed(ALICE, events[-1].seq, 9)[0].id == "later"
+    assert store.events_after(ALICE, events[-1].seq, 9)[0].id == "later"
 
 
 def event_like(event: Event) -> Event:

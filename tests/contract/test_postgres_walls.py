@@ -33,7 +33,6 @@ from engram.stores.vectors.exact import ExactVectors
 from engram.testing import Maker
 from engram.testing.events import event
 from engram.testing.factories import passages, placed
-from engram.upkeep.reindex import maintained
 from support.postgres_server import beside, command, started_postgres
 
 pytest_plugins = ["support.postgres_server"]
@@ -248,8 +247,8 @@ def exercise(url: str) -> str:
         receipt = alice.remember("Staging runs PostgreSQL 15", key="k")
         assert [hit.id for hit in alice.recall("staging")] == [receipt.id]
         assert brain.agent("bob").recall("staging") == []
-        assert maintained(brain).check() == []
-        return str(maintained(brain).info()["role"])
+        assert brain.upkeep.database.check() == []
+        return str(brain.upkeep.database.info()["role"])
 
 
 def test_whoever_owns_the_tables_is_behind_the_wall_too(login: Callable[..., str]) -> None:
@@ -452,13 +451,13 @@ def test_the_engine_works_on_a_server(postgres_url: str) -> None:
         assert alice.suggest(context="release").actions[0].attempts == 3
         assert alice.forget(note.id or "").forgotten
         assert alice.recall("staging cluster", tags="ops") == []
-        assert maintained(brain).rebuild()["words"] == 3
+        assert brain.upkeep.database.rebuild()["words"] == 3
         with pytest.raises(Unsupported, match="pg_dump"):
-            maintained(brain).backup(None)  # type: ignore[arg-type]
+            brain.upkeep.database.backup(None)  # type: ignore[arg-type]
     with engram.open(postgres_url, embedder="hashing") as brain:
         assert brain.agents() == ["alice"]
         assert len(brain.agent("alice").list()) == 3
-        assert maintained(brain).info()["memory_index"] == 6  # each also by its context
+        assert brain.upkeep.database.info()["memory_index"] == 6  # each also by its context
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -12,13 +12,12 @@ import engram
 from engram.clock import Sources
 from engram.engine import Engram
 from engram.errors import StoreError, Unsupported
-from engram.ports import Entry, Match, Matrix, Query, Scope, Shelf, Vector
+from engram.ports import Entry, Match, Matrix, Query, Scope, Vector, VectorSpace
 from engram.privacy import SecretRedactor
 from engram.stores.sqlite import SqliteStore, VectorMemoryStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources, Maker, MemoryStoreContract
 from engram.testing.factories import placed
-from engram.upkeep.reindex import sync
 
 
 class Outside(ExactVectors):
@@ -34,23 +33,23 @@ class Outside(ExactVectors):
         if self.away:
             raise StoreError("the vector database does not answer; start it")
 
-    def add(self, shelf: Shelf, ids: Sequence[str], vectors: Matrix) -> None:
+    def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
         self._here()
         self.given += len(ids)
-        super().add(shelf, ids, vectors)
+        super().add(space, ids, vectors)
 
-    def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
+    def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
         self._here()
         self.asked += 1
-        return super().search(shelf, vector, k, among)
+        return super().search(space, vector, k, among)
 
-    def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
+    def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
         self._here()
-        super().remove(shelf, ids)
+        super().remove(space, ids)
 
-    def clear(self, shelf: Shelf) -> None:
+    def clear(self, space: VectorSpace) -> None:
         self._here()
-        super().clear(shelf)
+        super().clear(space)
 
 
 class TestVectorMemoryStore(MemoryStoreContract):
@@ -120,13 +119,13 @@ def test_what_is_forgotten_leaves_it_at_once_or_with_the_next_sync(open_brain: O
     first, second, _ = (str(alice.remember(text).id) for text in ("one thing", "another thing", "a third thing"))
     alice.recall("thing")
     alice.forget(first)
-    (rows,) = outside._shelves.values()
+    (rows,) = outside._vector_spaces.values()
     assert first not in rows._position
     outside.away = True
     assert alice.forget(second).forgotten
     assert second in rows._position
     outside.away = False
-    sync(brain)
+    brain.upkeep.sync()
     assert second not in rows._position
 
 
@@ -137,15 +136,15 @@ def test_every_passage_of_a_long_text_is_handed_over_and_leaves_with_it(open_bra
     long = str(alice.remember(" ".join(f"Sentence {n} of the report." for n in range(300))).id)
     (place,) = alice.indexes(long)
     assert place.passages > 5
-    assert sync(brain) == 1 + place.passages
-    (rows,) = outside._shelves.values()
+    assert brain.upkeep.sync() == 1 + place.passages
+    (rows,) = outside._vector_spaces.values()
     assert len(rows._position) == 1 + place.passages
     store = brain.store
     assert isinstance(store, SqliteStore)
     (vectors,) = brain.places([memory for memory in store.get(Scope("alice"), [long]) if memory is not None])
     store.place([(Scope("alice"), long, vector) for vector in vectors[:3]])
-    sync(brain)
-    (rows,) = outside._shelves.values()
+    brain.upkeep.sync()
+    (rows,) = outside._vector_spaces.values()
     assert len(rows._position) == 1 + 3
     alice.forget(long)
     assert len(rows._position) == 1
@@ -155,11 +154,11 @@ def test_one_that_lost_everything_is_filled_anew(open_brain: Open, outside: Outs
     brain = open_brain()
     brain.agent("alice").remember([f"note {n}" for n in range(30)])
     brain.agent("bob").remember([f"note {n}" for n in range(20)])
-    assert sync(brain) == 50
-    assert sync(brain) == 0
-    outside._shelves.clear()
-    assert sync(brain, anew=True) == 50
-    assert len(outside.search(next(iter(outside._shelves)), brain.embedder.embed([])[:0].sum(0), 99)) in {20, 30}
+    assert brain.upkeep.sync() == 50
+    assert brain.upkeep.sync() == 0
+    outside._vector_spaces.clear()
+    assert brain.upkeep.sync(anew=True) == 50
+    assert len(outside.search(next(iter(outside._vector_spaces)), brain.embedder.embed([])[:0].sum(0), 99)) in {20, 30}
 
 
 def test_one_that_was_emptied_is_noticed_and_repaired_by_a_plain_sync(open_brain: Open, outside: Outside) -> None:
@@ -167,22 +166,22 @@ def test_one_that_was_emptied_is_noticed_and_repaired_by_a_plain_sync(open_brain
     alice = brain.agent("alice")
     alice.remember([f"note {n}" for n in range(30)])
     alice.recall("note 3")
-    outside._shelves.clear()
+    outside._vector_spaces.clear()
     hits = alice.recall("note 3")
     assert hits[0].memory.text == "note 3"
     assert "mirror" in str(hits[0].why["vectors"])
-    assert sync(brain) == 30
+    assert brain.upkeep.sync() == 30
     assert "vectors" not in alice.recall("note 3")[0].why
-    assert sync(brain) == 0
+    assert brain.upkeep.sync() == 0
 
 
 def test_a_sync_with_one_that_is_away_is_an_error_also_when_nothing_is_new(open_brain: Open, outside: Outside) -> None:
     brain = open_brain()
     brain.agent("alice").remember("one thing")
-    sync(brain)
+    brain.upkeep.sync()
     outside.away = True
     with pytest.raises(StoreError, match="does not answer"):
-        sync(brain)
+        brain.upkeep.sync()
 
 
 def test_a_store_that_does_not_use_it_says_so(tmp_path: Path) -> None:
@@ -214,9 +213,9 @@ def test_two_databases_on_one_server_do_not_meet(tmp_path: Path, outside: Outsid
             memory = Maker(sources=FixedSources(seed=number)).memory(f"said in {name}")
             store.add(alice, [Entry(memory, vectors=(home,))])
             assert [match.id for match in store.search(alice, Query(near=home))] == [memory.id]
-            assert len(outside._shelves) == number
+            assert len(outside._vector_spaces) == number
 
 
 def test_without_one_there_is_nothing_to_sync(brain: Engram) -> None:
     with pytest.raises(Unsupported, match="setting `vectors`"):
-        sync(brain)
+        brain.upkeep.sync()

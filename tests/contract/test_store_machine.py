@@ -96,7 +96,7 @@ def places(draw: st.DrawFn) -> Placed:
 
 @st.composite
 def texts_in_passages(draw: st.DrawFn) -> list[Placed]:
-    """The vectors of one memory on one shelf."""
+    """The vectors of one memory on one space."""
     place = draw(places())
     directions = st.lists(st.integers(-3, 3), min_size=len(place.vector), max_size=len(place.vector)).filter(any)
     more = [unit(*values) for values in draw(st.lists(directions, max_size=3))]

@@ -224,11 +224,11 @@ def test_a_vector_database_is_told_of_passages_that_came_and_went(postgres_url: 
         store.add(alice, [long, short])
         query = Query(near=passages((1, 0, 0))[0])
         assert [(match.id, match.passage) for match in store.search(alice, query)][:1] == [(long.memory.id, 2)]
-        (rows,) = outside._shelves.values()
+        (rows,) = outside._vector_spaces.values()
         assert len(rows._position) == 4
         store.place([(alice, long.memory.id, vector) for vector in long.vectors[:2]])
         assert [match.score for match in store.search(alice, query)] == pytest.approx([0, 0])
-        (rows,) = outside._shelves.values()
+        (rows,) = outside._vector_spaces.values()
         assert len(rows._position) == 3
         store.forget(alice, [long.memory.id])
         assert list(rows._position) == [short.memory.id]
@@ -342,7 +342,11 @@ def test_common_words_are_counted_once_and_rare_ones_choose(crowd: tuple[Postgre
     assert found(store, ZEBRA) == first
     assert found(store, replace(ZEBRA, limit=15)) == [*first, *(ids[n] for n in (69, 68, 67, 65, 64))]
     assert found(store, Query(words=Clean("deploy"), limit=4)) == [ids[n] for n in (69, 68, 67, 65)]  # short ones first
-    assert store.spread(Scope("alice"), ["deploy", "zebra", "none"]).holders == {"deploy": 70, "zebra": 10, "none": 0}
+    assert store.term_counts(Scope("alice"), ["deploy", "zebra", "none"]).holders == {
+        "deploy": 70,
+        "zebra": 10,
+        "none": 0,
+    }
 
 
 def test_a_filter_that_lets_few_through_finds_them_all(crowd: tuple[PostgresStore, list[str]]) -> None:
@@ -390,10 +394,10 @@ def test_within_a_snapshot_all_is_of_one_moment(postgres_url: str) -> None:
             assert len(store.search(alice, ZEBRA)) == 1
             two.add(alice, [make.event("deploy two")])
             assert len(store.search(alice, ZEBRA)) == len(store.search(alice, Query())) == 1
-            assert store.spread(alice, ["deploy"]).rows == 1
+            assert store.term_counts(alice, ["deploy"]).rows == 1
             assert len(store.search(Scope("bob"), ZEBRA)) == 0
         assert len(store.search(alice, ZEBRA)) == 2
-        assert store.spread(alice, ["deploy"]).rows == 2
+        assert store.term_counts(alice, ["deploy"]).rows == 2
 
 
 def test_an_exact_search_leaves_the_indexes_to_what_follows(postgres_url: str) -> None:

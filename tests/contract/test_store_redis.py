@@ -36,14 +36,14 @@ from engram.stores.redis import RedisExpiring, RedisStore, open_store, parse
 from engram.stores.redis.layout import (
     ID_AT,
     MOMENT,
-    Evidence,
-    Keys,
+    EvidenceRow,
+    MemoryTrace,
     Posting,
-    Recall,
-    Trace,
+    RecallRow,
+    RedisKeys,
     event_members,
     read_place,
-    read_shelf,
+    read_vector_space,
 )
 from engram.stores.redis.transactions import GRACE_MS
 from engram.stores.rows import to_event, to_memory
@@ -180,7 +180,7 @@ def answers(store: MemoryStore, scope: Scope = ALICE) -> dict[str, list[str]]:
 
 def assert_sound(url: str, prefix: str, scope: Scope) -> None:
     """Every index holds what follows from the memories, and nothing else."""
-    keys = Keys(prefix, scope)
+    keys = RedisKeys(prefix, scope)
     with raw(url) as client:
         ids = [id.decode() for id in client.hkeys(keys.cards)]
         rows = {id: json.loads(client.get(keys.memory(id)) or "null") for id in ids}
@@ -189,7 +189,7 @@ def assert_sound(url: str, prefix: str, scope: Scope) -> None:
         assert {id.decode() for id in client.zrange(keys.age, 0, -1)} == set(ids)
         assert {id.decode() for id in client.zrange(keys.ids, 0, -1)} == set(ids)
         assert {member.decode()[ID_AT:] for member in client.zrange(keys.newest, 0, -1)} == set(ids)
-        said = Counter(Evidence.read(member).memory_id for member in client.zrange(keys.evidence, 0, -1))
+        said = Counter(EvidenceRow.read(member).memory_id for member in client.zrange(keys.evidence, 0, -1))
         assert said == Counter({id: row["evidence"] - 1 for id, row in rows.items() if row["evidence"] > 1})
         memories = [to_memory(row | {"last_accessed": None, "access_count": 0}) for row in rows.values()]
         assert_postings(client, names(url, prefix), keys, {memory.id: memory for memory in memories})
@@ -197,8 +197,8 @@ def assert_sound(url: str, prefix: str, scope: Scope) -> None:
         statements = [id.decode() for id in client.hgetall(keys.merges).values()]
         assert set(owners) | set(statements) <= set(ids)
         assert sorted(statements) == sorted(id for id, row in rows.items() if row["merge_key"] is not None)
-        counts = {read_place(name): read_shelf(value)[1] for name, value in client.hgetall(keys.shelves).items()}
-        traces = {id: Trace.read(client.hget(keys.traces, id)) for id in ids}
+        counts = {read_place(name): read_vector_space(value)[1] for name, value in client.hgetall(keys.spaces).items()}
+        traces = {id: MemoryTrace.read(client.hget(keys.traces, id)) for id in ids}
         assert counts == Counter(place for trace in traces.values() for place in trace.places)
         for place in counts:
             passages = {id: trace.places.get(place, {}) for id, trace in traces.items()}
@@ -207,17 +207,17 @@ def assert_sound(url: str, prefix: str, scope: Scope) -> None:
         assert_history(client, keys)
 
 
-def assert_history(client: Any, keys: Keys) -> None:
+def assert_history(client: Any, keys: RedisKeys) -> None:
     kept = [json.loads(body) for body in client.hvals(keys.events)]
     assert all(to_event(row) for row in kept)
     for key in (keys.feed, keys.topics, keys.subjects):
         expected = sorted(event_members(keys, row)[key] for row in kept)
         assert sorted(member.decode() for member in client.zrange(key, 0, -1)) == expected
-    recalls = [Recall.read(member).id for member in client.zrange(keys.recalls, 0, -1)]
+    recalls = [RecallRow.read(member).id for member in client.zrange(keys.recalls, 0, -1)]
     assert sorted(member.decode()[MOMENT:] for member in client.zrange(keys.recalled, 0, -1)) == recalls
 
 
-def assert_postings(client: Any, found: set[str], keys: Keys, memories: dict[str, Memory]) -> None:
+def assert_postings(client: Any, found: set[str], keys: RedisKeys, memories: dict[str, Memory]) -> None:
     words = {name: client.hgetall(name) for name in found if name.startswith(keys.word(""))}
     terms = {id: Counter(memory_terms(memory)) for id, memory in memories.items()}
     indexed = {(name, id.decode()): int(value.split()[0]) for name, ids in words.items() for id, value in ids.items()}
@@ -270,13 +270,16 @@ class RedisMachine(StoreMachine):
     def read_events(self, one: int, who: int, limit: int, data: st.DataObject) -> None:
         scope, subjects = self.scopes[who], data.draw(st.lists(self.known, max_size=3))
         for topic in ("", "t", "t%", "🚀"):
-            expected, found = self.spec.about(scope, topic, limit), self.stores[one].about(scope, topic, limit)
+            expected, found = (
+                self.spec.events_by_topic(scope, topic, limit),
+                self.stores[one].events_by_topic(scope, topic, limit),
+            )
             assert plain(found) == plain(expected)
         assert plain(self.stores[one].events_of(scope, subjects)) == plain(self.spec.events_of(scope, subjects))
         seen, after = list[Event](), 0
-        while some := self.stores[one].feed(scope, after, limit):
+        while some := self.stores[one].events_after(scope, after, limit):
             seen, after = seen + some, some[-1].seq
-        assert plain(seen) == plain(self.spec.feed(scope, 0, ALL))
+        assert plain(seen) == plain(self.spec.events_after(scope, 0, ALL))
 
     @rule(one=which, who=whose, name=st.integers(0, 9).map(str), helps=st.booleans(), at=moments, data=st.data())
     def credit(self, one: int, who: int, name: str, helps: bool, at: datetime, data: st.DataObject) -> None:
@@ -334,7 +337,7 @@ def test_lists_of_common_words_are_not_read_when_rare_words_decide(
         each.add(ALICE, entries)
     spared, read = set[str](), store._finder._postings_of
 
-    def spare(keys: Keys, term: str, ids: Sequence[bytes]) -> dict[bytes, Posting]:
+    def spare(keys: RedisKeys, term: str, ids: Sequence[bytes]) -> dict[bytes, Posting]:
         spared.add(term)
         return read(keys, term, ids)
 
@@ -484,12 +487,12 @@ def test_events_go_with_the_memory_that_expired_and_an_event_says_so(
     lasting.add(ALICE, [told(three, "d")])
     short.add(ALICE, [told(one, "a"), two])
     short.append(ALICE, [event("b", one.memory.id), event("c", "no memory")])
-    after = lasting.feed(ALICE, 0, 9)[-1].seq
+    after = lasting.events_after(ALICE, 0, 9)[-1].seq
     time.sleep(SHORT + 0.1)
-    (news,) = lasting.feed(ALICE, after, 9)
+    (news,) = lasting.events_after(ALICE, after, 9)
     assert (news.kind, news.body) == (FORGOTTEN, {"id": one.memory.id})
-    assert [each.id for each in lasting.feed(ALICE, 0, 9)] == ["d", "c", news.id]
-    assert [each.id for each in lasting.about(ALICE, "t", 9)] == ["d", "c"]
+    assert [each.id for each in lasting.events_after(ALICE, 0, 9)] == ["d", "c", news.id]
+    assert [each.id for each in lasting.events_by_topic(ALICE, "t", 9)] == ["d", "c"]
     assert lasting.events_of(ALICE, [one.memory.id, two.memory.id]) == []
     assert_sound(redis_url, prefix, ALICE)
 
@@ -498,7 +501,7 @@ def test_events_go_with_the_memory_that_expired_and_an_event_says_so(
 def test_events_go_with_a_memory_of_which_nothing_else_is_left(
     open_at: Open, redis_url: str, prefix: str, read: str
 ) -> None:
-    store, keys = open_at(ttl=SHORT), Keys(prefix, ALICE)
+    store, keys = open_at(ttl=SHORT), RedisKeys(prefix, ALICE)
     entry = told(Maker("alice").event("deploy"), "a")
     store.add(ALICE, [entry])
     time.sleep(0.2)
@@ -509,8 +512,8 @@ def test_events_go_with_a_memory_of_which_nothing_else_is_left(
         client.delete(keys.traces, keys.cards)
         time.sleep(SHORT + 0.1)
         found = {
-            "feed": lambda: store.feed(ALICE, 0, 9),
-            "about": lambda: store.about(ALICE, "t", 9),
+            "feed": lambda: store.events_after(ALICE, 0, 9),
+            "about": lambda: store.events_by_topic(ALICE, "t", 9),
             "events_of": lambda: store.events_of(ALICE, [entry.memory.id]),
         }[read]()
         assert [each.kind for each in found] == ([FORGOTTEN] if read == "feed" else [])
@@ -521,7 +524,7 @@ def test_events_go_with_a_memory_of_which_nothing_else_is_left(
 def test_events_of_a_store_where_memories_expire_are_not_left_for_ever(
     open_at: Open, redis_url: str, prefix: str
 ) -> None:
-    store, keys = open_at(ttl=100), Keys(prefix, ALICE)
+    store, keys = open_at(ttl=100), RedisKeys(prefix, ALICE)
     common = {f"{prefix}:{name}" for name in COMMON}
     store.append(ALICE, [event("a")])
     assert store.agents() == ["alice"]
@@ -551,7 +554,7 @@ def test_a_text_that_was_evicted_takes_its_events_with_it_when_it_is_said_again(
     again = told(make.fact("The sky is blue"), "b", "c")
     assert store.add(ALICE, [again])[0].id == again.memory.id
     assert plain(store.events_of(ALICE, [again.memory.id])) == plain(again.events)
-    assert [each.kind for each in store.feed(ALICE, 0, 9)] == [FORGOTTEN, "decision", "decision"]
+    assert [each.kind for each in store.events_after(ALICE, 0, 9)] == [FORGOTTEN, "decision", "decision"]
     assert_sound(redis_url, prefix, ALICE)
 
 
@@ -566,13 +569,13 @@ def test_more_events_than_one_command_takes_are_written_read_and_forgotten(
     store.add(ALICE, [entry])
     assert store.append(ALICE, [event(f"e{i}", f"m{i}") for i in range(600, 1300)]) == [False] * 100 + [True] * 600
     every = [f"e{i}" for i in range(1300)]
-    assert [each.id for each in store.feed(ALICE, 0, 2000)] == every
-    assert [each.id for each in store.feed(ALICE, 0, 1100)] == every[:1100]
-    assert [each.id for each in store.about(ALICE, "t", 1100)] == every[-1100:]
+    assert [each.id for each in store.events_after(ALICE, 0, 2000)] == every
+    assert [each.id for each in store.events_after(ALICE, 0, 1100)] == every[:1100]
+    assert [each.id for each in store.events_by_topic(ALICE, "t", 1100)] == every[-1100:]
     subjects = [entry.memory.id, *(f"m{i}" for i in range(1300))]
     assert [each.id for each in store.events_of(ALICE, subjects)] == every
     assert store.forget(ALICE, [entry.memory.id])[0].removed["events"] == 700
-    assert [each.id for each in store.feed(ALICE, 0, 2000)][:-1] == every[700:]
+    assert [each.id for each in store.events_after(ALICE, 0, 2000)][:-1] == every[700:]
     assert_sound(redis_url, prefix, ALICE)
 
 
@@ -580,8 +583,8 @@ def test_more_events_than_one_command_takes_are_written_read_and_forgotten(
 def test_a_reader_may_begin_at_any_number(open_at: Open, after: int) -> None:
     store = open_at()
     store.append(ALICE, [event("a")])
-    assert len(store.feed(ALICE, after, 9)) == (after < 0)
-    assert store.feed(ALICE, 0, 0) == store.about(ALICE, "t", 0) == []
+    assert len(store.events_after(ALICE, after, 9)) == (after < 0)
+    assert store.events_after(ALICE, 0, 0) == store.events_by_topic(ALICE, "t", 0) == []
 
 
 def test_events_forgotten_while_they_are_read_do_not_end_the_feed(
@@ -593,12 +596,12 @@ def test_events_forgotten_while_they_are_read_do_not_end_the_feed(
     store.append(ALICE, [event("c")])
     read = store._transactions.events
 
-    def meanwhile(keys: Keys, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def meanwhile(keys: RedisKeys, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         other.forget(ALICE, [entry.memory.id])
         return read(keys, ids)
 
     monkeypatch.setattr(store._transactions, "events", meanwhile)
-    assert [each.id for each in store.feed(ALICE, 0, 1)] == ["c"]
+    assert [each.id for each in store.events_after(ALICE, 0, 1)] == ["c"]
 
 
 def test_readers_and_writers_in_many_processes_miss_no_event(open_at: Open) -> None:
@@ -608,7 +611,7 @@ def test_readers_and_writers_in_many_processes_miss_no_event(open_at: Open) -> N
         after, last = 0, False
         while not last:
             last = done.is_set()
-            while some := stores[3].feed(ALICE, after, 3):
+            while some := stores[3].events_after(ALICE, after, 3):
                 assert [each.seq for each in some] == sorted(each.seq for each in some)
                 seen.extend(each.id for each in some)
                 after = some[-1].seq
@@ -629,13 +632,13 @@ def test_readers_and_writers_in_many_processes_miss_no_event(open_at: Open) -> N
 
 
 def test_an_event_that_is_not_what_was_written_is_damaged(open_at: Open, redis_url: str, prefix: str) -> None:
-    store, keys = open_at(), Keys(prefix, ALICE)
+    store, keys = open_at(), RedisKeys(prefix, ALICE)
     store.append(ALICE, [event("a")])
     with raw(redis_url) as client:
         body = json.loads(client.hget(keys.events, "a"))
         for forged in (json.dumps(body | {"body": '{"name":"forged"}'}), "no json", "{}"):
             client.hset(keys.events, "a", forged)
-            for call in (partial(store.feed, ALICE, 0, 9), partial(store.events_of, ALICE, ["m1"])):
+            for call in (partial(store.events_after, ALICE, 0, 9), partial(store.events_of, ALICE, ["m1"])):
                 with pytest.raises(StoreCorrupt):
                     call()
 
@@ -650,7 +653,7 @@ def test_an_event_and_a_credit_whose_answers_were_lost_are_kept_once(server: Red
         proxy.cut_next = True
         assert store.credit(ALICE, Credit("1", START, (entry.memory.id,), frozenset({entry.memory.id})))
         assert proxy.cuts == 2
-        assert [each.id for each in store.feed(ALICE, 0, 9)] == ["a"]
+        assert [each.id for each in store.events_after(ALICE, 0, 9)] == ["a"]
         assert [row["helped"] for row in store.page("memory_stats", None, 9)] == [1.0]
         store.close()
 
@@ -697,7 +700,7 @@ def test_every_key_of_a_scope_lies_in_one_slot_and_in_no_other_scope(
     for name in NASTY_NAMES:
         memories = store.get(Scope(name), answers(store, Scope(name))["newest"])
         assert {memory.agent for memory in memories if memory} == {name}
-        assert [each.subject for each in store.about(Scope(name), name, 9)] == [name]
+        assert [each.subject for each in store.events_by_topic(Scope(name), name, 9)] == [name]
     assert store.agents() == sorted(NASTY_NAMES)
 
 
@@ -767,7 +770,7 @@ def calls(store: RedisStore) -> dict[str, Callable[[], object]]:
         **{name: partial(store.search, ALICE, way) for name, way in WAYS.items()},
         "forget": lambda: store.forget(ALICE, ["x"]),
         "append": lambda: store.append(ALICE, [event("e")]),
-        "feed": lambda: store.feed(ALICE, 0, 9),
+        "feed": lambda: store.events_after(ALICE, 0, 9),
         "credits": lambda: store.credits(ALICE, 9),
         "agents": store.agents,
         "embedder": store.embedder,
@@ -976,7 +979,7 @@ def test_the_documented_rights_are_enough_and_fewer_are_a_clear_error(server: Re
         store.touch(ALICE, answers(store)["newest"], START)
         store.append(ALICE, [event("a")])
         store.credit(ALICE, Credit("1", START, ("x",), frozenset({"x"})))
-        read = (store.feed(ALICE, 0, 9), store.about(ALICE, "t", 9), store.events_of(ALICE, ["m1"]))
+        read = (store.events_after(ALICE, 0, 9), store.events_by_topic(ALICE, "t", 9), store.events_of(ALICE, ["m1"]))
         assert (*map(len, read), len(store.credits(ALICE, 9))) == (1, 1, 1, 1)
         store.unembedded(LONG_TERM, EMBEDDER, 5)
         store.discard_vectors(LONG_TERM, "another@1")
@@ -1007,7 +1010,7 @@ def test_the_server_is_never_asked_for_all_its_keys(server: RedisServer) -> None
         time.sleep(0.3)
         answers(store)
         store.add(ALICE, [told(Maker("alice").fact("The sky is blue"), "a")])
-        assert store.feed(ALICE, 0, 9) == store.about(ALICE, "t", 9)
+        assert store.events_after(ALICE, 0, 9) == store.events_by_topic(ALICE, "t", 9)
         store.unembedded(LONG_TERM, EMBEDDER, 5)
         store.discard_vectors(LONG_TERM, "another@1")
         store.forget(ALICE, answers(store)["newest"])

@@ -28,7 +28,6 @@ from engram.stores.sqlite import SqliteStore, open_store, restore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import DurableStoreContract, FixedSources, Maker, MemoryStoreContract
 from engram.testing.factories import EMBEDDER, START, passages, placed
-from engram.upkeep.reindex import reembed
 
 ALICE = Scope("alice")
 NOBODY = 65534
@@ -481,7 +480,7 @@ def test_lost_or_damaged_vectors_never_crash_a_search_and_are_made_again(
     if not damage.startswith("DELETE"):
         assert {problem.where for problem in store.check()} == {"memory_index"}
     store.rebuild()
-    assert reembed(brain) == 20
+    assert brain.upkeep.reembed() == 20
     assert store.check() == []
     assert [hit.id for hit in alice.recall("which region has cluster 7?", k=10)] == before
 
@@ -833,7 +832,7 @@ def test_what_a_snapshot_has_shown_is_asked_anew_for_another_moment(open_at: Ope
                     assert [match.id for match in store.search(ALICE, replace(query, where=where))] == (
                         [entry.memory.id] if there else []
                     )
-            assert [seen.id for seen in store.around(ALICE, [entry.memory.id], 2, ["deploy"])] == [entry.memory.id]
+            assert [seen.id for seen in store.neighbours(ALICE, [entry.memory.id], 2, ["deploy"])] == [entry.memory.id]
 
 
 def test_a_snapshot_is_of_one_moment_and_the_next_shows_what_others_changed(open_at: Open) -> None:

@@ -66,7 +66,7 @@ class TestChromaInThisProcessKeepsTheContract(RemoteVectorsContract):
             "for i in range(60): vectors.add(HOME, [f'{sys.argv[1]}{i}'], np.stack([unit(1, i)]))\n"
             "vectors.close()\n"
         )
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         writers = [subprocess.Popen([sys.executable, "-c", code, name], env=environment) for name in "ab"]
         assert [writer.wait(120) for writer in writers] == [0, 0]
         found = open_another().search(HOME, unit(1, 0), 500)

@@ -5,12 +5,12 @@ import threading
 import numpy as np
 import pytest
 
-from engram.ports import Scope, Shelf
+from engram.ports import Scope, VectorSpace
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import VectorStoreContract
 from engram.testing.factories import unit
 
-SHELF = Shelf(Scope("alice"), "long-term", "fixed@1")
+SHELF = VectorSpace(Scope("alice"), "long-term", "fixed@1")
 
 
 class TestExactVectorsKeepTheContract(VectorStoreContract):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engram.ports import Match, Matrix, Scope, Shelf
+from engram.ports import Match, Matrix, Scope, VectorSpace
 from engram.stores.vectors.exact import ExactVectors
 from engram.stores.vectors.local import LocalVectors
 from engram.testing import VectorStoreContract
 
-SHELF = Shelf(Scope("alice"), "long-term", "fixed@1")
+SHELF = VectorSpace(Scope("alice"), "long-term", "fixed@1")
 DIM = 64
 
 

@@ -63,7 +63,7 @@ class TestMilvusInThisProcessKeepsTheContract(RemoteVectorsContract):
             "from engram.testing.factories import unit\nfrom test_vectors_remote import HOME\n"
             f"try: milvus.open_vectors({url!r}).search(HOME, unit(1, 0), 1)\nexcept StoreError: print('refused')"
         )
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True, timeout=120
         )

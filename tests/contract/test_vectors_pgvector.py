@@ -9,7 +9,7 @@ import pytest
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan
 
 from engram.errors import InvalidInput, StoreError
-from engram.ports import Scope, Shelf
+from engram.ports import Scope, VectorSpace
 from engram.stores.vectors import pgvector
 from engram.stores.vectors.remote import RemoteVectors
 from engram.testing.factories import unit
@@ -41,7 +41,7 @@ class TestPgVectorKeepsTheContract(RemoteVectorsContract):
     def test_a_scope_among_many_others_is_found_whole(self, vectors: RemoteVectors) -> None:
         ids, rows = fan(300)
         for n in range(5):
-            vectors.add(Shelf(Scope(f"other {n}"), HOME.namespace, HOME.embedder), ids, rows)
+            vectors.add(VectorSpace(Scope(f"other {n}"), HOME.namespace, HOME.embedder), ids, rows)
         vectors.add(HOME, ["far"], np.stack([unit(0, 1)]))
         assert [match.id for match in vectors.search(HOME, unit(1, 0), 5)] == ["far"]
 

@@ -14,7 +14,7 @@ import pytest
 from test_vectors_remote import HOME, Opener, RemoteVectorsContract, fan, missing, quickly_away
 
 from engram.errors import ConfigError, InvalidInput
-from engram.ports import Scope, Shelf
+from engram.ports import Scope, VectorSpace
 from engram.stores.vectors import pinecone
 from engram.stores.vectors.remote import RemoteVectors
 from engram.testing.factories import unit
@@ -127,7 +127,7 @@ class TestPineconeKeepsTheContract(RemoteVectorsContract):
         self, vectors: RemoteVectors, stand_in: tuple[StandIn, str]
     ) -> None:
         for agent in ("alice", "bob"):
-            vectors.add(Shelf(Scope(agent), "long-term", "fixed@1"), *fan(3))
+            vectors.add(VectorSpace(Scope(agent), "long-term", "fixed@1"), *fan(3))
         assert len(stand_in[0].namespaces) == 2
         assert all(name.replace("-", "_").replace("_", "").isalnum() for name in stand_in[0].namespaces)
         assert not any("alice" in name or "long" in name for name in stand_in[0].namespaces)

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from engram.errors import InvalidInput, MissingExtra, StoreClosed, StoreError
-from engram.ports import Match, Matrix, Scope, Shelf
+from engram.ports import Match, Matrix, Scope, VectorSpace
 from engram.stores.vectors import remote
 from engram.stores.vectors.remote import Point, RemoteVectors, parse
 from engram.testing import VectorStoreContract
 from engram.testing.factories import unit
 from engram.testing.stores import LOOK_ALIKES
 
-HOME = Shelf(Scope("alice"), "long-term", "fixed@1")
+HOME = VectorSpace(Scope("alice"), "long-term", "fixed@1")
 ODD = ["a'b", 'a"b', "%", "_", "\\", "$ne", "{}", "a b ", "é", "e\u0301", "预发布", "🚀", "x" * 255, "; drop", "a\nb"]
 
 Opener = Callable[[], RemoteVectors]
@@ -40,24 +40,24 @@ class RemoteVectorsContract(VectorStoreContract):
 
     @pytest.mark.parametrize(("one", "other"), LOOK_ALIKES.values(), ids=LOOK_ALIKES.keys())
     def test_scopes_that_look_alike_are_two(self, vectors: RemoteVectors, one: str, other: str) -> None:
-        shelves = [Shelf(Scope(name), "long-term", "fixed@1") for name in (one, other)]
-        vectors.add(shelves[0], ["m1", "m2"], np.stack([unit(1, 0), unit(1, 1)]))
-        vectors.add(shelves[1], ["m1"], np.stack([unit(0, 1)]))
-        assert [match.score for match in vectors.search(shelves[0], unit(1, 0), 1)] == pytest.approx([1], abs=1e-5)
-        assert [match.id for match in vectors.search(shelves[1], unit(1, 0), 9)] == ["m1"]
-        vectors.remove(shelves[1], ["m1", "m2"])
-        vectors.clear(shelves[1])
-        assert [match.id for match in vectors.search(shelves[0], unit(1, 0), 9)] == ["m1", "m2"]
+        spaces = [VectorSpace(Scope(name), "long-term", "fixed@1") for name in (one, other)]
+        vectors.add(spaces[0], ["m1", "m2"], np.stack([unit(1, 0), unit(1, 1)]))
+        vectors.add(spaces[1], ["m1"], np.stack([unit(0, 1)]))
+        assert [match.score for match in vectors.search(spaces[0], unit(1, 0), 1)] == pytest.approx([1], abs=1e-5)
+        assert [match.id for match in vectors.search(spaces[1], unit(1, 0), 9)] == ["m1"]
+        vectors.remove(spaces[1], ["m1", "m2"])
+        vectors.clear(spaces[1])
+        assert [match.id for match in vectors.search(spaces[0], unit(1, 0), 9)] == ["m1", "m2"]
 
     def test_any_name_of_an_agent_a_namespace_and_an_embedder_will_do(self, vectors: RemoteVectors) -> None:
         for name in ODD:
-            shelf = Shelf(Scope(name), "long-term", "fixed@1")
-            vectors.add(shelf, [name], np.stack([unit(1, 0)]))
-            assert [match.id for match in vectors.search(shelf, unit(1, 0), 9)] == [name]
-            assert [match.id for match in vectors.search(shelf, unit(1, 0), 9, frozenset({name, "no"}))] == [name]
-            vectors.remove(shelf, [name])
-            assert vectors.search(shelf, unit(1, 0), 9) == []
-        odd = Shelf(Scope("alice"), "a'b\\\" ; 预", "%/../$" + "y" * 300)
+            space = VectorSpace(Scope(name), "long-term", "fixed@1")
+            vectors.add(space, [name], np.stack([unit(1, 0)]))
+            assert [match.id for match in vectors.search(space, unit(1, 0), 9)] == [name]
+            assert [match.id for match in vectors.search(space, unit(1, 0), 9, frozenset({name, "no"}))] == [name]
+            vectors.remove(space, [name])
+            assert vectors.search(space, unit(1, 0), 9) == []
+        odd = VectorSpace(Scope("alice"), "a'b\\\" ; 预", "%/../$" + "y" * 300)
         vectors.add(odd, ["m1"], np.stack([unit(1, 0)]))
         assert [match.id for match in vectors.search(odd, unit(1, 0), 9)] == ["m1"]
         assert vectors.search(HOME, unit(1, 0), 9) == []
@@ -65,7 +65,7 @@ class RemoteVectorsContract(VectorStoreContract):
     def test_many_can_be_added_found_among_others_and_removed(self, vectors: RemoteVectors) -> None:
         ids, rows = fan(self.many)
         vectors.add(HOME, ids, rows)
-        vectors.add(Shelf(Scope("bob"), HOME.namespace, HOME.embedder), ids, rows)
+        vectors.add(VectorSpace(Scope("bob"), HOME.namespace, HOME.embedder), ids, rows)
         assert [match.id for match in vectors.search(HOME, unit(1, 0), 3)] == ids[:3]
         half = frozenset(ids[1::2])
         assert [match.id for match in vectors.search(HOME, unit(1, 0), 5, half)] == ids[1:11:2]
@@ -76,7 +76,7 @@ class RemoteVectorsContract(VectorStoreContract):
         assert [match.id for match in vectors.search(HOME, unit(1, 0), 2)] == ids[self.many // 2 :][:2]
         vectors.clear(HOME)
         assert vectors.search(HOME, unit(1, 0), 3) == []
-        assert len(vectors.search(Shelf(Scope("bob"), HOME.namespace, HOME.embedder), unit(1, 0), 3)) == 3
+        assert len(vectors.search(VectorSpace(Scope("bob"), HOME.namespace, HOME.embedder), unit(1, 0), 3)) == 3
 
     def test_two_that_start_at_once_share_one_collection(self, open_another: Opener) -> None:
         stores = [open_another(), open_another()]

@@ -100,7 +100,7 @@ def test_a_run_writes_its_table(pytester: pytest.Pytester, monkeypatch: pytest.M
     pytester.makepyfile(TESTS)
     page = pytester.path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    pytester.runpytest_subprocess("-p", "backends_table", "--backends-table", str(page), *workers)
+    pytester.runpytest_subprocess("-p", "support.backends_table", "--backends-table", str(page), *workers)
     rows = page.read_text(encoding="utf-8").splitlines()[4:-2]
     assert [row.rpartition("|")[0].rpartition("|")[0] for row in rows] == [
         "| half | embedder | on paper ",

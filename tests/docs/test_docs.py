@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import doctest
 import os
 import re
@@ -29,8 +30,9 @@ def test_the_python_examples_of_a_page_run_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
+    context = contextvars.copy_context()  # an example may set a principal, which is not that of other tests
     for block in blocks(page, "python"):
-        exec(compile(block, str(page), "exec"), names)
+        context.run(exec, compile(block, str(page), "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

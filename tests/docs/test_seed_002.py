@@ -17,7 +17,6 @@ from engram.stores.memory import InMemoryStore
 from engram.stores.redis import RedisStore
 from engram.stores.sqlite import SqliteStore, VectorMemoryStore
 from engram.testing import FixedSources
-from engram.upkeep import maintenance
 from support.redis_server import redis_url
 
 __all__ = ["redis_url"]
@@ -117,7 +116,7 @@ def test_retrieval_success_and_hit_ratio_are_tracked(path: Path) -> None:
         for outcome in ("success", "failure"):
             hits = alice.recall("what does staging run?", k=2)
             alice.credit(hits, [hits[0]] if outcome == "success" else [])
-        total = maintenance.evaluate(brain, ["alice"]).total
+        total = brain.upkeep.evaluate(["alice"]).total
         assert (total.retrieval_success.some, total.retrieval_success.all) == (1, 2)
         assert total.hit_ratio.share is not None
 
@@ -144,7 +143,7 @@ def test_importance_decays_and_what_hardly_matters_is_pruned(path: Path, tmp_pat
         alice.remember("Somebody coughed", importance=0.1)
         alice.remember("The vault needs two keys", importance=1)
         clock.advance(timedelta(days=400))
-        gone = maintenance.forget(brain, ["alice"], tmp_path / "gone.gz").gone
+        gone = brain.upkeep.forget(["alice"], tmp_path / "gone.gz").gone
         assert [each.text for each in gone] == ["Somebody coughed"]
         assert [memory.text for memory in alice.list()] == ["The vault needs two keys"]
 

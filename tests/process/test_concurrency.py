@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import engram
-from engram.upkeep.reindex import maintained
 
 WORKER = Path(__file__).parents[1] / "support" / "concurrency_worker.py"
 PROCESSES, ROUNDS = 8, 500
@@ -28,8 +27,8 @@ def test_eight_processes_write_and_recall_without_losing_or_doubling_anything(pa
     with engram.open(path) as brain:
         texts = [memory.text.split()[0] for memory in brain.agent("team").list(limit=10_000)]
         assert sorted(texts) == sorted(f"w{worker}n{n}" for worker in range(PROCESSES) for n in range(ROUNDS))
-        assert maintained(brain).check() == []
-        assert maintained(brain).info()["memory_index"] == PROCESSES * ROUNDS
+        assert brain.upkeep.database.check() == []
+        assert brain.upkeep.database.info()["memory_index"] == PROCESSES * ROUNDS
 
 
 BUSY_LOG = """
@@ -52,5 +51,5 @@ def test_the_log_is_carried_over_again_and_again_without_damage(path: Path) -> N
     complaints = [worker.communicate()[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 4, complaints
     with engram.open(path) as brain:
-        assert maintained(brain).check() == []
-        assert maintained(brain).info()["memories"] == 4 * rounds
+        assert brain.upkeep.database.check() == []
+        assert brain.upkeep.database.info()["memories"] == 4 * rounds

@@ -14,9 +14,7 @@ import engram
 from engram.engine import AgentHandle
 from engram.model import Memory
 from engram.ports import KeepsEvents, Scope
-from engram.upkeep import maintenance
 from engram.upkeep.consolidation import CONSOLIDATED, FOREVER, MARK, statement
-from engram.upkeep.reindex import maintained
 from support.consolidation_worker import wordings
 
 KILLS = 400 if os.environ.get("ENGRAM_LONG") else 40
@@ -86,10 +84,10 @@ def test_consolidating_that_is_killed_again_and_again_loses_nothing_and_leaves_n
     said = noted(log)
     with engram.open(path, durable=False) as brain:
         check_nothing_is_lost(brain.agent("alice"), said)
-        maintenance.consolidate(brain, ["alice"])
+        brain.upkeep.consolidate(["alice"])
         check_nothing_is_lost(brain.agent("alice"), said)
         seen = check_every_change_is_whole(brain, said)
-        assert maintenance.consolidate(brain, ["alice"]) == []
-        assert maintained(brain).check() == []
+        assert brain.upkeep.consolidate(["alice"]) == []
+        assert brain.upkeep.database.check() == []
     assert seen["merged"] > KILLS / 3
     assert seen["undone"] > KILLS / 12

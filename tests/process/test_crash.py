@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import engram
-from engram.upkeep.reindex import maintained
 
 KILLS = 200 if os.environ.get("ENGRAM_LONG") else 20
 WRITER = Path(__file__).parents[1] / "support" / "crash_writer.py"
@@ -49,8 +48,8 @@ def test_every_acknowledged_memory_survives_a_kill_and_is_found_by_both_searches
                 assert best.id == id
                 assert best.why["found_by"] == "both"
     with engram.open(path) as brain:
-        info = maintained(brain).info()
-        assert maintained(brain).check() == []
+        info = brain.upkeep.database.info()
+        assert brain.upkeep.database.check() == []
         assert info["memories"] == info["memory_index"]
         assert int(info["memories"] or 0) >= acknowledged
 
@@ -68,4 +67,4 @@ def test_a_kill_while_the_database_is_made_leaves_one_that_opens(path: Path) -> 
             writer.kill()
         with engram.open(fresh) as brain:
             assert brain.agent("alice").remember("still usable").status == "stored"
-            assert maintained(brain).check() == []
+            assert brain.upkeep.database.check() == []

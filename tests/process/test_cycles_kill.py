@@ -13,7 +13,6 @@ import pytest
 import engram
 from engram.agents.cycles import Life
 from engram.model.agent import AgentCycle
-from engram.upkeep.reindex import maintained
 
 KILLS = 400 if os.environ.get("ENGRAM_LONG") else 100
 WORKER = Path(__file__).parents[1] / "support" / "cycle_worker.py"
@@ -69,7 +68,7 @@ def test_an_agent_killed_again_and_again_repeats_no_completed_cycle_and_loses_no
         life = Life(brain.agent("alice"), brain.store, brain.redactor, brain.sources)
         state = life.resume()
         cycles = {cycle.index: cycle for cycle in life.cycles(10_000)}
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
     assert sorted(cycles) == list(range(1, state.next_index))
     assert all(cycles[cycle.index].status == "open" for cycle in state.unfinished)
     check_what_was_done(cycles, noted)

@@ -12,7 +12,6 @@ import pytest
 import engram
 from engram.errors import StoreError
 from engram.stores.sqlite import SqliteStore
-from engram.upkeep.reindex import maintained
 
 VARIANTS = 300 if os.environ.get("ENGRAM_LONG") else 60
 
@@ -26,7 +25,7 @@ def copy(path: Path, target: Path) -> Path:
 
 def texts(path: Path) -> list[str]:
     with engram.open(path) as brain:
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
         return [str(memory.text) for memory in brain.agent("alice").list(limit=1000)][::-1]
 
 
@@ -67,7 +66,7 @@ def test_a_flipped_bit_is_reported_or_harmless(path: Path, tmp_path: Path) -> No
         damaged.write_bytes(data)
         try:
             with engram.open(damaged) as brain:
-                problems = maintained(brain).check()
+                problems = brain.upkeep.database.check()
                 found = brain.agent("alice").list(limit=1000)
         except StoreError:
             reported += 1

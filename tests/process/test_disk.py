@@ -11,7 +11,6 @@ import pytest
 
 import engram
 from engram.errors import StoreError, StoreFull, StoreReadOnly
-from engram.upkeep.reindex import maintained
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_a_full_disk_loses_nothing_and_writing_goes_on_when_there_is_space_again
         assert alice.recall("note 0")
         ballast.unlink()
         assert alice.remember("there is space again").status == "stored"
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
     with engram.open(small_disk / "team.db") as brain:
         assert len(brain.agent("alice").list(limit=10_000)) == len(stored) + 1
 
@@ -62,7 +61,7 @@ def test_a_full_disk_can_be_cleaned_up_by_forgetting(small_disk: Path) -> None:
         for id in stored[:50]:
             assert alice.forget(id).forgotten
         assert alice.remember("there is space again").status == "stored"
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 LIMITED = """
@@ -91,7 +90,7 @@ def test_a_file_size_limit_is_a_clear_error_and_loses_nothing(path: Path) -> Non
     assert kind in {"StoreFull", "StoreError"}
     with engram.open(path) as brain:
         assert len(brain.agent("alice").list(limit=10_000)) == len(acknowledged) + 1
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 def test_a_read_only_disk_can_be_read_and_says_that_it_cannot_be_written(small_disk: Path) -> None:

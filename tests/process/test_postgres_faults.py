@@ -28,7 +28,6 @@ from engram.ports import Cells, Changes, Query, Scope
 from engram.stores.postgres import PostgresStore
 from engram.testing import FixedSources, Maker
 from engram.testing.factories import placed
-from engram.upkeep.reindex import maintained
 from support import concurrency_worker
 from support.ports import nobody_listens
 from support.postgres_server import PostgresServer, command, empty, started_postgres
@@ -295,7 +294,7 @@ def test_a_snapshot_whose_connection_is_lost_is_read_to_the_end(server: Postgres
             assert len(store.search(ALICE, Query())) == 1
             assert not hung_up or hang_up(server)
             assert len(store.search(ALICE, Query(words=Clean("deploy")))) == 1
-            assert store.spread(ALICE, ["deploy"]).rows == 1
+            assert store.term_counts(ALICE, ["deploy"]).rows == 1
     hang_up(server)
     with store.snapshot(ALICE):
         assert len(store.search(ALICE, Query())) == 1
@@ -693,8 +692,8 @@ def test_eight_processes_write_and_recall_without_losing_or_doubling_anything(se
         workers = {text.partition("n")[0] for text in texts}
         assert len(workers) == processes
         assert sorted(texts) == sorted(f"{worker}n{n}" for worker in workers for n in range(rounds))
-        assert maintained(brain).check() == []
-        assert maintained(brain).info()["memory_index"] == processes * rounds
+        assert brain.upkeep.database.check() == []
+        assert brain.upkeep.database.info()["memory_index"] == processes * rounds
 
 
 def test_no_update_is_lost_when_threads_merge_the_same_statement(open_store: Open) -> None:

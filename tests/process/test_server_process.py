@@ -26,7 +26,7 @@ from engram.client import Client
 from engram.errors import ConfigError
 from engram.server.grpc.client import Client as Dialled
 from engram.server.rest.app import document
-from engram.transfer import Knowledge, installation
+from engram.transfer import installation
 from engram.transfer.signing import create_key, save_trusted
 from engram.wiring import TRUSTED, keyring_folder
 
@@ -251,11 +251,11 @@ def test_files_that_somebody_trusted_signed_are_known_to_be_theirs_by_every_door
     key, file = create_key(tmp_path / "signing.key"), tmp_path / "signed.json"
     with engram.open(tmp_path / "there.db", embedder="hashing") as brain:
         brain.agent("alice").remember("The api is deployed from main")
-        Knowledge(brain, brain.agent("alice")).export(file, sign=key)
+        brain.agent("alice").knowledge.export(file, sign=key)
         save_trusted(keyring_folder() / TRUSTED, {installation(brain): key.public})
     with running(tmp_path / "here.db", "--grpc", "0") as server:
         with Client(server.url, server.token, "bob") as client:
             assert client.import_knowledge(file.read_bytes()).verification.status == "valid"
         dialled = next(line.split()[-1] for line in server.lines if line.startswith("Engram serves gRPC"))
         with Dialled(dialled, server.token, "carol") as far:
-            assert far.take_in(file, dry_run=True).verification.status == "valid"
+            assert far.import_file(file, dry_run=True).verification.status == "valid"

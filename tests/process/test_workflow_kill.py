@@ -12,7 +12,6 @@ import pytest
 
 import engram
 from engram.agents.workflows.runner import WorkflowEngine
-from engram.upkeep.reindex import maintained
 from support.workflow_worker import PARALLEL, STEPS
 
 KILLS = 400 if os.environ.get("ENGRAM_LONG") else 100
@@ -58,7 +57,7 @@ def test_a_killed_run_repeats_nothing_that_was_done_and_loses_nothing(path: Path
     with engram.open(path, durable=False) as brain:
         alice = brain.agent("alice")
         engine = WorkflowEngine(alice, brain.store, brain.redactor, brain.sources)
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
         for run, notes in noted.items():
             effects, told = check_nothing_repeated_or_lost(notes), engine.status(run)
             assert told.status == "done"

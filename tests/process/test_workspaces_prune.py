@@ -18,7 +18,6 @@ from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.errors import Conflict, InvalidInput, NotFound, StoreError
 from engram.ports import KeepsEvents, Scope
-from engram.upkeep.reindex import maintained
 from support.redis_server import redis_url
 
 pytest_plugins = ["support.postgres_server"]
@@ -57,7 +56,7 @@ def stored(brain: engram.Engram) -> set[str]:
 def trees(brain: engram.Engram) -> int:
     store = brain.store
     assert isinstance(store, KeepsEvents)
-    return sum(event.kind == "tree" for name in brain.agents() for event in store.feed(Scope(name), 0, 10_000))
+    return sum(event.kind == "tree" for name in brain.agents() for event in store.events_after(Scope(name), 0, 10_000))
 
 
 def versions(own: Workspaces, folder: Path, count: int) -> list[str]:
@@ -90,7 +89,7 @@ def test_all_but_the_newest_snapshots_go_with_what_only_they_needed(
     with pytest.raises(NotFound):
         own.find("site", taken[0])
     assert own.prune("site", keep=2).objects == 0
-    assert maintained(brain).check() == []
+    assert brain.upkeep.database.check() == []
 
 
 def test_what_comes_back_after_it_was_deleted_is_stored_again(
@@ -238,7 +237,7 @@ def test_no_snapshot_lacks_a_file_whenever_it_or_a_prune_is_killed(path: Path, f
         written, back = list(folder.glob("file*")), tmp_path / "back"
         assert written
         assert all((back / file.name).read_bytes() == file.read_bytes() for file in written)
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 @pytest.mark.parametrize("kind", ["redis", "postgresql"])

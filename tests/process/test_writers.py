@@ -9,7 +9,7 @@ import pytest
 
 from engram.clock import Sources
 from engram.errors import InvalidInput, StoreBusy
-from engram.ports import Scope, Shown
+from engram.ports import LoggedRecall, Scope
 from engram.stores.fts import fetch
 from engram.stores.sqlite import MOST_LEVELS, SqliteStore, merge_words
 from engram.stores.vectors.exact import ExactVectors
@@ -22,9 +22,9 @@ def store(path: Path) -> SqliteStore:
     return SqliteStore(path, ExactVectors(), Sources(), durable=False, busy_seconds=0.2)
 
 
-def seen_elsewhere(store: SqliteStore, id: str) -> Shown | None:
-    found: list[Shown | None] = []
-    thread = threading.Thread(target=lambda: found.append(store.shown(ALICE, id)))
+def seen_elsewhere(store: SqliteStore, id: str) -> LoggedRecall | None:
+    found: list[LoggedRecall | None] = []
+    thread = threading.Thread(target=lambda: found.append(store.get_recall(ALICE, id)))
     thread.start()
     thread.join()
     return found[0]
@@ -32,8 +32,8 @@ def seen_elsewhere(store: SqliteStore, id: str) -> Shown | None:
 
 def test_what_was_shown_is_known_while_it_is_on_its_way_to_the_database(store: SqliteStore) -> None:
     store.set_setting("x", "1")
-    shown = Shown("r1", Sources().now(), ("m1",), {}, {})
-    store.show(ALICE, shown)
+    shown = LoggedRecall("r1", Sources().now(), ("m1",), {}, {})
+    store.log_recall(ALICE, shown)
     with store._write(None) as conn:
         store._write_shown(conn)
         assert seen_elsewhere(store, "r1") == shown
@@ -41,8 +41,8 @@ def test_what_was_shown_is_known_while_it_is_on_its_way_to_the_database(store: S
 
 
 def test_what_was_shown_is_written_again_if_it_was_undone(store: SqliteStore) -> None:
-    shown = Shown("r1", Sources().now(), ("m1",), {}, {})
-    store.show(ALICE, shown)
+    shown = LoggedRecall("r1", Sources().now(), ("m1",), {}, {})
+    store.log_recall(ALICE, shown)
 
     def fails() -> None:
         with store._write(None) as conn:
@@ -51,7 +51,7 @@ def test_what_was_shown_is_written_again_if_it_was_undone(store: SqliteStore) ->
 
     with pytest.raises(InvalidInput):
         fails()
-    assert store.shown(ALICE, "r1") == shown
+    assert store.get_recall(ALICE, "r1") == shown
     assert not store._showing
     store.close()
 

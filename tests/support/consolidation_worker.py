@@ -10,7 +10,6 @@ from pathlib import Path
 
 import engram
 import engram.stores.sqlite
-from engram.upkeep import maintenance
 from engram.upkeep.consolidation import MARK
 
 WORDS = "amber birch cedar dahlia elm fern grape hazel iris jade kelp lotus maple nettle olive poppy".split()
@@ -26,7 +25,7 @@ def main(path: str, log: str, kills: str) -> None:
     dice = random.Random(7)
     with engram.open(":memory:", embedder="hashing") as warm:
         warm.agent("alice").remember(list(wordings(0)), kind="knowledge")
-        maintenance.consolidate(warm, ["alice"])
+        warm.upkeep.consolidate(["alice"])
     for _ in range(int(kills)):
         before = Path(log).stat().st_size if Path(log).exists() else 0
         child = os.fork()
@@ -51,11 +50,11 @@ def work(path: str, log: str) -> None:
             name = "".join(filter(str.isdigit, made.text))
             if int(name) % 3 == 0:
                 os.write(file, f"undoing:{name}\n".encode())
-                maintenance.undo(brain, "alice", made.id)
+                brain.upkeep.undo("alice", made.id)
                 os.write(file, f"undone:{name}\n".encode())
         alice.remember(list(wordings(number)), kind="knowledge")
         os.write(file, f"stated:{number}\n".encode())
-        maintenance.consolidate(brain, ["alice"])
+        brain.upkeep.consolidate(["alice"])
 
 
 if __name__ == "__main__":

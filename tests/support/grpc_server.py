@@ -15,9 +15,8 @@ import engram
 from engram.api.limits import Limits
 from engram.clock import Sources
 from engram.server.grpc.client import Client
+from engram.server.grpc.messages import DESCRIPTOR, Stub
 from engram.server.grpc.run import Binding, Running, start
-from engram.server.grpc.service import DESCRIPTOR
-from engram.server.grpc.v1 import service_pb2_grpc
 from engram.sharing.api_keys import Keys
 
 FREELY = Limits(rate=0, refusals=0)
@@ -52,7 +51,7 @@ class Exchange:
 
     @property
     def stub(self) -> Any:
-        return service_pb2_grpc.EngramStub(self.channel)  # type: ignore[no-untyped-call]
+        return Stub(self.channel)
 
     def client(self, *agents: str, rights: tuple[str, ...] = ("admin",), **options: Any) -> Client:
         return Client(self.server.address, self.key(*agents, rights=rights), **options)
@@ -106,5 +105,5 @@ def exchange(
             **options,
         )
         with server, grpc.insecure_channel(server.address) as channel:
-            keys = Keys(brain.store, brain.redactor, brain.sources)
+            keys = brain.keys
             yield Exchange(brain, keys, server, channel, counted)

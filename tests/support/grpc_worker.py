@@ -7,12 +7,11 @@ import sys
 import engram
 from engram.api.limits import Limits
 from engram.server.grpc.run import Binding, serve
-from engram.sharing.api_keys import Keys
 
 
 def main(path: str) -> None:
     with engram.open(path, embedder="hashing") as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         print(keys.create("test", agents=["alice"], rights=["admin"])[1], flush=True)
         serve(brain, Binding(port=0), Limits(rate=0), lambda line: print(line, flush=True))
     print("closed", flush=True)

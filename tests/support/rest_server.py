@@ -64,4 +64,4 @@ def house(path: Path | str = ":memory:", limits: Limits = FREELY, address: Addre
     """An open house, with everything in it closed at the end."""
     with engram.open(path, embedder="hashing", durable=False) as brain, start_blocking_portal() as portal:
         served = create(brain, limits=limits, address=address, poll_seconds=0.02)
-        yield House(brain, Keys(brain.store, brain.redactor, brain.sources), served, portal)
+        yield House(brain, brain.keys, served, portal)

@@ -15,21 +15,27 @@ from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.aio import (
     AsyncAgent,
+    AsyncAuditTrail,
     AsyncDefinitions,
     AsyncEngram,
     AsyncEpisodic,
     AsyncGrants,
+    AsyncKeys,
+    AsyncKnowledge,
     AsyncLearning,
     AsyncLife,
     AsyncProcedural,
     AsyncQuarantine,
+    AsyncRetention,
     AsyncSemantic,
     AsyncSharedPatterns,
     AsyncSituations,
+    AsyncUpkeep,
     AsyncWorkflows,
     AsyncWorking,
     AsyncWorkspaces,
 )
+from engram.audit import AuditTrail
 from engram.engine import AgentHandle, Engram
 from engram.learning.service import Learning
 from engram.learning.situations.editor import SituationEditor
@@ -39,8 +45,12 @@ from engram.memories.semantic import SemanticMemory
 from engram.memories.working import WorkingMemory
 from engram.model.agent import AgentDefinition
 from engram.recording.quarantine import Quarantine
+from engram.retention.policies import Retention
+from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
 from engram.sharing.patterns import SharedPatterns
+from engram.transfer.knowledge import Knowledge
+from engram.upkeep.maintenance import Upkeep
 from support.redis_server import redis_url
 
 __all__ = ["redis_url"]
@@ -61,9 +71,15 @@ PAIRS: list[tuple[type, type]] = [
     (Workspaces, AsyncWorkspaces),
     (WorkflowEngine, AsyncWorkflows),
     (Definitions, AsyncDefinitions),
+    (Knowledge, AsyncKnowledge),
+    (Keys, AsyncKeys),
+    (AuditTrail, AsyncAuditTrail),
+    (Retention, AsyncRetention),
+    (Upkeep, AsyncUpkeep),
 ]
 ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
     Engram: {"embed", "near", "similar", "embedder", "places", "clean"},
+    Upkeep: {"database"},
     Learning: {
         "suggest",
         "predict",
@@ -72,7 +88,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "outcome",
         "outcomes",
         "unlearned",
-        "formerly",
+        "by_former_name",
         "recognise",
         "check",
         "verdict",
@@ -82,11 +98,13 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "show_patterns",
     },
 }
+PARTS_OF_ALL = {"audit", "definitions", "keys", "retention", "upkeep"}
 PARTS = {
+    *PARTS_OF_ALL,
     "agent",
-    "definitions",
     "episodic",
     "grants",
+    "knowledge",
     "life",
     "procedural",
     "quarantine",
@@ -108,8 +126,8 @@ def test_every_public_name_is_there(sync: type, aio: type) -> None:
 def test_every_part_of_an_agent_has_its_awaited_counterpart(path: Path) -> None:
     brain = engram.open(path)
     alice, awaited = brain.agent("alice"), AsyncEngram(brain).agent("alice")
-    parts = [(getattr(alice, name), getattr(awaited, name)) for name in sorted(PARTS - {"definitions", "agent"})]
-    parts.append((brain.definitions, AsyncEngram(brain).definitions))
+    parts = [(getattr(alice, name), getattr(awaited, name)) for name in sorted(PARTS - PARTS_OF_ALL - {"agent"})]
+    parts += [(getattr(brain, name), getattr(AsyncEngram(brain), name)) for name in sorted(PARTS_OF_ALL)]
     for sync, aio in parts:
         made, facade = (each() if callable(each) else each for each in (sync, aio))
         assert (type(made), type(facade)) in PAIRS
@@ -158,6 +176,7 @@ def test_the_calls_work(path: Path) -> None:
     asyncio.run(life())
 
 
+@pytest.mark.process
 def test_what_was_learned_can_be_awaited(path: Path) -> None:
     async def life() -> None:
         async with AsyncEngram(engram.open(path)) as brain:

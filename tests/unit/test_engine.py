@@ -21,7 +21,6 @@ from engram.ports import Event, Matrix, Purpose, Query, Scope
 from engram.privacy import SecretRedactor
 from engram.stores.memory import InMemoryStore
 from engram.stores.vectors.exact import ExactVectors
-from engram.upkeep.reindex import reembed
 
 
 class Broken:
@@ -124,7 +123,7 @@ def test_a_memory_is_not_lost_to_a_model_and_upkeep_fills_the_vector_in() -> Non
     assert (hit.id, hit.why["found_by"]) == (receipt.id, "words")
     assert any("words only" in line for line in said)
     embedder.away = False
-    assert reembed(brain) == 1
+    assert brain.upkeep.reembed() == 1
     assert alice.recall("cold cache")[0].why["found_by"] == "both"
 
 
@@ -141,7 +140,7 @@ def test_a_long_text_is_embedded_in_passages_and_a_short_one_as_it_is(path: Path
         assert (best[0].id, best[0].passage) == (receipts[1].id, counts[1] - 1)
         assert sorted(match.id for match in best) == sorted(str(receipt.id) for receipt in receipts)
     with engram.open(path, embedder="hashing:64") as brain:
-        assert reembed(brain, drop_old=True) == 3
+        assert brain.upkeep.reembed(drop_old=True) == 3
         assert [brain.agent("alice").indexes(str(receipt.id))[0].passages for receipt in receipts] == counts
 
 
@@ -465,10 +464,10 @@ class Watched(InMemoryStore):
 
     looked: Counter[str]
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         if topic == events.topic(Clean("deploy the api")):
             self.looked[scope.agent] += 1
-        return super().about(scope, topic, limit)
+        return super().events_by_topic(scope, topic, limit)
 
 
 @pytest.mark.parametrize("ask", ["suggest", "predict"])

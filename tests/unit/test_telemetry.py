@@ -116,6 +116,7 @@ def test_durations_are_measured(alice: AgentHandle, measured: InMemoryMetricRead
     assert {"upsert_memory", "search_memory"} <= names
 
 
+@pytest.mark.process
 def test_without_opentelemetry_in_the_program_nothing_is_imported() -> None:
     program = """
 import sys, engram

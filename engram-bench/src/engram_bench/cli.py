@@ -129,7 +129,7 @@ def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: P
     from engram_bench import latency as bench
 
     numbers = _numbers(sizes)
-    model = bench.best_model if wiring.models(cli.settings).best() else None
+    model = bench.best_model if wiring.models(cli.settings).best_installed() else None
     if model is None:
         cli.notice("no embedding model is installed, so none is timed; `engram model install` gets one")
     with _folder(keep) as folder, progress(cli, "latency") as on_progress:

@@ -324,4 +324,4 @@ def ratios(timings: Mapping[str, Timing]) -> dict[str, float]:
 def best_model() -> Embedder:
     """The best model that is installed here. Raises `ModelUnavailable` if there is none."""
     models = wiring.models(config.load())
-    return models.load(models.best() or models.default)
+    return models.load(models.best_installed() or models.default)

@@ -11,7 +11,6 @@ from engram.errors import InvalidInput, MissingExtra, ModelError
 from engram.model import Draft, Hit, Memory
 from engram.ports import Embedder
 from engram.text.terms import digest
-from engram.upkeep import reindex
 from engram_bench import Tell, baselines, unheard
 from engram_bench.baselines import Baseline, Found
 from engram_bench.data import Conversation, DataSet, Question, Turn
@@ -73,7 +72,7 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
                 tell(done + first + len(batch), total, "storing")
         done += len(conversation.turns)
         tell(done, total, "storing")
-    if missing := reindex.missing_vectors(brain):
+    if missing := brain.upkeep.missing_vectors():
         raise InvalidInput(
             f"{missing:,} memories of this database have no vector of {identity}; "
             "run `engram upkeep reembed` on it, or give another --db"

@@ -130,7 +130,7 @@ def _arm(arm: str, made: World, seed: int, overlap: float) -> tuple[float, float
         if arm in {"shared", "revoked"}:
             grant = teacher.grants.share("pupil", everything=True, purpose="to learn")
         elif arm == "file":
-            _hand_over(Knowledge(brain, teacher), Knowledge(elsewhere, pupil))
+            _hand_over(teacher.knowledge, pupil.knowledge)
         luck = random.Random(f"pupil {seed}")  # noqa: S311
         tasks = [luck.choice(made.situations) for _ in range(TASKS)]
         first = _work(pupil, made, tasks[: TASKS // 2], luck)
@@ -180,7 +180,7 @@ def _hand_over(teacher: Knowledge, pupil: Knowledge) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "knowledge.jsonl"
         teacher.export(file, form="jsonl")
-        pupil.take_in(file, large=True)
+        pupil.import_file(file, large=True)
 
 
 def _brain(seed: int) -> Engram:

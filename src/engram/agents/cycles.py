@@ -262,7 +262,7 @@ class Life:
 
     def _last(self) -> Event | None:
         """The newest proposal, or what is left of it."""
-        return max(self._events.about(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
+        return max(self._events.events_by_topic(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
 
     def _unfinished(self, last: Event) -> list[AgentCycle]:
         """All cycles without a result: those that were known when the newest was begun, and itself, if still so."""

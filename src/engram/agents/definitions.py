@@ -16,7 +16,7 @@ from engram.model.agent import Agent, AgentDefinition
 from engram.model.content import Frozen
 from engram.ports import Event, KeepsEvents, Redactor, Scope, Store, arguments
 from engram.ports.completed import require
-from engram.text.safe_yaml import fitting, read_as
+from engram.text.safe_yaml import read_as, validate_as
 
 DEFINITION = "agent:definition"
 """The topic and subject of the events that say who an agent is."""
@@ -60,7 +60,7 @@ class Overrides(Frozen):
 def overrides(agent: Agent | AgentDefinition | None) -> Overrides:
     """What an agent's configuration says about its memory. Raises `InvalidInput` for what is unknown."""
     told = {} if agent is None else agent.config.get(OVERRIDES, {})
-    return fitting(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
+    return validate_as(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
 
 
 def read_definition(source: str | Path, what: str = "the definition") -> AgentDefinition:
@@ -134,7 +134,7 @@ class Definitions:
 
     def _versions(self, name: str, limit: int) -> list[Agent]:
         scope = Scope(name)
-        return [_agent(scope, event) for event in self._events.about(scope, DEFINITION, limit)]
+        return [_agent(scope, event) for event in self._events.events_by_topic(scope, DEFINITION, limit)]
 
 
 def _event(version: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:

@@ -14,5 +14,5 @@ def erase(store: Store, scope: Scope, subjects: Sequence[str]) -> int:
     """Delete all events about these subjects, those of a subject in one transaction; how many there were."""
     erased = 0
     for some in batched(subjects, _SOME):
-        erased += store.unrecord(scope, [event.id for event in store.events_of(scope, some)])
+        erased += store.delete_events(scope, [event.id for event in store.events_of(scope, some)])
     return erased

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from engram.api.operations import no_agent
-from engram.audit import audited, verify
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed
 from engram.model import AuditEntry, AuditVerification, EvaluationReport
@@ -15,7 +14,6 @@ from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.ports import reserved, unstorable
 from engram.retention.policies import Retention
 from engram.transfer import Knowledge
-from engram.upkeep import maintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +80,16 @@ class Call:
     @property
     def retention(self) -> Retention:
         """Policies, holds and runs of retention."""
-        return Retention(self.brain)
+        return self.brain.retention
 
     @property
     def knowledge(self) -> Knowledge:
         """Export, import and merge for the agent."""
-        return Knowledge(self.brain, self.agent)
+        return self.agent.knowledge
 
     def evaluate(self, **query: Any) -> EvaluationReport:
         """Measure how well memory serves the agent."""
-        return maintenance.evaluate(self.brain, [self.agent.name], **query)
+        return self.brain.upkeep.evaluate([self.agent.name], **query)
 
     def audited_agent(self) -> str | None:
         """The agent whose audit trail is meant; `None` for all: no agent is named, and the key is for all."""
@@ -99,11 +97,11 @@ class Call:
 
     def trail(self, after: int, limit: int, **filters: Any) -> list[AuditEntry]:
         """Entries of the audit trail of that agent, or of all."""
-        return audited(self.brain.store).trail(after, limit, agent=self.audited_agent(), **filters)
+        return self.brain.audit.find(after, limit, agent=self.audited_agent(), **filters)
 
     def verify_trail(self) -> AuditVerification:
         """Check every entry of the audit trail."""
-        return verify(audited(self.brain.store))
+        return self.brain.audit.verify()
 
 
 def agent_named(key: ApiKey, named: str | None) -> str:

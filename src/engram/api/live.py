@@ -10,7 +10,7 @@ from itertools import islice
 
 from engram.errors import InvalidInput
 from engram.model.wire import LiveEvent
-from engram.ports import FORGOTTEN, KeepsSettings, Scope, Store, TellsChanges
+from engram.ports import FORGOTTEN, KeepsSettings, ListsChanges, Scope, Store
 from engram.ports.completed import require
 
 PAGE = 500
@@ -86,7 +86,7 @@ class Listener:
         return [event.model_copy(update={"seq": veil.shown(event.seq)}) for event in found]
 
     def _found(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
-        lag = self.store.lag() if isinstance(self.store, TellsChanges) else 0
+        lag = self.store.lag() if isinstance(self.store, ListsChanges) else 0
         if lag and not self._began:  # what was there before he came is no news, wherever its number is
             self._seen = {event.seq for event in self._since(scopes, self.after - lag, lag + PAGE)}
             self._seen = {seq for seq in self._seen if seq <= self.after}
@@ -110,22 +110,22 @@ def place(store: Store, scopes: Sequence[Scope], number: int | None) -> int:
 
 def newest(store: Store, scopes: Sequence[Scope]) -> int:
     """The place of the newest thing that happened to these agents."""
-    if isinstance(store, TellsChanges):
+    if isinstance(store, ListsChanges):
         return max((store.newest(scope) for scope in scopes), default=0)
     return 0
 
 
 def _of(store: Store, scope: Scope, after: int, limit: int) -> list[LiveEvent]:
     found, agent = [], scope.agent
-    tells = isinstance(store, TellsChanges)
-    if isinstance(store, TellsChanges):
+    tells = isinstance(store, ListsChanges)
+    if isinstance(store, ListsChanges):
         found += [
             LiveEvent(seq=change.seq, agent=agent, event=change.what, subject=change.id, at=change.at)
             for change in store.changes(scope, after, limit)
         ]
     found += [
         LiveEvent(seq=event.seq, agent=agent, event=event.kind, subject=event.subject, at=event.at)
-        for event in store.feed(scope, after, limit)
+        for event in store.events_after(scope, after, limit)
         if not (tells and event.kind == FORGOTTEN)
     ]
     return found

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from engram.api import paging
 from engram.api.problems import Refused
@@ -267,7 +267,9 @@ def operation_of(hint: Hint) -> Operation | None:
 class AuditEntries(Frozen):
     """Entries of the audit trail."""
 
-    items: tuple[AuditEntry, ...]
+    items: tuple[AuditEntry, ...] = Field(
+        description="The entries, in the order of the chain; give the number of the last as `after` to go on."
+    )
 
 
 # Memories ---------------------------------------------------------------------------------------------

@@ -119,14 +119,12 @@ def erase(cli: Invocation, name: str, yes: bool) -> None:
     Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
     workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
     """
-    from engram.retention import erasure
-
     if not yes:
         if cli.json or not sys.stdin.isatty():
             raise click.UsageError("Say --yes to erase an agent.")
         click.confirm(f"Erase everything of {one_line(name)} for good?", abort=True, err=True)
     with cli.brain() as brain, progress(cli, "erasing") as on_progress:
-        receipt = erasure.erase(brain, name, on_progress)
+        receipt = brain.retention.erase(name, on_progress)
     if cli.json:
         print_json(receipt.model_dump(mode="json"))
     else:
@@ -221,9 +219,8 @@ def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, r
 
 
 def _definitions(brain: Engram) -> Definitions:
-    from engram.agents.definitions import Definitions
 
-    return Definitions(brain.store, brain.redactor, brain.sources)
+    return brain.definitions
 
 
 def _life(brain: Engram, name: str) -> Life:

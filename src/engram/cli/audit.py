@@ -12,7 +12,6 @@ from engram.cli.formatting import format_time, one_line, plural
 from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, parse_time
 from engram.cli.render import print_json, print_result, print_table, to_json
-from engram.clock import Sources
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -51,10 +50,8 @@ def command() -> None:
 @click.pass_obj
 def log(cli: Invocation, agent: str | None, grant: str | None, since: datetime | None, limit: int) -> None:
     """Show the newest entries, the oldest of them first."""
-    from engram.audit import audited
-
     with cli.brain() as brain:
-        found = audited(brain.store).trail(limit=limit, agent=agent, grant=grant, since=since, newest=True)
+        found = brain.audit.find(limit=limit, agent=agent, grant=grant, since=since, newest=True)
     if cli.json:
         print_json(to_json(found))
     elif not found:
@@ -76,9 +73,9 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
-        store = audit.audited(brain.store)
+        trail = brain.audit
         known = [anchor for path in anchors for anchor in audit.read_anchors(path)]
-        found = audit.verify(store, known, _keys(public, checkpoints=bool(store.checkpoints() or known)))
+        found = trail.verify(known, _keys(public, checkpoints=bool(trail.checkpoints() or known)))
     if cli.json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -92,12 +89,10 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 @click.pass_obj
 def export(cli: Invocation, out: Path | None, force: bool) -> None:
     """Write all entries as lines of JSON, in order."""
-    from engram import audit
-
     if out is not None and out.exists() and not force:
         raise InvalidInput(f"{out} exists; name another file, or overwrite it with --force")
     with cli.brain() as brain:
-        lines = audit.export(audit.audited(brain.store))
+        lines = brain.audit.export()
         if out is None:
             for line in lines:
                 click.echo(line)
@@ -118,7 +113,7 @@ def checkpoint(cli: Invocation, key: Path | None) -> None:
     from engram import audit
 
     with cli.brain() as brain:
-        made = audit.take_checkpoint(audit.audited(brain.store), audit.signer(key or _default()), Sources().now())
+        made = brain.audit.checkpoint(audit.signer(key or _default()))
     said = f"Signed entry {made.seq} with key {made.key_id}"
     print_result(cli, said, **made.model_dump(mode="json"))
 
@@ -139,7 +134,7 @@ def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> N
         raise InvalidInput("an anchor is either signed with --key or --unsigned, not both")
     with cli.brain() as brain:
         signer = None if unsigned else audit.signer(key or _default())
-        made = audit.head_of(audit.audited(brain.store), Sources().now(), signer)
+        made = brain.audit.head(signer)
         audit.add_anchor(target, made)
     print_result(cli, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
 
@@ -150,10 +145,8 @@ def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> N
 @click.pass_obj
 def prune(cli: Invocation, through: int, public: tuple[Path, ...]) -> None:
     """Remove the entries up to a signed checkpoint. The trail is verified first, and what is left can still be."""
-    from engram import audit
-
     with cli.brain() as brain:
-        gone = audit.prune(audit.audited(brain.store), through, _keys(public, checkpoints=True))
+        gone = brain.audit.prune(through, _keys(public, checkpoints=True))
     print_result(cli, f"Removed {_entries(gone)}", entries=gone, through=through)
 
 

@@ -158,7 +158,6 @@ def destroy(cli: Invocation, agent: str, yes: bool) -> None:
     Backups that were made before still have the keys, under the master key of that time.
     """
     from engram.ports import Scope
-    from engram.retention import erasure
 
     with _encrypted(cli) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
@@ -166,7 +165,7 @@ def destroy(cli: Invocation, agent: str, yes: bool) -> None:
         if store.encryption()["mode"] != "fields":
             store.destroy(Scope(agent))  # which says why it cannot
         with cli.brain() as brain:
-            gone = erasure.erase(brain, brain.agent(agent).name).removed  # copies and what is set apart go, too
+            gone = brain.retention.erase(brain.agent(agent).name).removed  # copies and what is set apart go, too
         store.destroy(Scope(agent))
     if cli.json:
         print_json({"agent": agent, "removed": dict(gone)})

@@ -35,10 +35,8 @@ def command() -> None:
 @click.pass_obj
 def info(cli: Invocation) -> None:
     """Show where the database is, how large, which schema, and how many rows it has."""
-    from engram.upkeep.reindex import maintained
-
     with cli.brain() as brain:
-        facts = dict(maintained(brain).info())
+        facts = dict(brain.upkeep.database.info())
     if cli.json:
         print_json(facts)
     else:
@@ -49,11 +47,9 @@ def info(cli: Invocation) -> None:
 @click.pass_context
 def check(ctx: click.Context) -> None:
     """Look for damage in the file, the rows and the derived indexes; exit with 1 if there is any."""
-    from engram.upkeep.reindex import maintained
-
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
-        problems = maintained(brain).check()
+        problems = brain.upkeep.database.check()
     if cli.json:
         print_json({"ok": not problems, "problems": [problem._asdict() for problem in problems]})
     elif not problems:
@@ -71,13 +67,11 @@ def check(ctx: click.Context) -> None:
 @click.pass_obj
 def backup(cli: Invocation, target: Path, force: bool) -> None:
     """Write a consistent copy to the file TARGET, while others go on reading and writing."""
-    from engram.upkeep.reindex import maintained
-
     cli.require_database()
     if target.exists() and not force:
         raise Conflict(f"{target} exists; name another file, or overwrite it with --force")
     with cli.brain() as brain, progress(cli, "copying pages") as on_progress:
-        maintained(brain).backup(target, on_progress)
+        brain.upkeep.database.backup(target, on_progress)
     print_result(cli, f"Backed up to {target} ({format_size(target.stat().st_size)})", path=str(target))
 
 
@@ -91,7 +85,7 @@ def copy(cli: Invocation, source: str, target: str) -> None:
     It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
     """
     from engram import wiring
-    from engram.upkeep import reindex
+    from engram.upkeep import copying
 
     with (
         cli.user(),
@@ -99,7 +93,7 @@ def copy(cli: Invocation, source: str, target: str) -> None:
         wiring.opened(cli.settings, target) as taker,
         progress(cli, "copying rows") as on_progress,
     ):
-        copied = reindex.copy(giver, taker, mask_password(source), on_progress)
+        copied = copying.copy(giver, taker, mask_password(source), on_progress)
     if cli.json:
         print_json(dict(copied))
     else:
@@ -147,14 +141,12 @@ def restore(cli: Invocation, source: Path, force: bool) -> None:
 
 def _rehearse(source: Path, target: Path, restore: Callable[[Path], None]) -> None:
     """Restore to a place beside the target, open it and check it. Raises if anything is wrong with the backup."""
-    from engram.upkeep.reindex import maintained
-
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=target.parent) as folder:
         trial = Path(folder) / "trial.db"
         try:
             restore(trial)
             with Invocation(db=str(trial), quiet=True).brain() as brain:
-                problems = maintained(brain).check()
+                problems = brain.upkeep.database.check()
         except StoreError as error:
             raise type(error)(str(error).replace(str(trial), str(source))) from error
     if problems:
@@ -165,16 +157,15 @@ def _save(target: Path, force: bool) -> Path | None:
     """Put what is at the target aside, if it is anything. Raises `Conflict` unless that was asked for."""
     if not target.exists() or not target.stat().st_size:
         return None
-    from engram.upkeep.reindex import maintained
 
     stamp = Sources().now().strftime("%Y%m%dT%H%M%S%fZ")
     saved = target.with_name(f"{target.name}.before-restore-{stamp}")
     try:
         with Invocation(db=str(target), quiet=True).brain() as brain:
-            if not maintained(brain).info().get("memories"):
+            if not brain.upkeep.database.info().get("memories"):
                 return None
             if force:
-                maintained(brain).backup(saved)
+                brain.upkeep.database.backup(saved)
     except NotAnEngramDatabase:
         raise
     except EngramError as error:  # it cannot be opened, which may be why it is to be restored
@@ -189,7 +180,6 @@ def _save(target: Path, force: bool) -> Path | None:
 
 
 def _count(target: Path) -> int:
-    from engram.upkeep.reindex import maintained
 
     with Invocation(db=str(target), quiet=True).brain() as brain:
-        return int(maintained(brain).info().get("memories") or 0)
+        return int(brain.upkeep.database.info().get("memories") or 0)

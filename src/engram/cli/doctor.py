@@ -177,12 +177,12 @@ def _vector_database(cli: Invocation) -> Iterator[Finding]:
     import numpy as np
 
     from engram import wiring
-    from engram.ports import Scope, Shelf
+    from engram.ports import Scope, VectorSpace
 
     if not cli.settings.vectors:
         return
     with closing(wiring.open_vectors(cli.settings)) as vectors:
-        nothing = Shelf(Scope("doctor"), "none", "none")
+        nothing = VectorSpace(Scope("doctor"), "none", "none")
         try:
             vectors.search(nothing, np.eye(1, 2, dtype=np.float32)[0], 1)
         except StoreError as error:
@@ -200,7 +200,7 @@ def _place(file: Path) -> Iterator[Finding]:
 
 def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     from engram import wiring
-    from engram.upkeep.reindex import unplaced
+    from engram.upkeep.maintenance import unplaced
 
     said: list[str] = []
     settings = replace(cli.settings, model_download=False)  # a check fetches nothing

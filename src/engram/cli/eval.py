@@ -41,13 +41,11 @@ def report(cli: Invocation, since: datetime | None, until: datetime | None, peri
 
     It counts what was told: the outcomes of recalls and decisions. Several agents are counted together.
     """
-    from engram.upkeep import maintenance
-
     with cli.brain() as brain:
         names = [reader.name for reader in cli.readers(brain, agent)]
         if agent is not None and agent not in brain.agents():
             raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows who there is")
-        found = maintenance.evaluate(brain, names, since=since, until=until, period=period)
+        found = brain.upkeep.evaluate(names, since=since, until=until, period=period)
     if cli.json:
         print_json(found.model_dump(mode="json"))
     elif not found.rows:

@@ -108,6 +108,5 @@ def _row(key: ApiKey, now: datetime) -> list[str]:
 
 
 def _keys(brain: Engram) -> Keys:
-    from engram.sharing.api_keys import Keys
 
-    return Keys(brain.store, brain.redactor, brain.sources)
+    return brain.keys

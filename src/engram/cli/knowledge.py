@@ -55,15 +55,13 @@ def export(
 
     What others lent goes along only if they allow to share it on.
     """
-    from engram.transfer import Knowledge
-
     with cli.brain() as brain:
         owner = cli.writer(brain, agent)
         ending = "jsonl" if jsonl else "json"
         target = file or Path(f"{_file_name(domains[0] if len(domains) == 1 else owner.name)}-knowledge.{ending}")
         lines = jsonl or ".jsonl" in target.suffixes
         with progress(cli, "exporting", "memories") as on_progress:
-            report = Knowledge(brain, owner).export(
+            report = owner.knowledge.export(
                 target,
                 domains=domains,
                 tags=tags,
@@ -107,19 +105,18 @@ def import_(
     Engram's own files, exports of mem0, files of the MCP memory server, folders of Markdown, chats exported from OpenAI
     and Anthropic, and LangGraph stores. Importing it again changes nothing.
     """
-    from engram.transfer import Knowledge
     from engram.wiring import trusted_keys
 
     if not file.exists():
         raise InvalidInput(f"there is no file {one_line(str(file))}; give the path of one")
     options: dict[str, Any] = {"format": format_, "trusted": trusted_keys(), "large": large}
     with cli.brain(create=True) as brain, progress(cli, "importing", "records") as on_progress:
-        knowledge = Knowledge(brain, cli.writer(brain, agent))
+        knowledge = cli.writer(brain, agent).knowledge
         if require_signature:
-            seen = knowledge.take_in(file, dry_run=True, **options).verification
+            seen = knowledge.import_file(file, dry_run=True, **options).verification
             if seen.status != "valid":
                 raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
-        report = knowledge.take_in(file, dry_run=dry_run, progress=on_progress, **options)
+        report = knowledge.import_file(file, dry_run=dry_run, progress=on_progress, **options)
         receiver = cli.writer(brain, agent).name
     _print(cli, report, receiver)
 
@@ -133,11 +130,9 @@ def import_(
 @click.pass_obj
 def merge(cli: Invocation, /, from_agent: str, agent: str | None, **options: Any) -> None:
     """Take in what another agent shares to learn from, to keep as long as its grant stands."""
-    from engram.transfer import Knowledge
-
     with cli.brain() as brain:
         receiver = cli.writer(brain, agent)
-        report = Knowledge(brain, receiver).merge(from_agent, **options)
+        report = receiver.knowledge.merge(from_agent, **options)
     _print(cli, report, receiver.name)
 
 

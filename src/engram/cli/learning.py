@@ -262,11 +262,9 @@ def harmful(cli: Invocation, agent: str | None) -> None:
 @click.pass_obj
 def rebuild(cli: Invocation, agent: str | None) -> None:
     """Learn everything again from what was recorded."""
-    from engram.upkeep import reindex
-
     with cli.brain() as brain:
         _require_agent(cli, brain, agent)
-        rebuilt = reindex.relearn(brain, [reader.name for reader in cli.readers(brain, agent)])
+        rebuilt = brain.upkeep.relearn([reader.name for reader in cli.readers(brain, agent)])
     if cli.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:

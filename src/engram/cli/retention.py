@@ -59,10 +59,8 @@ def set_(
 
     A policy of the same name is replaced.
     """
-    from engram.retention.policies import Retention
-
     with cli.brain(create=True) as brain:
-        policy = Retention(brain).set(
+        policy = brain.retention.set(
             name,
             kinds=kinds,
             tags=tags,
@@ -82,10 +80,8 @@ def set_(
 @click.pass_obj
 def list_(cli: Invocation) -> None:
     """List the policies, in the order in which they run."""
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        found = Retention(brain).policies()
+        found = brain.retention.policies()
     if cli.json:
         print_json(to_json(found))
     elif not found:
@@ -100,10 +96,8 @@ def list_(cli: Invocation) -> None:
 @click.pass_obj
 def remove(cli: Invocation, name: str) -> None:
     """Give a policy up."""
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        policy = Retention(brain).remove(name)
+        policy = brain.retention.remove(name)
     if cli.json:
         print_json(policy.model_dump(mode="json"))
     else:
@@ -124,10 +118,8 @@ def run(cli: Invocation, dry_run: bool, archive: Path | None, agent: str | None)
 
     It can be stopped at any time; the next run goes on with what is left.
     """
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        retention = Retention(brain)
+        retention = brain.retention
         archives = any(policy.action == "archive" for policy in retention.policies())
         target = archive or (archive_beside(cli, brain.sources.now()) if archives and not dry_run else None)
         with progress(cli, "looking") as on_progress:
@@ -158,10 +150,8 @@ def hold(
 
     The REASON is shown to whoever tries.
     """
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        made = Retention(brain).hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
+        made = brain.retention.hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
     if cli.json:
         print_json(made.model_dump(mode="json"))
     else:
@@ -172,10 +162,8 @@ def hold(
 @click.pass_obj
 def holds(cli: Invocation) -> None:
     """List what is held, and why."""
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        found = Retention(brain).holds()
+        found = brain.retention.holds()
     if cli.json:
         print_json(to_json(found))
     elif not found:
@@ -190,10 +178,8 @@ def holds(cli: Invocation) -> None:
 @click.pass_obj
 def release(cli: Invocation, id: str) -> None:
     """End a hold."""
-    from engram.retention.policies import Retention
-
     with cli.brain() as brain:
-        ended = Retention(brain).release(id)
+        ended = brain.retention.release(id)
     if cli.json:
         print_json(ended.model_dump(mode="json"))
     else:

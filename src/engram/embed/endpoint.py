@@ -1,4 +1,4 @@
-"""Embeddings from an HTTP endpoint that speaks OpenAI's `/embeddings`, near or far: the texts leave this process."""
+"""Embed through an OpenAI-compatible `/embeddings` endpoint, local or remote: the texts leave this process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from engram.model import Clean, describe_error
 from engram.ports import Matrix, Purpose
 
 LONGEST_TEXT = 8000
-"""Bytes of a text that are sent: no tokenizer makes more than the 8192 tokens that OpenAI's models read of them."""
+"""Bytes of a text that are sent: no tokenizer makes more of them than the 8192 tokens OpenAI's models accept."""
 
 LONGEST_PAUSE = 60.0
 _FIRST_PAUSE = 0.5
@@ -47,8 +47,8 @@ _RESET = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, Incompl
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is asked for at once, and how patiently."""
+class EndpointLimits:
+    """Sizes of requests, retries and timeouts."""
 
     texts: int = 32  # in one request; some servers take no more
     characters: int = 100_000  # in one request, unless a single text is longer
@@ -58,7 +58,7 @@ class Limits:
     answer: int = 16 << 20  # bytes; 32 vectors of 16,000 dimensions
 
 
-_LIMITS = Limits()
+_LIMITS = EndpointLimits()
 
 
 class _Row(BaseModel):
@@ -72,8 +72,8 @@ class _Answer(BaseModel):
     data: Annotated[list[_Row], FailFast()]
 
 
-class _Passing(ModelUnavailable):
-    """Worth another try, not before `wait` seconds have passed."""
+class _TemporaryError(ModelUnavailable):
+    """An error worth a retry, not before `wait` seconds have passed."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -81,9 +81,9 @@ class _Passing(ModelUnavailable):
 
 
 class EndpointEmbedder:
-    """Embeds by asking `URL/embeddings`; any number of threads may use it, few requests are under way at once.
+    """Embeds through `URL/embeddings`; safe for any number of threads, with few requests at a time.
 
-    Nothing is sent before the first use. The key is shown in no message.
+    Nothing is sent before the first use. The key appears in no message.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class EndpointEmbedder:
         *,
         dim: int | None = None,
         longest: int = LONGEST_TEXT,
-        limits: Limits = _LIMITS,
+        limits: EndpointLimits = _LIMITS,
         sources: Sources | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -105,24 +105,24 @@ class EndpointEmbedder:
         self._opener = _opener(self._address.scheme)
         self._sources, self._sleep = sources or Sources(), sleep
         self._learning = threading.Lock()
-        self._gates: dict[int, threading.Semaphore] = {}  # by process: a forked child has nobody to open an old one
+        self._slots: dict[int, threading.Semaphore] = {}  # by process: a forked child has nobody to open an old one
 
     @property
     def identity(self) -> str:
-        """Such as `openai:MODEL@api.openai.com/v1#dim=256`: the model, the place, and what was asked of it."""
+        """The model, the address and the options, such as `openai:MODEL@api.openai.com/v1#dim=256`."""
         asked = {"dim": self._asked_dim, "bytes": self._longest if self._longest != LONGEST_TEXT else None}
         marks = ",".join(f"{name}={value}" for name, value in asked.items() if value is not None)
         return f"openai:{self._model}@{self._address.place}" + (f"#{marks}" if marks else "")
 
     @property
     def dim(self) -> int:
-        """The length of every vector; asks the endpoint if nobody knows yet."""
+        """The length of every vector; asks the endpoint if it is unknown."""
         if self._dim is None:
             self._embed(["dimensions"])
         return self._dim or 0
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; what goes beyond the longest text is not read. Raises `ModelError`."""
+        """Return one row per text, in order; texts are cut at the longest length. Raises `ModelError`."""
         return self._embed([_sendable(text, self._longest) for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> Matrix:
@@ -130,12 +130,12 @@ class EndpointEmbedder:
             return np.zeros((0, self.dim), dtype=np.float32)
         batches = list(_batches(texts, self._limits))
         if len(batches) == 1:
-            return self._ask(batches[0])
+            return self._embed_batch(batches[0])
         with ThreadPoolExecutor(min(self._limits.in_flight, len(batches)), "engram-embed") as pool:
-            return np.concatenate(list(pool.map(self._ask, batches)))
+            return np.concatenate(list(pool.map(self._embed_batch, batches)))
 
-    def _ask(self, texts: Sequence[str]) -> Matrix:
-        """The vectors of one batch, after as many tries as it takes, or an error when it takes too many."""
+    def _embed_batch(self, texts: Sequence[str]) -> Matrix:
+        """Return the vectors of one batch, retrying temporary errors."""
         fields: dict[str, object] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self._asked_dim is not None:
             fields["dimensions"] = self._asked_dim
@@ -145,7 +145,7 @@ class EndpointEmbedder:
             tried += 1
             try:
                 return self._rows(self._post(body), len(texts))
-            except _Passing as trouble:
+            except _TemporaryError as trouble:
                 pause = self._pause(tried, trouble.wait)
                 if tried >= self._limits.tries or pause > LONGEST_PAUSE:
                     raise ModelUnavailable(f"{trouble}; tried {tried} times, try again later") from trouble
@@ -157,7 +157,7 @@ class EndpointEmbedder:
 
     def _post(self, body: bytes) -> bytes:
         request = Request(self._address.url + "/embeddings", body, self._headers)  # noqa: S310 - http or https only
-        gate = self._gates.setdefault(os.getpid(), threading.Semaphore(self._limits.in_flight))
+        gate = self._slots.setdefault(os.getpid(), threading.Semaphore(self._limits.in_flight))
         with gate:
             deadline = time.monotonic() + self._limits.timeout
             try:
@@ -165,51 +165,51 @@ class EndpointEmbedder:
                     return self._read(response, deadline)
             except HTTPError as error:
                 with error:
-                    raise self._refused(error) from error
+                    raise self._status_error(error) from error
             except (OSError, HTTPException) as error:
-                raise self._broken(error) from error
+                raise self._connection_error(error) from error
 
     def _read(self, response: HTTPResponse, deadline: float) -> bytes:
         answer = bytearray()
         while chunk := response.read1(_CHUNK):
             answer += chunk
             if len(answer) > self._limits.answer:
-                raise ModelError(f"{self._who} answered with more than {self._limits.answer} bytes; check the address")
+                raise ModelError(f"{self._host} answered with more than {self._limits.answer} bytes; check the address")
             if time.monotonic() > deadline:
                 raise TimeoutError
         if response.length:
             raise IncompleteRead(b"", response.length)
         return bytes(answer)
 
-    def _refused(self, error: HTTPError) -> ModelError:
-        """The error for an answer that is not 200."""
-        status, who = error.code, f"{self._who} answered {error.code}"
+    def _status_error(self, error: HTTPError) -> ModelError:
+        """Return the error for an answer other than 200."""
+        status, who = error.code, f"{self._host} answered {error.code}"
         if status in (401, 403):
             lack = "it does not accept the key" if self._key else "it wants a key"
             return ModelUnavailable(f"{who}: {lack}; set the right one as embedder_key")
         if 300 <= status < 400:
-            target = self._shown(str(error.headers.get("Location", "elsewhere")).partition("?")[0])
+            target = self._sanitise(str(error.headers.get("Location", "elsewhere")).partition("?")[0])
             return ModelUnavailable(f"{who}: it has moved to {target}; if you trust that, set it as the address")
-        said = self._shown(_said(error))
+        said = self._sanitise(_error_message(error))
         if status == 429 or status >= 500:
-            return _Passing(f"{who}: {said}", self._wait(error.headers.get("Retry-After")))
+            return _TemporaryError(f"{who}: {said}", self._retry_after(error.headers.get("Retry-After")))
         if status == 404:
             return ModelUnavailable(f"{who}: {said}; check the address, which often ends in /v1, and the model's name")
         return ModelError(f"{who}: {said}; if a text is too long for the model, add ?bytes=2000 to the address")
 
-    def _broken(self, error: OSError | HTTPException) -> ModelError:
-        """The error for no answer at all."""
+    def _connection_error(self, error: OSError | HTTPException) -> ModelError:
+        """Return the error for no answer."""
         reason = error.reason if isinstance(error, URLError) else error
         if isinstance(reason, TimeoutError):
             seconds = f"{self._limits.timeout:g} seconds"
-            return ModelUnavailable(f"{self._who} did not answer within {seconds}; see whether it is overloaded")
+            return ModelUnavailable(f"{self._host} did not answer within {seconds}; see whether it is overloaded")
         if isinstance(reason, _RESET):
-            return _Passing(f"{self._who} broke the connection off")
-        said = self._shown(str(reason) or type(reason).__name__)
-        return ModelUnavailable(f"{self._who} cannot be reached: {said}; check the address and that it is running")
+            return _TemporaryError(f"{self._host} broke the connection off")
+        said = self._sanitise(str(reason) or type(reason).__name__)
+        return ModelUnavailable(f"{self._host} cannot be reached: {said}; check the address and that it is running")
 
-    def _wait(self, header: str | None) -> float | None:
-        """The seconds that a Retry-After asks for, as a number or as a date."""
+    def _retry_after(self, header: str | None) -> float | None:
+        """Return the seconds a Retry-After header asks for, given as a number or as a date."""
         if header is None:
             return None
         if header.strip().isdecimal():
@@ -223,44 +223,44 @@ class EndpointEmbedder:
         try:
             data = _Answer.model_validate_json(answer).data
         except ValidationError as error:
-            raise self._wrong(self._shown(describe_error(error))) from None
+            raise self._bad_answer(self._sanitise(describe_error(error))) from None
         if len(data) != expected:
-            raise self._wrong(f"{len(data)} vectors for {expected} texts")
+            raise self._bad_answer(f"{len(data)} vectors for {expected} texts")
         rows = {row.index: row.embedding for row in data}
         if rows.keys() != set(range(expected)):
-            raise self._wrong("vectors whose numbers do not match the texts")
-        self._learn({len(row) for row in rows.values()})
+            raise self._bad_answer("vectors whose numbers do not match the texts")
+        self._check_dimensions({len(row) for row in rows.values()})
         matrix = np.array([rows[index] for index in range(expected)], dtype=np.float64)
         with np.errstate(over="ignore"):
             lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
-            raise self._wrong("a vector without a direction")
+            raise self._bad_answer("a vector without a direction")
         return np.asarray(matrix / lengths, dtype=np.float32)
 
-    def _learn(self, found: set[int]) -> None:
+    def _check_dimensions(self, found: set[int]) -> None:
         with self._learning:
             if self._dim is None and len(found) == 1 and 1 <= max(found) <= _MAX_DIM:
                 self._dim = max(found)
             if found != {self._dim}:
                 listed = " and ".join(map(str, sorted(found)))
                 wanted = f", not {self._dim}" if self._dim else ""
-                raise self._wrong(f"vectors of {listed} dimensions{wanted}")
+                raise self._bad_answer(f"vectors of {listed} dimensions{wanted}")
 
-    def _wrong(self, what: str) -> ModelError:
-        return ModelError(f"{self._who} answered with {what}; check the address, and that it serves {self._model}")
+    def _bad_answer(self, what: str) -> ModelError:
+        return ModelError(f"{self._host} answered with {what}; check the address, and that it serves {self._model}")
 
     @property
-    def _who(self) -> str:
+    def _host(self) -> str:
         return self._address.place.partition("/")[0]
 
-    def _shown(self, text: str) -> str:
-        """What others said, short, on one line, and without the key."""
+    def _sanitise(self, text: str) -> str:
+        """Return a foreign message, short, on one line, and without the key."""
         hidden = text.replace(self._key, "…") if self._key else text
         return " ".join("".join(c if c.isprintable() else " " for c in hidden).split())[:300]
 
 
 def openai(argument: str, key: str | None = None) -> EndpointEmbedder:
-    """The embedder for `openai:MODEL@URL`; the options `?dim=N` and `?bytes=N` may follow. Raises `InvalidInput`."""
+    """Return the embedder for `openai:MODEL@URL`, with optional `?dim=N` and `?bytes=N`. Raises `InvalidInput`."""
     found = _ARGUMENT.fullmatch(argument)
     if found is None:
         raise InvalidInput(f"an endpoint is given as openai:MODEL@URL, such as {_EXAMPLE}")
@@ -307,7 +307,7 @@ def _headers(key: str) -> dict[str, str]:
 
 
 def _opener(scheme: str) -> OpenerDirector:
-    """Opens http and https, through the proxy the system names; follows no redirect, so the key goes nowhere else."""
+    """Return an opener for http and https that uses the system's proxy and follows no redirect, to protect the key."""
     opener = OpenerDirector()
     for handler in (ProxyHandler(), HTTPHandler(), HTTPErrorProcessor(), HTTPDefaultErrorHandler()):
         opener.add_handler(handler)
@@ -317,12 +317,12 @@ def _opener(scheme: str) -> OpenerDirector:
 
 
 def _sendable(text: str, longest: int) -> str:
-    """What of a text is sent: its beginning, and never nothing, which endpoints refuse."""
+    """Return the beginning of a text, never empty, which endpoints refuse."""
     beginning = text.encode("utf-8", "replace")[:longest].decode("utf-8", "ignore")
     return beginning if beginning.strip() else "."
 
 
-def _batches(texts: Sequence[str], limits: Limits) -> Iterator[list[str]]:
+def _batches(texts: Sequence[str], limits: EndpointLimits) -> Iterator[list[str]]:
     batch: list[str] = []
     weight = 0
     for text in texts:
@@ -334,8 +334,8 @@ def _batches(texts: Sequence[str], limits: Limits) -> Iterator[list[str]]:
     yield batch
 
 
-def _said(error: HTTPError) -> str:
-    """What the endpoint says about its refusal; at least the name of the status."""
+def _error_message(error: HTTPError) -> str:
+    """Return the message of an error response; at least the name of the status."""
     try:
         said = error.read(_CHUNK).decode("utf-8", "replace")
     except (OSError, HTTPException):  # the refusal itself is known already

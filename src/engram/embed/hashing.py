@@ -1,4 +1,4 @@
-"""An embedder made of arithmetic: no model, no download, the same vectors on every machine."""
+"""Embed by feature hashing: no model, no download, the same vectors on every machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HashingEmbedder:
 
     @property
     def identity(self) -> str:
-        """Such as `hashing-256@1`."""
+        """The name with the dimension and revision, such as `hashing-256@1`."""
         return f"hashing-{self._dim}@{_REVISION}"
 
     @property
@@ -42,7 +42,7 @@ class HashingEmbedder:
         return self._dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row of length 1 per text, in order; queries and documents are treated alike."""
+        """Return one row of length 1 per text, in order; queries and documents are treated alike."""
         rows = np.zeros((len(texts), self._dim), dtype=np.float32)
         for index, text in enumerate(texts):
             rows[index] = self._row(text)
@@ -62,7 +62,7 @@ class HashingEmbedder:
 
 
 def hashing(argument: str = "", key: str | None = None) -> HashingEmbedder:
-    """The embedder for `hashing` or `hashing:DIM`."""
+    """Return the embedder for `hashing` or `hashing:DIM`."""
     if not argument:
         return HashingEmbedder()
     if not argument.isdecimal():
@@ -71,7 +71,7 @@ def hashing(argument: str = "", key: str | None = None) -> HashingEmbedder:
 
 
 def from_identity(identity: str) -> HashingEmbedder | None:
-    """The embedder that has this identity, or `None` if no hashing embedder has."""
+    """Return the embedder with this identity, or `None` if it is not that of a hashing embedder."""
     found = re.fullmatch(rf"hashing-(\d{{1,5}})@{_REVISION}", identity, re.ASCII)
     return HashingEmbedder(int(found[1])) if found and 1 <= int(found[1]) <= MAX_DIM else None
 

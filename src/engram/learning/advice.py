@@ -12,7 +12,7 @@ from engram.learning.events import Circumstances
 from engram.learning.service import Beside, Near, Testimony
 from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
-from engram.ports import RemembersShown, arguments
+from engram.ports import LogsRecalls, arguments
 from engram.recall import credit
 from engram.recording.agent_context import Seat
 from engram.sharing.lenders import topic
@@ -45,11 +45,11 @@ def suggest(
     suggestion = first.learning.suggest(
         clean, around, candidates, explore=chance, others=told, beside=_beside(seats, beside), near=near
     )
-    if isinstance(first.store, RemembersShown) and suggestion.id is not None:
+    if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
         lent = bool(told) or len(seats) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}
         shown = credit.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
-        first.store.show(first.scope, shown)
+        first.store.log_recall(first.scope, shown)
     return suggestion
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engram.errors import Conflict, InvalidInput
 from engram.learning.service import PATTERN, Told
 from engram.model import Hit, quality
-from engram.ports import Credit, CreditsRecalls, Shown, arguments
+from engram.ports import Credit, CreditsRecalls, LoggedRecall, arguments
 from engram.ports.completed import require
 from engram.recall import credit as credits
 from engram.recall.run import parts
@@ -69,7 +69,7 @@ def credit(seat: Seat, hits: Sequence[Hit], helped: Some, key: str | None) -> bo
     return True
 
 
-def _followed(seat: Seat, shown: Shown, action: str | None, outcome: str | float, told: Told) -> str:
+def _followed(seat: Seat, shown: LoggedRecall, action: str | None, outcome: str | float, told: Told) -> str:
     """Record the decision to follow a suggestion, or to do something else; its id."""
     about = shown.about
     taken = str(about.get("action") or "") if action is None else action

@@ -54,11 +54,11 @@ from engram.ports import (
     Event,
     Filter,
     KeepsEvents,
+    LoggedRecall,
+    LogsRecalls,
     Placed,
     Query,
-    RemembersShown,
     Scope,
-    Shown,
     Store,
 )
 from engram.ports.arguments import share
@@ -247,7 +247,7 @@ class Learning:
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
-        exact = store.about(scope, happened.topic(context), MOST_EPISODES)
+        exact = store.events_by_topic(scope, happened.topic(context), MOST_EPISODES)
         placed = (near or self._near)(context)
         found = [] if placed is None else store.search(scope, Query(near=placed, limit=NEIGHBOURS))
         known = {event.subject for event in exact}
@@ -669,15 +669,15 @@ class Learning:
 
         `sources` says from which sources each came.
         """
-        if not isinstance(self._store, RemembersShown):
+        if not isinstance(self._store, LogsRecalls):
             return
         now = self._sources.now()
         for id in ids:
-            if self._store.shown(self._scope, id) is None:
+            if self._store.get_recall(self._scope, id) is None:
                 behind = sources.get(id, ())
                 shares: dict[str, JsonValue] = {name: 1 / len(behind) for name in behind}
                 about: dict[str, JsonValue] = {"lent": lent, PATTERN: True, happened.SOURCES: shares}
-                self._store.show(self._scope, Shown(id, now, (), about=about))
+                self._store.log_recall(self._scope, LoggedRecall(id, now, (), about=about))
 
     def alarms(self) -> list[Alarm]:
         """Bursts of outcomes that contradict what was well established, and who is behind them."""
@@ -721,7 +721,7 @@ class Learning:
 
     def _feed(self) -> list[Event]:
         store, found, after = self._store, list[Event](), 0
-        while some := store.feed(self._scope, after, PAGE):
+        while some := store.events_after(self._scope, after, PAGE):
             found, after = found + some, some[-1].seq
         return found
 

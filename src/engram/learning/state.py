@@ -23,7 +23,7 @@ from engram.learning.decisions.rates import Rates, day_of
 from engram.learning.failures.recognizer import PatternRecognizer
 from engram.learning.situations.nearness import Nearness
 from engram.learning.situations.situations import Situations
-from engram.ports import FORGOTTEN, Event, KeepsEvents, Scope, Store, by_themselves
+from engram.ports import FORGOTTEN, Event, KeepsEvents, Scope, Store, as_agents
 from engram.ports.completed import can
 from engram.text.terms import digest
 
@@ -232,7 +232,7 @@ class Experience:
             for owner in [scope] if scope is not None else list(self._pending):
                 events = self._pending.pop(owner, [])
                 if events and can(self._store, KeepsEvents):
-                    with by_themselves():
+                    with as_agents():
                         self._store.append(owner, events)
 
     def anew(self, scope: Scope) -> int:
@@ -245,7 +245,7 @@ class Experience:
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
         """Fold what came since; from the start, if something that was learned from has been forgotten."""
         fresh = set[str]() if learned.seq == 0 else None
-        while events := store.feed(scope, learned.seq, PAGE):
+        while events := store.events_after(scope, learned.seq, PAGE):
             for event in events:
                 if event.kind == FORGOTTEN and (fresh is None or event.body.get("id") in fresh):
                     self._drop_snapshot(scope)

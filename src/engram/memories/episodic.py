@@ -16,7 +16,7 @@ from engram.model import Draft, Memory, MemoryType, Recall, Receipt, quality
 from engram.model.clean import Clean
 from engram.model.decision import QUALITIES
 from engram.model.episode import Episode
-from engram.ports import Event, Filter, KeepsEvents, Query, Scope, Store, Surveys, arguments
+from engram.ports import Event, Filter, KeepsEvents, Query, ReadsNeighbours, Scope, Store, arguments
 from engram.ports.arguments import When
 from engram.ports.completed import require
 from engram.text.terms import index_terms, query_terms
@@ -282,11 +282,11 @@ class EpisodicMemory:
     ) -> Iterator[Memories] | None:
         """At least the messages with the rarest of these words, newest first; `None` if reading on is faster."""
         archive = self._archive
-        if archive is None or not isinstance(archive.store, Surveys):
+        if archive is None or not isinstance(archive.store, ReadsNeighbours):
             return None
         needed = frozenset(query_terms(said))
         words = {word: terms for word in said.split() if needed.issuperset(terms := query_terms(word)) and terms}
-        rows, holders = archive.store.spread(archive.scope, sorted(needed))
+        rows, holders = archive.store.term_counts(archive.scope, sorted(needed))
         sizes = {word: sum(holders.get(term, 0) for term in terms) for word, terms in words.items()}
         rarest = min(sizes, key=lambda word: sizes[word], default=None)
         if rarest is None or sizes[rarest] ** 2 > most * rows:

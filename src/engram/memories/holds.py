@@ -94,7 +94,7 @@ def unword(store: Store, sources: Sources, hold: LegalHold) -> None:
         if hold.released_at is None:
             body = hold.model_copy(update={"reason": DELETED_TEXT}).model_dump(mode="json")
             store.append(RETENTION, [Event(sources.new_id(), HOLD, sources.now(), hold.id, HOLD, body)])
-        store.unrecord(RETENTION, old)
+        store.delete_events(RETENTION, old)
 
 
 class Keeping:
@@ -172,6 +172,6 @@ def naming(store: Store, agent: str) -> list[Event]:
 
 def _events(store: Store) -> list[Event]:
     found, after = list[Event](), 0
-    while some := store.feed(RETENTION, after, PAGE):
+    while some := store.events_after(RETENTION, after, PAGE):
         found, after = found + some, some[-1].seq
     return found

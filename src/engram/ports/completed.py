@@ -15,11 +15,11 @@ from engram.ports import (
     CountsAccess,
     Credit,
     CreditsRecalls,
+    DeletesEvents,
+    DeletesScopes,
     Entry,
-    ErasesEvents,
     Event,
     Filter,
-    Foresees,
     KeepsEvents,
     KeepsSettings,
     ListsAgents,
@@ -27,24 +27,24 @@ from engram.ports import (
     MemoryStore,
     MirrorsVectors,
     Placed,
+    PreviewsAdds,
     Query,
     Scope,
     Store,
-    Vacates,
     Versions,
 )
 from engram.system import batched
 
 PAGE = 500
 ABILITIES: Mapping[type, str] = {
-    Foresees: "previews writes",
+    PreviewsAdds: "previews writes",
     Annotates: "annotates memories",
     Versions: "lists versions",
     CountsAccess: "counts accesses",
     CreditsRecalls: "keeps the outcomes of recalls",
     KeepsEvents: "keeps events",
-    ErasesEvents: "deletes events",
-    Vacates: "deletes scopes",
+    DeletesEvents: "deletes events",
+    DeletesScopes: "deletes scopes",
     KeepsSettings: "keeps settings",
     ListsAgents: "lists its agents",
     MirrorsVectors: "mirrors vectors",
@@ -100,11 +100,11 @@ class Fallbacks(MemoryStore):
         """Raise `Unsupported`, unless there is nothing to append."""
         return _refuse(KeepsEvents, "recording what is learned from") if events else []
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """Return no events."""
         return []
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """Return no events."""
         return []
 
@@ -112,9 +112,9 @@ class Fallbacks(MemoryStore):
         """Return no events."""
         return []
 
-    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+    def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
         """Return 0 where no events are kept, else raise `Unsupported`."""
-        return 0 if KeepsEvents in self.lacks or not ids else _refuse(ErasesEvents, "deleting events")
+        return 0 if KeepsEvents in self.lacks or not ids else _refuse(DeletesEvents, "deleting events")
 
     def setting(self, name: str) -> str | None:
         """Return no value."""
@@ -154,7 +154,7 @@ class Fallbacks(MemoryStore):
         """Drop nothing."""
         return 0
 
-    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+    def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """Expect that every entry would be stored as a new memory."""
         return [Receipt(id=entry.memory.id, status="stored") for entry in entries]
 
@@ -163,13 +163,13 @@ class Fallbacks(MemoryStore):
         ids = [match.id for match in self.search(scope, Query(where=where, limit=sys.maxsize))]
         return {memory.id: memory.version for memory in self.get(scope, ids) if memory is not None}
 
-    def vacate(self, scope: Scope) -> Mapping[str, int]:
+    def delete_scope(self, scope: Scope) -> Mapping[str, int]:
         """Delete the memories and events of a scope; how many of each."""
         ids = [match.id for match in self.search(scope, Query(limit=sys.maxsize))]
         for some in batched(ids, PAGE):
             self.forget(scope, some)
-        events = [event.id for event in self.feed(scope, 0, sys.maxsize)]
-        return {"memories": len(ids), "events": self.unrecord(scope, events)}
+        events = [event.id for event in self.events_after(scope, 0, sys.maxsize)]
+        return {"memories": len(ids), "events": self.delete_events(scope, events)}
 
 
 class Completed(Fallbacks):

@@ -1,4 +1,4 @@
-"""Named checks that tell personal data from digits that only look like it: checksums, ranges, neighbours."""
+"""Checks that distinguish personal data from similar digits: checksums, ranges, and the surrounding text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 Check = Callable[[bytes, int, int], tuple[int, int] | None]
-"""From a text and the span of a candidate to the span that holds the value; None if it is none."""
+"""Maps a text and the span of a candidate to the span of the value; `None` if it is none."""
 
 # fmt: off
 _IBAN_LENGTHS = {
@@ -72,7 +72,7 @@ _TOLL_FREE = re.compile(rb"^(?:\+?1[ .-]?)?\(?8(?:00|22|33|44|55|66|77|88)\)?[ .
 
 
 def digits(value: bytes) -> list[int]:
-    """The digits of a value, whatever stands between them."""
+    """Return the digits of a value, ignoring separators."""
     return [byte - 48 for byte in value if 48 <= byte <= 57]
 
 
@@ -83,28 +83,28 @@ def luhn(numbers: Sequence[int]) -> bool:
 
 
 def card(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A payment card: a known issuer range with its length, and the Luhn digit."""
+    """Check a payment card number: a known issuer range with its length, and the Luhn digit."""
     numbers = digits(text[start:end])
-    good = _alone(text, start, end) and len(set(numbers)) > 1 and _issued(numbers) and luhn(numbers)
+    good = _stands_alone(text, start, end) and len(set(numbers)) > 1 and _is_issued(numbers) and luhn(numbers)
     return (start, end) if good else None
 
 
 def iban(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """An IBAN: the length of its country, and the remainder 1 modulo 97; what follows it is left out."""
+    """Check an IBAN: the length of its country, and remainder 1 modulo 97; what follows it is excluded."""
     value, stops = "", list[int]()
     for at in range(start, end):
         if (letter := chr(text[at])).isalnum():
             value += letter.upper()
             stops.append(at + 1)
     length = _IBAN_LENGTHS.get(value[:2], 0)
-    if not length or len(value) < length or not _edge(text, start, stops[length - 1]):
+    if not length or len(value) < length or not _at_word_edges(text, start, stops[length - 1]):
         return None
     number = value[4:length] + value[:4]
     return (start, stops[length - 1]) if int("".join(str(int(c, 36)) for c in number)) % 97 == 1 else None
 
 
 def email(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """An address of somebody: not user@host of a login or URL, not a reserved domain, not a file's name."""
+    """Check an email address: no user@host of a login or URL, no reserved domain, no file name."""
     name, _, host = text[start:end].decode("utf-8", "replace").rpartition("@")
     before = text[max(0, start - 80) : start]
     after = text[end : end + 2]
@@ -120,10 +120,10 @@ def email(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def ipv4(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A public IPv4 address, not a version number; resolvers everybody uses stay."""
+    """Check a public IPv4 address that is no version number; well-known resolvers are excluded."""
     value = text[start:end].decode()
     named = text[end : end + 1] == b"." and text[end + 1 : end + 2].isalnum()
-    if value in _RESOLVERS or named or not _alone(text, start, end):
+    if value in _RESOLVERS or named or not _stands_alone(text, start, end):
         return None
     try:
         address = ipaddress.IPv4Address(value)
@@ -139,8 +139,8 @@ def ipv4(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def ipv6(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A public IPv6 address: written out, or compressed and of the space that is handed out."""
-    if not _edge(text, start, end) or text[end : end + 1] in (b":", b".") or text[start - 1 : start] == b":":
+    """Check a public IPv6 address: written in full, or compressed and from the allocated space."""
+    if not _at_word_edges(text, start, end) or text[end : end + 1] in (b":", b".") or text[start - 1 : start] == b":":
         return None
     value = text[start:end].decode()
     try:
@@ -154,10 +154,10 @@ def ipv6(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def phone(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A phone number by its length, that is no date, amount, address or version, and stands alone."""
+    """Check a phone number by its length: not a date, amount, address or version, and not part of something longer."""
     value = text[start:end]
     count = len(digits(value.partition(b"x")[0]))
-    if not 7 <= count <= 15 or not _alone(text, start, end) or _DATE.search(value):
+    if not 7 <= count <= 15 or not _stands_alone(text, start, end) or _DATE.search(value):
         return None
     if _IN_NAME.search(text[max(0, start - 2) : start] + b"\x00" + text[end : end + 2]):
         return None
@@ -167,7 +167,7 @@ def phone(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def trunk_phone(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A national number with its leading zero: nine to eleven digits, one kind of separator."""
+    """Check a national number with leading zero: nine to eleven digits, one kind of separator."""
     value = text[start:end]
     between = {byte for byte in value if not 48 <= byte <= 57}
     groups = re.split(rb"[ .-]", value)
@@ -176,37 +176,37 @@ def trunk_phone(text: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def ssn(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A United States social security or taxpayer number that could have been given out."""
+    """Check a United States social security or taxpayer number that may have been issued."""
     number = "".join(map(str, digits(text[start:end])))
     area, group, serial = number[:3], number[3:5], number[5:]
     given = area not in ("000", "666") and group != "00" and serial != "0000" and len(number) == 9
     taxpayer = area[:1] != "9" or "50" <= group <= "99"
     known = number in ("078051120", "219099999", "123456789")
-    return (start, end) if given and taxpayer and not known and _alone(text, start, end) else None
+    return (start, end) if given and taxpayer and not known and _stands_alone(text, start, end) else None
 
 
 def numeric(valid: Callable[[list[int]], bool]) -> Check:
-    """A check on the digits alone; the number must not be a part of a longer one."""
+    """Return a check on the digits alone; the number must not be part of a longer one."""
 
     def check(text: bytes, start: int, end: int) -> tuple[int, int] | None:
         numbers = digits(text[start:end])
-        good = len(set(numbers)) > 2 and _alone(text, start, end) and valid(numbers)
+        good = len(set(numbers)) > 2 and _stands_alone(text, start, end) and valid(numbers)
         return (start, end) if good else None
 
     return check
 
 
 def lettered(valid: Callable[[str], bool]) -> Check:
-    """A check on the letters and digits in capitals; the value must not be a part of a longer word."""
+    """Return a check on upper-case letters and digits; the value must not be part of a longer word."""
 
     def check(text: bytes, start: int, end: int) -> tuple[int, int] | None:
         value = "".join(c for c in text[start:end].decode("utf-8", "replace").upper() if c.isalnum())
-        return (start, end) if _edge(text, start, end) and valid(value) else None
+        return (start, end) if _at_word_edges(text, start, end) and valid(value) else None
 
     return check
 
 
-def _issued(n: Sequence[int]) -> bool:
+def _is_issued(n: Sequence[int]) -> bool:
     first = int("".join(map(str, n[:6])).ljust(6, "0"))
     two, three, four, length = first // 10000, first // 1000, first // 100, len(n)
     return (
@@ -221,22 +221,22 @@ def _issued(n: Sequence[int]) -> bool:
     )
 
 
-def _alone(text: bytes, start: int, end: int) -> bool:
-    """Return whether no digit or word goes on before or behind, also beyond one separator."""
+def _stands_alone(text: bytes, start: int, end: int) -> bool:
+    """Return whether no digit or word continues on either side, also beyond one separator."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     return not (
-        _joins(before[-1:])
-        or _joins(after[:1])
+        _continues_word(before[-1:])
+        or _continues_word(after[:1])
         or (before[-1:] in _SEPARATORS and before[:-1].isdigit())
         or (after[:1] in _SEPARATORS and after[1:].isdigit())
     )
 
 
-def _edge(text: bytes, start: int, end: int) -> bool:
-    return not _joins(text[max(0, start - 1) : start]) and not _joins(text[end : end + 1])
+def _at_word_edges(text: bytes, start: int, end: int) -> bool:
+    return not _continues_word(text[max(0, start - 1) : start]) and not _continues_word(text[end : end + 1])
 
 
-def _joins(byte: bytes) -> bool:
+def _continues_word(byte: bytes) -> bool:
     return byte.isalnum() or byte in (b"_", b"+", b"$", b"\xe2\x82\xac") if byte else False
 
 
@@ -336,24 +336,29 @@ def _nino(value: str) -> bool:
     return value[:2] not in ("BG", "GB", "NK", "KN", "TN", "NT", "ZZ")
 
 
-def _anything(_: str) -> bool:
+def _any_value(_: str) -> bool:
     return True
 
 
 def national_number(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """A number that was called one of a person: six digits or more, no date, and nothing that goes on behind it."""
+    """Check a number introduced as a personal one: six digits or more, no date, nothing that continues behind it."""
     value = text[start:end]
     words = re.match(rb"[^ ]+(?: [0-9][^ ]*)*", value)  # what follows in capitals is no part of it
     stop = start + (words.end() if words else 0)
     value = text[start:stop].rstrip(b"./ -")
     stop = start + len(value)
-    good = _edge(text, start, stop) and not _DATE.search(value) and len(digits(value)) >= 6 and len(set(value)) > 3
+    good = (
+        _at_word_edges(text, start, stop)
+        and not _DATE.search(value)
+        and len(digits(value)) >= 6
+        and len(set(value)) > 3
+    )
     return (start, stop) if good else None
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
-        "word": lettered(_anything),
+        "word": lettered(_any_value),
         "luhn": numeric(luhn),
         "card": card,
         "iban": iban,

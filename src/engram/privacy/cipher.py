@@ -1,4 +1,4 @@
-"""Sealed values: AES-256-GCM for what is only read, AES-256-SIV for what is looked for, keyed hashes for the rest."""
+"""Encrypt values: AES-256-GCM for values that are only read, AES-256-SIV for values that are searched, keyed hashes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 NONCE_BYTES = 12
 WORDS_KEPT = 50_000
-"""So many words are remembered with what stands for them, for each key: the same ones come again and again."""
+"""Words per key whose keyed hash is cached, since the same ones recur."""
 
 _VERSION = "v1"
 _DAMAGED = "a sealed value was changed, or belongs to another place; `engram db check` shows what else is damaged"
 
 
 def new_key() -> bytes:
-    """A key from the system's randomness."""
+    """Return a new random key."""
     return os.urandom(KEY_BYTES)
 
 
-def derived(key: bytes, purpose: str, size: int = KEY_BYTES) -> bytes:
-    """A key for one purpose, from which neither the key nor that for another purpose can be told."""
+def derive_key(key: bytes, purpose: str, size: int = KEY_BYTES) -> bytes:
+    """Derive a key for one purpose, which reveals neither the original key nor that for another purpose."""
     state = hashlib.blake2b(key=key, person=b"engram", digest_size=size)
     state.update(purpose.encode())
     return state.digest()
 
 
 def ciphers() -> Any:
-    """The ciphers of the package `cryptography`. Raises `MissingExtra` if it is not installed."""
+    """Return the ciphers of the package `cryptography`. Raises `MissingExtra` if it is not installed."""
     try:
         from cryptography.hazmat.primitives.ciphers import aead  # noqa: PLC0415 - an extra, needed by few
     except ImportError as error:
@@ -45,63 +45,63 @@ def ciphers() -> Any:
 
 
 class DataKey:
-    """One key that data is sealed with: a `Seal`."""
+    """A data key that encrypts values; implements `Seal`."""
 
     def __init__(self, key: bytes) -> None:
         aead = ciphers()
-        self._gcm = aead.AESGCM(derived(key, "seal"))
-        self._siv = aead.AESSIV(derived(key, "mask", 64))
-        self._signing = derived(key, "sign")
-        self.blind = lru_cache(WORDS_KEPT)(_blinding(derived(key, "blind")))
+        self._gcm = aead.AESGCM(derive_key(key, "seal"))
+        self._siv = aead.AESSIV(derive_key(key, "mask", 64))
+        self._signing = derive_key(key, "sign")
+        self.blind = lru_cache(WORDS_KEPT)(_blinding(derive_key(key, "blind")))
 
     def seal(self, data: bytes, about: bytes) -> bytes:
-        """The data, unreadable, and different each time."""
+        """Encrypt data, with a different result each time."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + bytes(self._gcm.encrypt(nonce, data, about))
 
     def unseal(self, data: bytes, about: bytes) -> bytes:
-        """The inverse of `seal`. Raises `StoreCorrupt` if it is not what was sealed, or belongs to something else."""
+        """Decrypt the result of `seal`. Raises `StoreCorrupt` if it was changed, or belongs to something else."""
         try:
             return bytes(self._gcm.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], about))
         except (_invalid_tag(), ValueError):
             raise StoreCorrupt(_DAMAGED) from None
 
     def mask(self, text: str, about: bytes) -> str:
-        """The text, unreadable, and each time the same, so that it can be looked for."""
+        """Encrypt a text with the same result each time, so that it can be searched for."""
         # The cipher refuses to encrypt nothing.
         return to_text(self._siv.encrypt(b"=" + text.encode(), [about]))
 
     def unmask(self, masked: str, about: bytes) -> str:
-        """The inverse of `mask`. Raises `StoreCorrupt` like `unseal`."""
+        """Decrypt the result of `mask`. Raises `StoreCorrupt` like `unseal`."""
         try:
             return str(bytes(self._siv.decrypt(from_text(masked), [about]))[1:], "utf-8")
         except (_invalid_tag(), ValueError):
             raise StoreCorrupt(_DAMAGED) from None
 
     def sign(self, data: bytes) -> str:
-        """A digest that nobody can make without the key."""
+        """Return a digest that cannot be made without the key."""
         return hashlib.blake2b(data, key=self._signing, digest_size=16).hexdigest()
 
 
 class MasterKey:
-    """The key that opens all others: a `Cipher` that has its key at hand."""
+    """The key that encrypts all data keys; implements `Cipher` with a key in memory."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._wrapping = ciphers().AESGCM(derived(key, "wrap"))
-        self.identity = derived(key, "identity", 8).hex()
-        """Tells one master key from another, and tells nothing about it."""
+        self._wrapping = ciphers().AESGCM(derive_key(key, "wrap"))
+        self.identity = derive_key(key, "identity", 8).hex()
+        """Identifies the master key without revealing anything about it."""
 
     def __repr__(self) -> str:
         return f"MasterKey({self.identity})"
 
     def wrap(self, key: bytes, about: bytes) -> str:
-        """A key as it can be kept beside the data."""
+        """Encrypt a data key, to store it beside the data."""
         nonce = os.urandom(NONCE_BYTES)
         return f"{_VERSION}.{self.identity}.{to_text(nonce + bytes(self._wrapping.encrypt(nonce, key, about)))}"
 
     def unwrap(self, wrapped: str, about: bytes) -> bytes:
-        """The inverse of `wrap`. Raises `StoreCorrupt` if it is not what was wrapped, or not by this master key."""
+        """Decrypt the result of `wrap`. Raises `StoreCorrupt` if it was changed, or made by another master key."""
         version, identity, text = (*wrapped.split(".", 2), "", "")[:3]
         if version != _VERSION or identity != self.identity:
             raise StoreCorrupt(f"a key was wrapped by the master key {identity or '?'}, not by {self.identity}")
@@ -112,21 +112,21 @@ class MasterKey:
             raise StoreCorrupt("a wrapped key was changed; `engram db restore` brings back a backup") from None
 
     def lock(self, key: bytes) -> Seal:
-        """What a key can do."""
+        """Return the operations of a data key."""
         return DataKey(key)
 
     def derive(self, purpose: str) -> bytes:
-        """A key of 32 bytes that is always the same for one purpose, such as to encrypt a whole file."""
-        return derived(self._key, purpose)
+        """Return a key of 32 bytes that is always the same for one purpose, such as encrypting a whole file."""
+        return derive_key(self._key, purpose)
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as letters, digits, `-` and `_`."""
+    """Encode bytes as letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_text(text: str) -> bytes:
-    """The inverse of `to_text`. Raises `ValueError` for anything that it does not give."""
+    """Decode the result of `to_text`. Raises `ValueError` for anything else."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     except binascii.Error as error:

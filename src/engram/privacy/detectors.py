@@ -1,4 +1,4 @@
-"""The door for heavier detectors: a model of names and places, another scanner."""
+"""The interface for other detectors of sensitive data, such as a model that recognises names and places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engram.privacy.rules import CODEC, Family, Kind, Span
 
 
 class Finding(NamedTuple):
-    """Characters from `start` up to `end` are a secret or a personal datum of this name."""
+    """Characters from `start` up to `end` are a secret or personal data; `name` says which kind."""
 
     start: int
     end: int
@@ -23,12 +23,12 @@ class Detector(Protocol):
     """Finds what patterns cannot; packages register theirs in the entry-point group `engram.detectors`."""
 
     def find(self, text: str) -> Iterable[Finding]:
-        """The finds in a text, in any order; they may overlap. The same text gives the same finds."""
+        """Return the findings in a text, in any order; they may overlap. The same text must give the same findings."""
         ...
 
 
 def spans_of(findings: Iterable[Finding], text: str, rank: int) -> list[Span]:
-    """The findings in bytes of the text; parts that lie outside it, or hold nothing but space, are left out."""
+    """Return the findings as byte spans; parts outside the text, or with only white space, are dropped."""
     result = []
     for finding in findings:
         start, end = max(0, finding.start), min(len(text), finding.end)
@@ -43,5 +43,5 @@ def spans_of(findings: Iterable[Finding], text: str, rank: int) -> list[Span]:
 
 
 def placeholder_name(name: str) -> str:
-    """A detector's name for something, as a placeholder can hold it: `PHONE_NUMBER` becomes `phone-number`."""
+    """Return a detector's name in the form used in placeholders: `PHONE_NUMBER` becomes `phone-number`."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "other"

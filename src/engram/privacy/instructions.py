@@ -1,8 +1,8 @@
-"""Finds instructions aimed at an agent inside text that others wrote, such as what a tool or a page returned.
+"""Find instructions aimed at an agent in text that others wrote, such as the result of a tool or a web page.
 
-Every rule is a pattern with a score, and rules that meet in one stretch of text add up. Text is read as a model would
-read it: look-alike letters, invisible characters and encoded payloads are undone first. No list of rules is complete,
-so this decides what waits for review, never what may be trusted.
+Every rule is a pattern with a score, and scores of rules that match close together add up. Text is normalised first:
+look-alike letters, invisible characters and encoded payloads are undone. No list of rules is complete, so this decides
+what is held for review, never what can be trusted.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from urllib.parse import unquote
 import re2
 
 ENOUGH = 0.6
-"""Suspicions that meet in one stretch of text and add up to this are an instruction."""
+"""Sum of scores within `STRETCH` characters at which a text is an instruction."""
 
 STRETCH = 600
-"""How many characters apart suspicions may be to add up."""
+"""Characters within which scores add up."""
 
 HIDDEN = 0.4
-"""What is hidden or encoded needs less, because ordinary text has no reason to hide it."""
+"""The sum needed for encoded text, which ordinary text has no reason to contain."""
 
 
 class Suspicion(NamedTuple):
-    """One thing in a text that speaks to an agent: which rule says so, where, and how much it counts."""
+    """One match of a rule: where it is, and its score."""
 
     rule: str
     start: int
@@ -41,32 +41,35 @@ class Suspicion(NamedTuple):
 
 
 def suspicions(text: str) -> tuple[Suspicion, ...]:
-    """Everything in a text that speaks to an agent, in order of place; linear in its length."""
-    text = text if text.isascii() else _HALVES.sub("?", text)
-    found = _plain(text)
+    """Return all matches in a text, in order of position, in linear time."""
+    text = text if text.isascii() else _SURROGATES.sub("?", text)
+    found = _find_in_plain(text)
     if not text.isascii():
-        found += _invisible(text)
+        found += _find_invisible(text)
     known = frozenset(one.rule for one in found)
-    found += [Suspicion("encoded", start, end, 1.0) for start, end, inner in _decoded(text) if _speaks(inner, known)]
+    found += [
+        Suspicion("encoded", start, end, 1.0) for start, end, inner in _decoded(text) if _addresses_agent(inner, known)
+    ]
     return tuple(sorted(set(found), key=lambda one: (one.start, one.end, one.rule)))
 
 
 def is_instruction(text: str) -> bool:
-    """Return whether a text holds what looks like an instruction to an agent."""
+    """Return whether a text contains what looks like an instruction to an agent."""
     return strength(suspicions(text)) >= ENOUGH
 
 
 def any_instruction(texts: Iterable[str]) -> bool:
-    """Return whether one of these texts, or what they say one after the other, looks like an instruction to an agent.
+    """Return whether one of these texts, or all joined, looks like an instruction to an agent.
 
-    Both are asked: an order may be spread over several texts, and what stands before one may seem to deny it.
+    Both are checked: an instruction may be spread over several texts, and an earlier text may seem to negate a later
+    one.
     """
     said = [text for text in dict.fromkeys(texts) if text.strip()]
     return any(is_instruction(text) for text in said) or (len(said) > 1 and is_instruction("\n".join(said)))
 
 
 def strength(found: Sequence[Suspicion], stretch: int = STRETCH) -> float:
-    """The most that suspicions in one stretch add up to; a rule counts once in it, however often it is met."""
+    """Return the highest sum of scores within a stretch; each rule counts once per stretch."""
     best, first = 0.0, 0
     inside: dict[str, list[float]] = {}
     for one in found:  # in order of place
@@ -90,19 +93,24 @@ class _Rule(NamedTuple):
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    """The rules, those with a trigger first: the others only support, so they are asked when one of these was met."""
+    """Return the rules, those with a trigger first: the others only support them."""
     whole = tomllib.loads((files("engram.privacy") / "instructions.toml").read_text(encoding="utf-8"))
     rules = [
-        _Rule(one["name"], one["score"], _spaced(one.get("trigger", "")), _expanded(one["pattern"], whole["lists"]))
+        _Rule(
+            one["name"],
+            one["score"],
+            _with_flexible_spaces(one.get("trigger", "")),
+            _expand_lists(one["pattern"], whole["lists"]),
+        )
         for one in whole["rules"]
     ]
     return tuple(sorted(rules, key=lambda rule: not rule.trigger))
 
 
-_HALVES = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which cannot be encoded."""
 
-_UNSEEN = frozenset("\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u180e")
+_INVISIBLE = frozenset("\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u00ad\u180e")
 _QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"}
 _LOOKS_LIKE = dict(
     zip(
@@ -116,7 +124,7 @@ _LATIN = re.compile("[A-Za-z]")
 _ALIKE = re.compile("[\u0370-\u03ff\u0400-\u052f]")
 """Greek and Cyrillic, which have letters that look like Latin ones."""
 
-_HIDERS = (
+_HIDDEN_CHARACTERS = (
     ("invisible", 0.5, re.compile("[A-Za-z][\u200b\u200c\u200d\u2060\u2062\u2063\u2064\ufeff]{1,20}[A-Za-z]")),
     ("invisible", 0.5, re.compile("[\u202d\u202e]")),
     ("invisible", 1.0, re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4}")),
@@ -143,8 +151,8 @@ _NOT = re2.compile(r"(?i)\bnicht\b|\bniet\b")
 
 
 @cache
-def _which() -> Any:
-    """The triggers of all rules at once: one pass over a text tells which rules are worth a look."""
+def _trigger_set() -> Any:
+    """Return the triggers of all rules as one set, to find the rules worth running in one pass."""
     whole = re2.Set.SearchSet(_options())
     for rule in _rules():
         if rule.trigger:
@@ -165,14 +173,14 @@ def _options() -> Any:
     return options
 
 
-def _expanded(pattern: str, lists: Mapping[str, str]) -> str:
+def _expand_lists(pattern: str, lists: Mapping[str, str]) -> str:
     for name, words in lists.items():
         pattern = pattern.replace("{" + name + "}", words)
-    return _spaced(pattern).replace("~", _GAP)
+    return _with_flexible_spaces(pattern).replace("~", _GAP)
 
 
-def _spaced(pattern: str) -> str:
-    """The pattern with every space outside of a class taken as anything between two words."""
+def _with_flexible_spaces(pattern: str) -> str:
+    """Let every space outside of a character class match anything between two words."""
     parts, in_class = [], False
     for place, sign in enumerate(pattern):
         escaped = place > 0 and pattern[place - 1] == "\\"
@@ -182,11 +190,11 @@ def _spaced(pattern: str) -> str:
     return "".join(parts)
 
 
-def _plain(text: str) -> list[Suspicion]:
-    """What the rules find in a text as it is read: look-alike letters folded, invisible characters left out."""
-    read, places = (text, None) if text.isascii() else _as_read(text)
+def _find_in_plain(text: str) -> list[Suspicion]:
+    """Return the matches in a text with look-alike letters folded and invisible characters removed."""
+    read, places = (text, None) if text.isascii() else _normalised(text)
     raw = read.encode()
-    found = [one for number in _which().Match(raw) or () for one in _matches(number, raw)]
+    found = [one for number in _trigger_set().Match(raw) or () for one in _matches(number, raw)]
     if found:
         supporting = (number for number, rule in enumerate(_rules()) if not rule.trigger)
         found += [one for number in supporting for one in _matches(number, raw)]
@@ -204,14 +212,14 @@ def _matches(number: int, raw: bytes) -> Iterator[Suspicion]:
         yield Suspicion(name, start, end, score)
 
 
-def _as_read(text: str) -> tuple[str, list[int]]:
-    """A text without what cannot be seen and with look-alikes folded, and the place each byte of it came from."""
+def _normalised(text: str) -> tuple[str, list[int]]:
+    """Return a text without invisible characters and with look-alikes folded, and the origin of each byte."""
     signs: list[str] = []
     places: list[int] = []
     words = (match for match in _WORD.finditer(text) if _ALIKE.search(match.group()) and _LATIN.search(match.group()))
     disguised = {place for match in words for place in range(*match.span())}
     for place, sign in enumerate(text):
-        if sign in _UNSEEN or _is_tag(sign):
+        if sign in _INVISIBLE or _is_tag(sign):
             continue
         plain = sign
         if not sign.isascii():
@@ -224,34 +232,34 @@ def _as_read(text: str) -> tuple[str, list[int]]:
 
 
 def _is_tag(sign: str) -> bool:
-    """Return whether it is one of the letters that no font shows but a model reads."""
+    """Return whether it is a tag character, which no font shows but a model reads."""
     return "\U000e0020" <= sign <= "\U000e007e"
 
 
-def _invisible(text: str) -> Iterator[Suspicion]:
-    """What no reader sees: zero-width characters inside of words, text direction overrides, runs of selectors."""
-    for name, score, pattern in _HIDERS:
+def _find_invisible(text: str) -> Iterator[Suspicion]:
+    """Yield what no reader sees: zero-width characters within words, direction overrides, runs of selectors."""
+    for name, score, pattern in _HIDDEN_CHARACTERS:
         for match in pattern.finditer(text):
             yield Suspicion(name, match.start(), match.end(), score)
 
 
 @cache
-def _coded() -> Any:
-    """Which ways of encoding may have been used in a text, in one pass."""
+def _encoding_set() -> Any:
+    """Return the signs of all encodings as one set, to recognise them in one pass."""
     whole = re2.Set.SearchSet(re2.Options())
-    for pattern, _ in _WAYS:
+    for pattern, _ in _DECODERS:
         whole.Add(pattern)
     whole.Compile()
     return whole
 
 
 Payloads = Iterator[tuple[int, int, str]]
-"""The place of each payload in a text, and what it says once it is decoded."""
+"""Position of each payload in a text, with its decoded text."""
 
 
 def _decoded(text: str) -> Payloads:
-    for way in _coded().Match(text.encode()) or ():
-        yield from _WAYS[way][1](text)
+    for way in _encoding_set().Match(text.encode()) or ():
+        yield from _DECODERS[way][1](text)
     if not text.isascii() and (inner := "".join(chr(ord(sign) - 0xE0000) for sign in text if _is_tag(sign))):
         yield 0, len(text), inner
 
@@ -260,14 +268,14 @@ def _from_base64(text: str) -> Payloads:
     for match in _BASE64.finditer(text):
         cut = match.group().rstrip("=").replace("-", "+").replace("_", "/")
         cut = cut[: -1 if len(cut) % 4 == 1 else None]
-        if (inner := _words(base64.b64decode(cut + "=" * (-len(cut) % 4)))) is not None:
+        if (inner := _to_text(base64.b64decode(cut + "=" * (-len(cut) % 4)))) is not None:
             yield match.start(), match.end(), inner
 
 
 def _from_hex(text: str) -> Payloads:
     for match in _HEX.finditer(text):
         digits = _NO_HEX.sub("", match.group())
-        if (inner := _words(bytes.fromhex(digits[: len(digits) // 2 * 2]))) is not None:
+        if (inner := _to_text(bytes.fromhex(digits[: len(digits) // 2 * 2]))) is not None:
             yield match.start(), match.end(), inner
 
 
@@ -279,12 +287,12 @@ def _from_rot13(text: str) -> Payloads:
     yield 0, len(text), codecs.encode(text, "rot13")
 
 
-def _from_the_end(text: str) -> Payloads:
+def _from_reversed(text: str) -> Payloads:
     yield 0, len(text), text[::-1]
 
 
 def _from_letters(text: str) -> Payloads:
-    """Letters written apart, put together; two or more spaces part the words."""
+    """Join letters written apart; two or more spaces separate words."""
     for match in _SPACED_OUT.finditer(text):
         yield match.start(), match.end(), " ".join(_APART.sub("", word) for word in _WIDE.split(match.group()))
 
@@ -294,26 +302,26 @@ def _from_digits(text: str) -> Payloads:
         yield 0, len(text), _LEET.sub(lambda match: match.group().translate(_UNLEET), text)
 
 
-_WAYS: tuple[tuple[str, Callable[[str], Payloads]], ...] = (
+_DECODERS: tuple[tuple[str, Callable[[str], Payloads]], ...] = (
     (r"[A-Za-z0-9+/_-]{24}", _from_base64),
     (r"[0-9a-fA-F]{32}|(?:[0-9a-fA-F]{2}[ ,:]){16}|(?:\\x[0-9a-fA-F]{2}){16}|(?:0x[0-9a-fA-F]{2}[ ,]){16}", _from_hex),
     (r"&#|%20|\\u00|\\x", _from_escapes),
     (r"(?i)\b(?:vtaber|qvfertneq|sbetrg|vafgehpgvbaf?|cerivbhf|cebzcg|flfgrz|nffvfgnag)\b", _from_rot13),
-    (r"(?i)snoitcurtsni|erongi|drager?sid|tpmorp metsys|tnatsissa", _from_the_end),
+    (r"(?i)snoitcurtsni|erongi|drager?sid|tpmorp metsys|tnatsissa", _from_reversed),
     (r"(?:\b\w[ .*_-]{1,3}){9}", _from_letters),
     (r"(?i)\b[a-z]{0,12}[a-z][013457@$][a-z]|\b[1!3][a-z][a-z013457@$]{3}", _from_digits),
 )
-"""How to see that a text may be encoded, and how to read it then."""
+"""Signs of an encoding, and how to decode it."""
 
 
-def _speaks(inner: str, known: frozenset[str]) -> bool:
-    """Return whether what was encoded speaks to an agent, beyond what the text says anyway."""
-    found = sorted((one for one in _plain(inner) if one.rule not in known), key=lambda one: one.start)
+def _addresses_agent(inner: str, known: frozenset[str]) -> bool:
+    """Return whether decoded text addresses an agent, by rules that the plain text does not match."""
+    found = sorted((one for one in _find_in_plain(inner) if one.rule not in known), key=lambda one: one.start)
     return strength(found) >= HIDDEN
 
 
-def _words(raw: bytes) -> str | None:
-    """The text that some bytes are, or `None` if they are no text that somebody would write."""
+def _to_text(raw: bytes) -> str | None:
+    """Decode bytes as text; `None` if the result is not prose."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

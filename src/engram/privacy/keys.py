@@ -1,4 +1,4 @@
-"""Where master keys are kept: in a file that nobody else can read, in the environment, or in the system's keyring."""
+"""Store master keys: in a file that only its owner can read, in the environment, or in the system's keyring."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ADVICE = "`engram crypt init` makes one"
 
 
 def find(key: str, place: str) -> MasterKey | None:
-    """The master key itself as text, or the one at a place: a file, or `keyring:NAME`; `None` if neither is named.
+    """Return the master key given as text, or the one stored at a place; `None` if neither is given.
 
-    Raises `ConfigError` if it is not there, is no key, or others can read it.
+    A place is a file, or `keyring:NAME`. Raises `ConfigError` if it has no valid key, or others can read it.
     """
     if key:
         return MasterKey(_parsed(key, "ENGRAM_KEY"))
@@ -31,9 +31,9 @@ def find(key: str, place: str) -> MasterKey | None:
 
 
 def make(place: str) -> MasterKey:
-    """A new master key, kept at a place: a new file that only its owner can read, or `keyring:NAME`.
+    """Create a master key and store it at a place: a new file that only its owner can read, or `keyring:NAME`.
 
-    Raises `Conflict` rather than writing over anything.
+    Raises `Conflict` rather than overwrite anything.
     """
     key = new_key()
     text = MARK + to_text(key)
@@ -47,7 +47,7 @@ def make(place: str) -> MasterKey:
 
 
 def exists(place: str) -> bool:
-    """Return whether something is kept at a place."""
+    """Return whether something is stored at a place."""
     if place.startswith(KEYRING):
         return _in_keyring(place) is not None
     return Path(place).expanduser().exists()
@@ -77,7 +77,7 @@ def _from_file(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """In a new file, on the disk when this returns: what is sealed with a key that was lost is lost as well."""
+    """Write a new file and flush it to disk: data encrypted with a lost key is lost as well."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -93,25 +93,25 @@ def _write(path: Path, text: str) -> None:
 def _in_keyring(place: str) -> str | None:
     keyring = _keyring()
     try:
-        kept: str | None = keyring.get_password(SERVICE, _entry(place))
+        kept: str | None = keyring.get_password(SERVICE, _keyring_name(place))
     except keyring.errors.KeyringError as error:
-        raise ConfigError(f"the keyring cannot be used: {_said(error)}; keep the key in a file") from error
+        raise ConfigError(f"the keyring cannot be used: {_first_line(error)}; keep the key in a file") from error
     return kept
 
 
 def _to_keyring(place: str, text: str) -> None:
     keyring = _keyring()
     try:
-        keyring.set_password(SERVICE, _entry(place), text)
+        keyring.set_password(SERVICE, _keyring_name(place), text)
     except keyring.errors.KeyringError as error:
-        raise ConfigError(f"the keyring cannot be used: {_said(error)}; keep the key in a file") from error
+        raise ConfigError(f"the keyring cannot be used: {_first_line(error)}; keep the key in a file") from error
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _entry(place: str) -> str:
+def _keyring_name(place: str) -> str:
     return place.removeprefix(KEYRING) or "default"
 
 

@@ -1,4 +1,4 @@
-"""What is done with each kind of find: mask it, drop it, reject the text, or keep it."""
+"""Decide what to do with each kind of sensitive data: mask it, drop it, reject the text, or keep it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Action = Literal["mask", "drop", "reject", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """An action per name: a rule's id, a group of rules, or a family; the narrowest name decides, else it is masked."""
+class RedactionPolicy:
+    """Actions by name of a rule, a group of rules, or a family; the most specific decides, the default is to mask."""
 
     actions: Mapping[str, Action] = field(default_factory=dict)
 
@@ -23,18 +23,18 @@ class Policy:
         object.__setattr__(self, "actions", MappingProxyType(dict(self.actions)))
 
     def of(self, kind: Kind) -> Action:
-        """What to do with a find of this kind."""
+        """Return the action for findings of this kind."""
         for name in (kind.name, kind.group, kind.family):
             if name in self.actions:
                 return self.actions[name]
         return "mask"
 
 
-def policy_of(given: Mapping[str, str], names: Collection[str] | None = None) -> Policy:
-    """A policy from plain words; raises `ConfigError` for an unknown action, or a name that is not among `names`."""
+def policy_of(given: Mapping[str, str], names: Collection[str] | None = None) -> RedactionPolicy:
+    """Return the policy for a mapping of names to actions. Raises `ConfigError` for unknown actions or names."""
     for name, action in given.items():
         if action not in get_args(Action):
             raise ConfigError(f"{name}: there is no action {action!r}; there are: {', '.join(get_args(Action))}")
         if names is not None and name not in names:
             raise ConfigError(f"there is no kind of sensitive data called {name!r}; there are: {', '.join(names)}")
-    return Policy(cast("Mapping[str, Action]", given))
+    return RedactionPolicy(cast("Mapping[str, Action]", given))

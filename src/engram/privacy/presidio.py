@@ -1,4 +1,4 @@
-"""Names, places and what else Microsoft Presidio's analyzer finds, as a detector."""
+"""Use Microsoft Presidio's analyzer as a detector of names, places and other personal data."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NAMES = MappingProxyType(
         "US_SSN": "us-ssn",
     }
 )
-"""Presidio's names for what our rules find as well, so that one policy holds for both."""
+"""Presidio's names for what our rules find as well, so that one policy applies to both."""
 
 
 class Recognized(Protocol):
-    """What the analyzer says of one find."""
+    """One result of the analyzer."""
 
     start: int
     end: int
@@ -32,17 +32,17 @@ class Recognized(Protocol):
 
 
 class Analyzer(Protocol):
-    """The one method of `presidio_analyzer.AnalyzerEngine` that is used."""
+    """The method of `presidio_analyzer.AnalyzerEngine` that is used."""
 
     def analyze(
         self, text: str, language: str, entities: Sequence[str] | None = None, score_threshold: float | None = None
     ) -> Iterable[Recognized]:
-        """The finds in a text."""
+        """Return the findings in a text."""
         ...
 
 
 class PresidioDetector:
-    """Asks an analyzer; finds below the threshold are left out, because phone numbers and dates are guessed freely."""
+    """Runs an analyzer; findings below the threshold are dropped, because phone numbers and dates are often wrong."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class PresidioDetector:
         self._entities = None if entities is None else list(entities)
 
     def find(self, text: str) -> Iterator[Finding]:
-        """The finds in a text, under our names."""
+        """Yield the findings in a text, under our names."""
         found = self._analyzer.analyze(
             text=text, language=self._language, entities=self._entities, score_threshold=self._threshold
         )
@@ -65,7 +65,7 @@ class PresidioDetector:
 
 
 def open_detector() -> PresidioDetector:
-    """A detector with Presidio's own default analyzer, which loads its language model."""
+    """Return a detector with Presidio's default analyzer, which loads its language model."""
     try:
         module = importlib.import_module("presidio_analyzer")
     except ImportError as error:

@@ -1,42 +1,42 @@
-"""Puts typed placeholders in the place of secrets and personal data.
+"""Replace secrets and personal data in text by typed placeholders.
 
 A secret becomes `[secret:<rule>]`, personal data `[personal:<rule>]`. With a key, eight hexadecimal digits follow that
-are the same for the same value: `[secret:github-token:1f0c92ab]`.
+are equal for equal values: `[secret:github-token:1f0c92ab]`.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from engram.errors import InvalidInput
 from engram.model import Clean
-from engram.ports import Cleaned
+from engram.ports import Cleaned, Redactor
 from engram.privacy.detectors import Detector, spans_of
-from engram.privacy.policy import Policy, policy_of
-from engram.privacy.rules import CODEC, Kind, RuleSet, Span, blanked, is_placeholder, merged, rule_set
+from engram.privacy.policy import RedactionPolicy, policy_of
+from engram.privacy.rules import CODEC, Kind, RuleSet, Span, blank_placeholders, is_placeholder, merge_spans, rule_set
 
 KEYED = "keyed-value"
-"""The rule that finds a secret by its key alone: `{"password": "hunter"}`."""
+"""The rule that recognises a secret by its key alone: `{"password": "hunter"}`."""
 
 _KEYED = Kind(-1, "secret", KEYED)
 _FINGERPRINT = 8
 
 
 class SecretRedactor:
-    """Takes keys, tokens, passwords and personal data out of text; everything around them stays as it was.
+    """Removes keys, tokens, passwords and personal data from text, and leaves everything else unchanged.
 
-    `rules` are files of more rules, `policy` says what is done with which kind, `key` makes the same value give the
-    same placeholder, and `detectors` find what patterns cannot.
+    `rules` are files with more rules, `policy` says what to do with which kind, `key` makes equal values give equal
+    placeholders, and `detectors` find what patterns cannot.
     """
 
     def __init__(
         self,
         *,
         rules: Sequence[Path] = (),
-        policy: Policy | Mapping[str, str] | None = None,
+        policy: RedactionPolicy | Mapping[str, str] | None = None,
         key: bytes | Callable[[], bytes | None] | None = None,
         detectors: Sequence[Detector] = (),
     ) -> None:
@@ -44,43 +44,43 @@ class SecretRedactor:
         for path in rules:
             self._rules = self._rules.with_file(path)
         self._detectors = tuple(detectors)
-        self._policy = policy if isinstance(policy, Policy) else self._read(policy or {})
-        self._key_of = key
+        self._policy = policy if isinstance(policy, RedactionPolicy) else self._read_policy(policy or {})
+        self._key_source = key
         ranks = (rule.kind for rule in self._rules.rules)
         self._kept = frozenset(kind.rank for kind in ranks if self._policy.of(kind) == "keep")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a policy can name: families, groups and rules."""
-        return names(self._rules)
+        """Names a policy can use: families, groups and rules."""
+        return policy_names(self._rules)
 
     def clean(self, texts: Sequence[str]) -> list[Cleaned]:
-        """One answer per text, in order. Cleaning twice changes nothing more and finds nothing.
+        """Return one result per text, in order. Cleaning twice changes and finds nothing more.
 
-        Raises `InvalidInput` if a text holds what the policy rejects.
+        Raises `InvalidInput` if a text contains something the policy rejects.
         """
         return [self._clean(text) for text in texts]
 
     @cached_property
     def _key(self) -> bytes | None:
-        """What placeholders are told apart with; a database is asked for it when the first one is needed."""
-        return self._key_of() if callable(self._key_of) else self._key_of
+        """The key of fingerprints in placeholders, fetched from the database when first needed."""
+        return self._key_source() if callable(self._key_source) else self._key_source
 
-    def under(self, key: str, value: str) -> Cleaned | None:
-        """What stands for a value because of the key it is under; None if the key does not tell."""
-        if self._rules.gives_away(key, value) and self._policy.of(_KEYED) != "keep":
+    def clean_keyed(self, key: str, value: str) -> Cleaned | None:
+        """Return the replacement of a value that is sensitive because of its key; `None` if it is not."""
+        if self._rules.is_secret_by_key(key, value) and self._policy.of(_KEYED) != "keep":
             # The rules may know better what it is, and then they have taken all of it.
             cleaned = self._clean(value)
             if is_placeholder(cleaned.text):
                 return cleaned
             return Cleaned(Clean(self._placeholder(_KEYED, value.strip().encode(*CODEC))), (KEYED,))
-        if (kind := self._rules.keyed(key, value, self._kept)) is not None:
+        if (kind := self._rules.kind_by_key(key, value, self._kept)) is not None:
             return Cleaned(Clean(self._placeholder(kind, value.strip().encode(*CODEC))), (kind.label,))
         return None
 
-    def _read(self, given: Mapping[str, str]) -> Policy:
+    def _read_policy(self, given: Mapping[str, str]) -> RedactionPolicy:
         # What a detector may find, only the detector knows.
-        return policy_of(given, None if self._detectors else names(self._rules))
+        return policy_of(given, None if self._detectors else policy_names(self._rules))
 
     def _clean(self, text: str) -> Cleaned:
         data = text.encode(*CODEC)
@@ -98,20 +98,23 @@ class SecretRedactor:
 
     def _find(self, data: bytes) -> list[Span]:
         spans = self._rules.find(data, self._kept)
-        return merged([*spans, *self._detected(data)]) if self._detectors else spans
+        return merge_spans([*spans, *self._find_with_detectors(data)]) if self._detectors else spans
 
-    def _detected(self, data: bytes) -> list[Span]:
-        view = blanked(data)
+    def _find_with_detectors(self, data: bytes) -> list[Span]:
+        view = blank_placeholders(data)
         text, rank = view.decode(*CODEC), len(self._rules.rules)
         spans = [s for detector in self._detectors for s in spans_of(detector.find(text), text, rank)]
         # A find that reaches into a placeholder keeps what lies outside of it.
         outside = [
-            piece for span in spans if self._policy.of(span.kind) != "keep" for piece in _outside(span, view, data)
+            piece
+            for span in spans
+            if self._policy.of(span.kind) != "keep"
+            for piece in _outside_placeholders(span, view, data)
         ]
         return [span for span in outside if span.start < span.end]
 
     def _placeholder(self, kind: Kind, value: bytes) -> str:
-        """What stands in the place of a value. Raises `InvalidInput` if the policy rejects it."""
+        """Return the placeholder of a value. Raises `InvalidInput` if the policy rejects it."""
         action = self._policy.of(kind)
         if action == "reject":
             raise InvalidInput(f"the text holds sensitive data ({kind.label}), which the policy rejects; take it out")
@@ -120,15 +123,30 @@ class SecretRedactor:
         return f"[{kind.family}:{kind.name}:{fingerprint(key, kind.normal, value)}]"
 
 
-def names(rules: RuleSet) -> tuple[str, ...]:
-    """What a policy can name: families, groups and rules."""
+@cache
+def default_redactor() -> SecretRedactor:
+    """Return the redactor with the rules that ship with Engram."""
+    return SecretRedactor()
+
+
+def refuse_secret(redactor: Redactor | None, name: str, what: str) -> None:
+    """Raise `InvalidInput` for a user-supplied name that contains a secret; personal data is allowed in names.
+
+    `what` is the name in words, such as "the name of this group". Without a redactor, the default one is used.
+    """
+    if (redactor or default_redactor()).clean([name])[0].secrets:
+        raise InvalidInput(f"{what} holds a secret; give another one")
+
+
+def policy_names(rules: RuleSet) -> tuple[str, ...]:
+    """Return the names a policy can use: families, groups and rules."""
     kinds = [rule.kind for rule in rules.rules]
     ordered = ["secret", "personal", *(k.group for k in kinds if k.group), *(k.name for k in kinds), KEYED]
     return tuple(dict.fromkeys(ordered))
 
 
 def fingerprint(key: bytes, normal: str, value: bytes) -> str:
-    """Eight hexadecimal digits that tell equal values, and to nobody without the key anything else."""
+    """Return eight hexadecimal digits, equal for equal values, that reveal nothing without the key."""
     if normal == "digits":
         value = bytes(byte for byte in value if 48 <= byte <= 57)
     elif normal == "alnum":
@@ -140,8 +158,8 @@ def fingerprint(key: bytes, normal: str, value: bytes) -> str:
     return "abcdef"[digest[-1] % 6] + digest.hex()[: _FINGERPRINT - 1]
 
 
-def _outside(span: Span, view: bytes, data: bytes) -> list[Span]:
-    """The parts of a span that are not in a placeholder."""
+def _outside_placeholders(span: Span, view: bytes, data: bytes) -> list[Span]:
+    """Return the parts of a span that are not in a placeholder."""
     pieces, start = [], span.start
     for at in range(span.start, span.end + 1):
         if at == span.end or view[at] != data[at]:

@@ -1,4 +1,4 @@
-"""Rules as data: what a secret or a personal datum looks like, and one pass that says which rules are worth running."""
+"""Read and run redaction rules: patterns of secrets and personal data, prefiltered by keywords."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_FILE = 1_000_000
 
 
 class Kind(NamedTuple):
-    """What was found; where finds overlap, the one of the lowest rank gives its name."""
+    """The kind of a finding; where findings overlap, the one of the lowest rank gives its name."""
 
     rank: int
     family: Family
@@ -44,20 +44,20 @@ class Kind(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name as it is told: `github-token`, `personal:email`."""
+        """The displayed name: `github-token`, `personal:email`."""
         return self.name if self.family == "secret" else f"{self.family}:{self.name}"
 
 
 class Span(NamedTuple):
-    """Where something is, in bytes, and what."""
+    """A finding: its position in bytes, and its kind."""
 
     start: int
     end: int
     kind: Kind
 
 
-class Entry(BaseModel):
-    """One rule as it is written in a file."""
+class RuleDefinition(BaseModel):
+    """One rule as written in a file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,28 +79,28 @@ class Entry(BaseModel):
 
 
 class RuleFile(BaseModel):
-    """A file of rules; `harmless.always` are values that no rule takes."""
+    """A file of rules; `harmless.always` are values that no rule matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rule: tuple[Entry, ...] = ()
+    rule: tuple[RuleDefinition, ...] = ()
     fragments: dict[str, str] = Field(default_factory=dict)
     harmless: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     telling: dict[Literal["key", "allow"], str] = Field(default_factory=dict)
 
 
 class Rule:
-    """One kind of secret or personal datum; its patterns are compiled when first needed."""
+    """One kind of secret or personal data; its patterns are compiled when first needed."""
 
-    def __init__(self, entry: Entry, rank: int, fragments: Mapping[str, str], lists: Mapping[str, str]):
+    def __init__(self, entry: RuleDefinition, rank: int, fragments: Mapping[str, str], lists: Mapping[str, str]):
         self.id, self.description, self.keyed = entry.id, entry.description, entry.keyed
         self.kind = Kind(rank, entry.family, entry.id, entry.group, entry.normal)
-        self.keywords = f"(?i:{either(entry.keywords)})"
-        self.regex = expanded(entry.regex, fragments)
+        self.keywords = f"(?i:{alternation(entry.keywords)})"
+        self.regex = expand_fragments(entry.regex, fragments)
         self.finds, self.leaves = entry.finds, entry.leaves
         self._entropy, self._must, self._near = entry.entropy, entry.must, entry.near
         self._check = CHECKS[entry.check] if entry.check else None
-        self._allow = either([lists["always"], *(lists.get(name, name) for name in entry.allow)])
+        self._allow = alternation([lists["always"], *(lists.get(name, name) for name in entry.allow)])
 
     @cached_property
     def _patterns(self) -> tuple[Any, range, list[Any], Any, Any]:
@@ -109,13 +109,13 @@ class Rule:
         near = re2.compile(self._near) if self._near else None
         return pattern, groups, [re2.compile(p) for p in self._must], re2.compile(self._allow), near
 
-    def compiled(self) -> None:
-        """Compile now. Raises `re2.error` if a pattern is none."""
+    def compile(self) -> None:
+        """Compile now. Raises `re2.error` for an invalid pattern."""
         re2.compile(self.keywords)
         _ = self._patterns
 
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where there is something of this kind, left to right."""
+        """Yield the positions of findings of this kind, left to right."""
         pattern, groups, must, allow, near = self._patterns
         at = 0
         while (match := pattern.search(text, at)) is not None:
@@ -143,10 +143,10 @@ class Rule:
 
 
 class _Prefilter:
-    """Says in a few passes over a text which rules are worth running.
+    """Finds the rules worth running in a few passes over a text.
 
-    Keywords that are numbers of any digits are spread over several automata: in one they meet in so many ways that a
-    text of nothing but digits would take a second for every few kilobytes.
+    Numeric keywords are spread over several automata: in one, they combine in so many ways that a text of only digits
+    would take a second for every few kilobytes.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -156,7 +156,7 @@ class _Prefilter:
         self._parts = [(part, _automaton([rules[rank].keywords for rank in part])) for part in parts]
 
     def ranks(self, text: bytes) -> list[int]:
-        """The rules that have a keyword in a text, in order."""
+        """Return the rules that have a keyword in a text, in order."""
         return sorted(part[index] for part, automaton in self._parts for index in automaton.Match(text) or ())
 
 
@@ -171,24 +171,24 @@ def _automaton(patterns: Sequence[str]) -> Any:
 
 
 class RuleSet:
-    """All rules, and one automaton that says in a single pass which of them are worth running."""
+    """All rules, with a prefilter that finds those worth running."""
 
     def __init__(self, parts: Sequence[RuleFile]):
         self._parts = tuple(parts)
         fragments = {name: text for part in parts for name, text in part.fragments.items()}
         named = [name for part in parts for name in part.harmless]
-        lists = {name: either([p for part in parts for p in part.harmless.get(name, ())]) for name in named}
+        lists = {name: alternation([p for part in parts for p in part.harmless.get(name, ())]) for name in named}
         entries = [entry for part in parts for entry in part.rule]
         self.rules = [Rule(entry, rank, fragments, lists) for rank, entry in enumerate(entries)]
         telling = {name: text for part in reversed(parts) for name, text in part.telling.items()}
         self._harmless = re2.compile(lists["always"])
-        self._telling = re2.compile(expanded(telling["key"], fragments))
+        self._telling = re2.compile(expand_fragments(telling["key"], fragments))
         self._untelling = re2.compile(telling["allow"])
         self._keyed = [rule for rule in self.rules if rule.keyed]
         self._prefilter = _Prefilter(self.rules)
 
     def with_file(self, path: Path) -> RuleSet:
-        """These rules and those of a TOML file, which come first. Raises `ConfigError` if it cannot be used."""
+        """Return these rules plus those of a TOML file, which come first. Raises `ConfigError` if it is unusable."""
         part = read_rules(path)
         if part.fragments or part.telling or set(part.harmless) - {"always"}:
             raise ConfigError(f"{path}: only [[rule]] and harmless.always can be added; take the rest out")
@@ -202,15 +202,15 @@ class RuleSet:
                 re2.compile(pattern)
             larger = RuleSet([part, *self._parts])
             for rule in larger.rules[: len(part.rule)]:
-                rule.compiled()
+                rule.compile()
         except re2.error as error:
-            raise ConfigError(f"{path}: {_said(error)}; patterns are RE2, without look-around") from None
+            raise ConfigError(f"{path}: {_message(error)}; patterns are RE2, without look-around") from None
         for rule in larger.rules[: len(part.rule)]:
-            larger.proven(rule, path)
+            larger.check_examples(rule, path)
         return larger
 
-    def proven(self, rule: Rule, path: Path | str) -> None:
-        """Raises `ConfigError` unless the rule finds something in its `finds` and nothing in its `leaves`."""
+    def check_examples(self, rule: Rule, path: Path | str) -> None:
+        """Raise `ConfigError` unless the rule finds something in its `finds` and nothing in its `leaves`."""
         for text in rule.finds:
             if not any(span.kind == rule.kind for span in self._spans(text.encode(*CODEC), frozenset())):
                 raise ConfigError(f"{path}: rule {rule.id} finds nothing in {text!r}; correct it or its keywords")
@@ -219,11 +219,11 @@ class RuleSet:
                 raise ConfigError(f"{path}: rule {rule.id} finds something in {text!r}; correct it")
 
     def find(self, text: bytes, kept: frozenset[int] = frozenset()) -> list[Span]:
-        """What is in a text, left to right, none overlapping; placeholders are not looked into.
+        """Return the findings in a text, left to right, without overlaps; placeholders are skipped.
 
         Rules whose ranks are in `kept` are not run.
         """
-        return merged(self._spans(blanked(text), kept))
+        return merge_spans(self._spans(blank_placeholders(text), kept))
 
     def _spans(self, view: bytes, kept: frozenset[int]) -> Iterator[Span]:
         for rank in self._prefilter.ranks(view):
@@ -232,8 +232,8 @@ class RuleSet:
                 for start, end in rule.find(view):
                     yield Span(start, end, rule.kind)
 
-    def keyed(self, key: str, value: str, kept: frozenset[int]) -> Kind | None:
-        """What a value is, all of it, because of the key it stands under."""
+    def kind_by_key(self, key: str, value: str, kept: frozenset[int]) -> Kind | None:
+        """Return the kind of a value that is entirely sensitive because of its key, if it is."""
         name = key.replace("_", " ").encode(*CODEC)
         told = value.strip().encode(*CODEC)
         text = b"%b: %b" % (name, told)
@@ -242,8 +242,8 @@ class RuleSet:
                 return rule.kind
         return None
 
-    def gives_away(self, key: str, value: str) -> bool:
-        """Return whether a value is secret because of the key it stands under."""
+    def is_secret_by_key(self, key: str, value: str) -> bool:
+        """Return whether a value is secret because of its key."""
         secret = value.strip().encode(*CODEC)
         return (
             bool(secret)
@@ -256,14 +256,14 @@ class RuleSet:
 
 @cache
 def rule_set() -> RuleSet:
-    """The rules that ship with Engram, read once."""
+    """Return the rules that ship with Engram, read once."""
     folder = files(__package__)
     texts = [folder.joinpath(name).read_text("utf-8") for name in ("rules.toml", "personal.toml")]
     return RuleSet([RuleFile.model_validate(tomllib.loads(text)) for text in texts])
 
 
 def read_rules(path: Path) -> RuleFile:
-    """The rules of a TOML file. Raises `ConfigError` if it cannot be read or has something else in it."""
+    """Read the rules of a TOML file. Raises `ConfigError` if it is unreadable or has other content."""
     try:
         if path.stat().st_size > _MAX_FILE:
             raise ConfigError(f"{path} is larger than {_MAX_FILE:,} bytes; give a smaller file of rules")
@@ -277,13 +277,13 @@ def read_rules(path: Path) -> RuleFile:
 
 
 def entropy(secret: bytes) -> float:
-    """Shannon entropy in bits per byte."""
+    """Return the Shannon entropy in bits per byte."""
     total = len(secret)
     return -sum(n / total * math.log2(n / total) for n in Counter(secret).values())
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """The spans left to right; those that overlap become one, named by the most specific rule."""
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans left to right; overlapping ones become one, named by the most specific rule."""
     result: list[Span] = []
     for span in sorted(spans):
         if result and span.start < result[-1].end:
@@ -293,13 +293,13 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return result
 
 
-def either(patterns: Sequence[str]) -> str:
-    """A pattern that matches where one of these does; the flags of each stay its own."""
+def alternation(patterns: Sequence[str]) -> str:
+    """Return a pattern that matches if one of these does; each keeps its own flags."""
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
-def expanded(regex: str, fragments: Mapping[str, str]) -> str:
-    """The pattern with its `{{names}}` replaced by the fragments they stand for."""
+def expand_fragments(regex: str, fragments: Mapping[str, str]) -> str:
+    """Replace `{{names}}` in a pattern by the fragments with these names."""
     for name, text in fragments.items():
         regex = regex.replace("{{" + name + "}}", text)
     return regex
@@ -310,20 +310,20 @@ def is_placeholder(text: str) -> bool:
     return _PLACEHOLDER.fullmatch(text.strip().encode(*CODEC)) is not None
 
 
-def blanked(text: bytes) -> bytes:
-    """The text with line ends in the place of placeholders, because no rule reads a value across several of them."""
-    return _PLACEHOLDER.sub(_blank, text) if b"[secret:" in text or b"[personal:" in text else text
+def blank_placeholders(text: bytes) -> bytes:
+    """Replace placeholders by line ends, because no rule matches across several of them."""
+    return _PLACEHOLDER.sub(_newlines, text) if b"[secret:" in text or b"[personal:" in text else text
 
 
 def _around(text: bytes, start: int, end: int) -> bytes:
     return text[max(0, start - _BEFORE) : start] + b"\x00" + text[end : end + _BEHIND]
 
 
-def _blank(match: Any) -> bytes:
+def _newlines(match: Any) -> bytes:
     length: int = match.end() - match.start()
     return b"\n" * length
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     told = error.args[0] if error.args else ""
     return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)

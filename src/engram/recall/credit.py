@@ -13,7 +13,7 @@ from engram.errors import InvalidInput
 from engram.learning import events
 from engram.learning.events import Circumstances
 from engram.model import ActionRecord, Hit, Suggestion
-from engram.ports import Credit, Shown, unstorable
+from engram.ports import Credit, LoggedRecall, unstorable
 from engram.text.terms import normal_form
 
 MOST = 1000
@@ -70,7 +70,7 @@ def suggested(
     *,
     lent: bool,
     sources: Mapping[str, str] = MappingProxyType({}),
-) -> Shown:
+) -> LoggedRecall:
     """Note the episodes that spoke for what a suggestion recommends.
 
     `sources` says which episodes came from whom; noted is how much of what is behind the recommendation did.
@@ -88,7 +88,7 @@ def suggested(
         events.SOURCES: {} if chosen is None else _behind(chosen, sources),
         SAYS: suggestion.recommended is not None or bool(suggestion.evidence),
     }
-    return Shown(str(suggestion.id), at, tuple(episodes), about=about)
+    return LoggedRecall(str(suggestion.id), at, tuple(episodes), about=about)
 
 
 def _behind(chosen: ActionRecord, sources: Mapping[str, str]) -> dict[str, JsonValue]:
@@ -98,7 +98,7 @@ def _behind(chosen: ActionRecord, sources: Mapping[str, str]) -> dict[str, JsonV
     return {name: number / len(ids) for name, number in sorted(lent.items())}
 
 
-def followed(several: Iterable[Shown], action: str) -> dict[str, float]:
+def followed(several: Iterable[LoggedRecall], action: str) -> dict[str, float]:
     """Add up how far a decision rests on each source by what it cites, together at most wholly.
 
     A suggestion counts only if what it recommended was done.
@@ -112,7 +112,7 @@ def followed(several: Iterable[Shown], action: str) -> dict[str, float]:
     return {name: share / whole for name, share in sorted(found.items())}
 
 
-def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:
+def shared(shown: LoggedRecall, used: object, quality: float, at: datetime) -> Credit:
     """One credit, shared by the memories that were used, or by all that were shown: together they get exactly one."""
     several = shown.order if used is None else [used] if isinstance(used, str | Hit) else used
     if not isinstance(several, Iterable):
@@ -127,7 +127,7 @@ def shared(shown: Shown, used: object, quality: float, at: datetime) -> Credit:
     return Credit(shown.id, at, ids, helped, shown.parts, shares, about={"quality": quality})
 
 
-def by_source(shown: Shown, credit: Credit) -> dict[str, tuple[float, float]]:
+def by_source(shown: LoggedRecall, credit: Credit) -> dict[str, tuple[float, float]]:
     """How far each source helped and hindered in what was shown, by which of its memories did."""
     noted, shares = shown.about.get(LENDERS), dict[str, tuple[float, float]]()
     keys = noted if isinstance(noted, dict) else {}

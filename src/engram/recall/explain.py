@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engram.model import Clean, Hit, Memory
-from engram.ports import Match, Placed, Scope, Snapshots, Store, Surveys
+from engram.ports import Match, Placed, ReadsNeighbours, Scope, Snapshots, Store
 from engram.recall.pack import best_per_session, tokens, within_budget
 from engram.recall.rank import Ranked, fuse
 from engram.recall.search import Near, Wanted, find, order
@@ -59,7 +59,7 @@ class Explanation:
 
 def explain(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> Explanation:
     """The same recall as `search.recall`, with everything that it passes over; what is kept is what that answers."""
-    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, Surveys) else ())
+    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
     placed = near(asked.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
         return _explained(store, scope, asked, placed, wanted)

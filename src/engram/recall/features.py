@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from engram.ports import Glimpse, Spread
+from engram.ports import RankingInput, TermCounts
 from engram.recall.understand import Asked
 from engram.text.terms import K1, B
 from engram.text.time_phrases import Interval
@@ -45,7 +45,7 @@ NAMES = (*MATCHES, *AROUND)
 class Scene:
     """Candidates and their neighbours, one row each, in the order of their sessions."""
 
-    glimpses: Sequence[Glimpse]
+    glimpses: Sequence[RankingInput]
     candidate: Flags
     session: Places
     """A number for each session; -1 for what is in none."""
@@ -64,13 +64,17 @@ class Scene:
         return np.where(same, within, -1)
 
 
-def in_order(glimpses: Sequence[Glimpse]) -> list[Glimpse]:
+def in_order(glimpses: Sequence[RankingInput]) -> list[RankingInput]:
     """Session by session, as they were written."""
     return sorted(glimpses, key=lambda glimpse: (glimpse.session or "", glimpse.seq))
 
 
 def scene(
-    glimpses: Sequence[Glimpse], candidates: frozenset[str], similar: Mapping[str, float], asked: Asked, spread: Spread
+    glimpses: Sequence[RankingInput],
+    candidates: frozenset[str],
+    similar: Mapping[str, float],
+    asked: Asked,
+    spread: TermCounts,
 ) -> Scene:
     """Put glimpses into the order of their sessions."""
     rows = in_order(glimpses)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import Clean, Hit, Recall
-from engram.ports import Filter, RemembersShown, Scope, Shown, Store, Surveys, arguments
+from engram.ports import Filter, LoggedRecall, LogsRecalls, ReadsNeighbours, Scope, Store, arguments
 from engram.ports.arguments import When
 from engram.recall import credit
 from engram.recall.rank import PARTS, Weights
@@ -80,7 +80,7 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
 
 def parts(store: Store) -> Collection[str]:
     """The parts of a score that are learned from, in this store."""
-    return PARTS if isinstance(store, Surveys) else ()
+    return PARTS if isinstance(store, ReadsNeighbours) else ()
 
 
 def _widened(direct: Sequence[Hit], more: Sequence[Hit], names: Sequence[str], least: float) -> list[Hit]:
@@ -98,12 +98,12 @@ def _shown(seat: Seat, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Len
     """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
     id = seat.sources.new_id()
     seat.echoes.note(seat.scope, hits)
-    if hits and isinstance(seat.store, RemembersShown):
+    if hits and isinstance(seat.store, LogsRecalls):
         noted = credit.parts(hits, parts(seat.store), seat.tuning.multipliers(seat.scope, at))
         about: dict[str, JsonValue] = {}
         if lent:
             about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
-        seat.store.show(seat.scope, Shown(id, at, tuple(hit.id for hit in hits), noted, about))
+        seat.store.log_recall(seat.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
     fresh = seat.learning.up_to_date([hit.memory for hit in hits])
     same = zip(hits, fresh, strict=True)
     return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])

@@ -10,7 +10,18 @@ from itertools import pairwise
 from typing import Literal
 
 from engram.model import Clean, Hit
-from engram.ports import Filter, Glimpse, Match, MirrorMatch, Placed, Query, Scope, Snapshots, Store, Surveys
+from engram.ports import (
+    Filter,
+    Match,
+    MirrorMatch,
+    Placed,
+    Query,
+    RankingInput,
+    ReadsNeighbours,
+    Scope,
+    Snapshots,
+    Store,
+)
 from engram.recall.confidence import confidence
 from engram.recall.features import Scene, features, in_order, scene
 from engram.recall.pack import best_per_session, within_budget
@@ -63,7 +74,7 @@ class Found:
 
 def recall(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> list[Hit]:
     """The memories of a scope that answer a query, best first; by words alone when there is no vector."""
-    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, Surveys) else ())
+    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
     placed = near(asked.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
         return _recall(store, scope, asked, placed, wanted)
@@ -103,7 +114,7 @@ def find(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted
 def order(store: Store, scope: Scope, asked: Asked, found: Found, wanted: Wanted) -> list[Ranked]:
     """The candidates for a query, best first."""
     first = fuse([*found.words.values()], [*found.near.values()], wanted.weights)
-    if not first or not isinstance(store, Surveys):
+    if not first or not isinstance(store, ReadsNeighbours):
         return first
     ids = [one.id for one in first[: max(CANDIDATES, 2 * wanted.k)]]
     seen = look(store, store, scope, asked, found, ids, wanted.where)
@@ -116,7 +127,7 @@ def order(store: Store, scope: Scope, asked: Asked, found: Found, wanted: Wanted
 
 def look(
     store: Store,
-    surveys: Surveys,
+    surveys: ReadsNeighbours,
     scope: Scope,
     asked: Asked,
     found: Found,
@@ -124,7 +135,7 @@ def look(
     where: Filter,
 ) -> Scene:
     """The candidates among their neighbours, each compared with the query."""
-    glimpses = surveys.around(scope, ids, SEEN, asked.terms)
+    glimpses = surveys.neighbours(scope, ids, SEEN, asked.terms)
     similar = {id: match.score for id, match in found.near.items()}
     chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
     close = chosen | beside(glimpses, chosen)
@@ -135,10 +146,10 @@ def look(
         similar |= {match.id: match.score for match in others}
     allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
     candidates = chosen | (close & allowed)
-    return scene(glimpses, candidates, similar, asked, surveys.spread(scope, asked.terms))
+    return scene(glimpses, candidates, similar, asked, surveys.term_counts(scope, asked.terms))
 
 
-def beside(glimpses: Sequence[Glimpse], ids: frozenset[str]) -> frozenset[str]:
+def beside(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
     """Those next to one of the ids in the same session."""
     return frozenset(
         other.id

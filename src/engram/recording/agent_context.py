@@ -8,7 +8,7 @@ from engram.clock import Sources
 from engram.learning.service import Learning
 from engram.learning.state import Experience
 from engram.model import Memory
-from engram.ports import Query, Redactor, RemembersShown, Scope, Shown, Store, arguments
+from engram.ports import LoggedRecall, LogsRecalls, Query, Redactor, Scope, Store, arguments
 from engram.recall.tuning import Tuning
 from engram.recording.echoes import Echoes
 from engram.recording.embedding import Placing
@@ -38,8 +38,8 @@ class Seat:
         found = [memory for memory in self.store.get(self.scope, ids) if memory is not None]
         return self.learning.up_to_date(found)
 
-    def shown(self, id: str) -> Shown | None:
+    def shown(self, id: str) -> LoggedRecall | None:
         """What was shown to the agent under this id: by a recall or a suggestion."""
-        if not isinstance(self.store, RemembersShown) or not arguments.is_id(id):
+        if not isinstance(self.store, LogsRecalls) or not arguments.is_id(id):
             return None
-        return self.store.shown(self.scope, id)
+        return self.store.get_recall(self.scope, id)

@@ -14,7 +14,7 @@ from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origi
 from engram.model.clean import clean_name
 from engram.model.memory import Quarantined
 from engram.ports import Entry, Event, Query, Redactor, Scope, Scrubs, Store, acting
-from engram.privacy import shipped
+from engram.privacy import default_redactor
 from engram.sharing.ledger import LINEAGE, Ledger
 from engram.text.terms import digest
 
@@ -79,7 +79,7 @@ class Quarantine:
             for (entry, reason), known in zip(several, here, strict=True)
             if known is None
         }
-        cleaned = (self._redactor or shipped()).clean([reason for _, reason in fresh.values()])
+        cleaned = (self._redactor or default_redactor()).clean([reason for _, reason in fresh.values()])
         entries = []
         for (entry, _), said in zip(fresh.values(), cleaned, strict=True):
             id = entry.memory.id

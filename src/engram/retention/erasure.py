@@ -33,21 +33,21 @@ from engram.model.grant import Grant, GrantState, Subject
 from engram.model.retention import ErasureReceipt, LegalHold
 from engram.ports import (
     FORGOTTEN,
+    AuditAction,
     Changes,
     ClosesKeys,
-    Deed,
-    ErasesShown,
+    DeletesRecalls,
     Event,
     Filter,
     FindsDerived,
     KeepsAudit,
     KeepsEvents,
     ListsAgents,
+    LoggedRecall,
     Query,
     Redactor,
     Scope,
     Scrubs,
-    Shown,
     Store,
     acting,
     arguments,
@@ -484,7 +484,7 @@ def _unquoted(words: _Words) -> list[tuple[str, str]]:
     """
     store, scope, gone = words.brain.store, words.scope, list[tuple[str, str]]()
 
-    def goes(shown: Shown) -> bool:
+    def goes(shown: LoggedRecall) -> bool:
         id = words.said(shown.about.get("action"), shown.about.get("context")) if shown.about else None
         gone.extend([] if id is None else [("shown", id)])
         return id is not None
@@ -493,10 +493,10 @@ def _unquoted(words: _Words) -> list[tuple[str, str]]:
     told = {event.id: words.said(event.body.get("action"), event.body.get("context")) for event in checks}
     erased = {event: id for event, id in told.items() if id is not None}
     if erased:
-        store.unrecord(scope, list(erased))
+        store.delete_events(scope, list(erased))
     gone += [("checks", id) for id in erased.values()]
-    if isinstance(store, ErasesShown):
-        store.unshow(scope, goes)
+    if isinstance(store, DeletesRecalls):
+        store.delete_recalls(scope, goes)
     return gone
 
 
@@ -605,7 +605,7 @@ def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None 
         removed = _erase(brain, scope, progress)
     counts = {name: count for name, count in removed.items() if count}
     if isinstance(store, KeepsAudit):
-        store.note([Deed("agent.erase", agent=agent, count=counts.get("memories", 0))])
+        store.note([AuditAction("agent.erase", agent=agent, count=counts.get("memories", 0))])
     return ErasureReceipt(agent=agent, removed=counts, lingers=not scrubbed(store))
 
 
@@ -715,7 +715,7 @@ def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
     _unrecord(store, RETENTION, holds.naming(store, agent))
     for name in store.agents():
         if not reserved(name):
-            _unrecord(store, Scope(name), store.about(Scope(name), topic(f"agent:{agent}"), MOST))
+            _unrecord(store, Scope(name), store.events_by_topic(Scope(name), topic(f"agent:{agent}"), MOST))
     return removed
 
 
@@ -738,7 +738,7 @@ def _installation(store: Store) -> str | None:
 
 def _log_of(store: KeepsEvents, scope: Scope) -> Iterator[Event]:
     after = 0
-    while some := store.feed(scope, after, PAGE):
+    while some := store.events_after(scope, after, PAGE):
         yield from some
         after = some[-1].seq
 
@@ -754,10 +754,10 @@ def _list(value: JsonValue) -> list[JsonValue]:
 def _unrecord(store: Store, scope: Scope, events: Iterable[Event]) -> None:
     ids = list(dict.fromkeys(event.id for event in events if event.kind != FORGOTTEN))
     if ids:
-        store.unrecord(scope, ids)
+        store.delete_events(scope, ids)
 
 
 def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
     """Delete a scope; how many of each."""
     brain.experience.forgot(scope)
-    return {name: count for name, count in brain.store.vacate(scope).items() if count}
+    return {name: count for name, count in brain.store.delete_scope(scope).items() if count}

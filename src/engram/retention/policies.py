@@ -21,8 +21,8 @@ from engram.memories.forgetting_curve import PINNED, Told, strength, told_of
 from engram.memories.holds import Keeping
 from engram.model import Memory, MemoryType
 from engram.model.memory import describe_error
-from engram.model.retention import LegalHold, Retained, RetentionPolicy, RetentionReport
-from engram.ports import Deed, KeepsAudit, Scope, acting
+from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
+from engram.ports import AuditAction, KeepsAudit, Scope, acting
 from engram.privacy import refuse_secret
 from engram.recording.draft import handle
 from engram.retention import archive as archives
@@ -53,7 +53,7 @@ class Retention:
         """The policies in force, in the order in which they run."""
         return holds.policies(self._brain.store)
 
-    def set(self, name: str, **fields: Any) -> RetentionPolicy:
+    def set(self, /, name: str, **fields: Any) -> RetentionPolicy:
         """Set a policy, instead of the one of this name; `fields` are those of `RetentionPolicy`."""
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("a policy needs a name")
@@ -136,6 +136,14 @@ class Retention:
             _note(brain, gone)
         written = str(archive) if archive is not None and archive.exists() else None
         return RetentionReport(dry_run=dry_run, gone=tuple(gone), kept=dict(sorted(kept.items())), archive=written)
+
+    def erase(self, agent: str, progress: Progress | None = None) -> ErasureReceipt:
+        """Delete everything of an agent; the audit trail keeps that it happened. Stopped in between, call it again.
+
+        Raises `NotFound` for an agent that has nothing, `NotAllowed` if something of it is held, and `Conflict` if the
+        folder of its files serves another database, too.
+        """
+        return erasure.erase(self._brain, agent, progress)
 
 
 @dataclass
@@ -283,4 +291,6 @@ def _note(brain: Engram, gone: Sequence[Retained]) -> None:
         counts = Counter[str]()
         for each in gone:
             counts[each.policy] += each.memories
-        brain.store.note([Deed("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})])
+        brain.store.note(
+            [AuditAction("retention", count=counts.total(), detail={"policies": dict(sorted(counts.items()))})]
+        )

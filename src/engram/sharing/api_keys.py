@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from engram.clock import Sources
 from engram.errors import Conflict, Hint, InvalidInput, NotFound, Unsupported
 from engram.model.api_key import EVERYONE, RIGHTS, ApiKey, Right
-from engram.ports import KeepsKeys, Redactor, Scope, Store, arguments, reserved
+from engram.ports import KeepsApiKeys, Redactor, Scope, Store, arguments, reserved
 
 PREFIX = "eng"
 SECRET_BYTES = 32
@@ -40,9 +40,9 @@ class Keys:
         sources: Sources,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        if not isinstance(store, KeepsKeys):
+        if not isinstance(store, KeepsApiKeys):
             raise Unsupported("this store does not keep the keys of callers; SQLite and PostgreSQL do")
-        self._store: KeepsKeys = store
+        self._store: KeepsApiKeys = store
         self._redactor = redactor
         self._sources = sources
         self._entropy = entropy

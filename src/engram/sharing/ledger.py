@@ -106,7 +106,7 @@ class Ledger:
             before, newest = self.grant(id), self.change(id, by, say)
             old = [f"{id}:{version}" for version in range(1, newest.version)]
             if old:
-                self._events.unrecord(LEDGER, old)
+                self._events.delete_events(LEDGER, old)
         return newest != before
 
     def regroup(
@@ -182,7 +182,7 @@ class Ledger:
         return self._events.append(LEDGER, [event])[0]
 
     def _read(self) -> None:
-        while some := self._events.feed(LEDGER, self._seq, PAGE):
+        while some := self._events.events_after(LEDGER, self._seq, PAGE):
             for event in some:
                 self._fold(event)
             self._seq = some[-1].seq

@@ -305,7 +305,7 @@ class Sharing:
                 count=int(str(event.body["count"])),
                 memories=tuple(str(id) for id in _list(event.body.get("ids"))),
             )
-            for event in self._store.about(USES, f"{USED}:{grant}", limit)
+            for event in self._store.events_by_topic(USES, f"{USED}:{grant}", limit)
         ]
 
     def showed(self, reader: Scope, id: str) -> bool:
@@ -322,7 +322,7 @@ class Sharing:
     def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
         """What an agent believes of a source, from how often it helped, since when that counts, and hindered."""
         belief = FIRST_TRUST
-        for event in self._store.about(reader, topic(key), 1000):
+        for event in self._store.events_by_topic(reader, topic(key), 1000):
             helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
             proven = since is None or event.at >= since
             belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)

@@ -13,15 +13,15 @@ from engram.ports import (
     FORGOTTEN,
     Entry,
     Event,
-    Glimpse,
     KeepsEvents,
     Match,
     Query,
+    RankingInput,
+    ReadsNeighbours,
     Scope,
     Snapshots,
-    Spread,
     Store,
-    Surveys,
+    TermCounts,
 )
 from engram.ports.completed import Fallbacks, can
 
@@ -91,17 +91,17 @@ class Lens(Fallbacks):
         """Never. Raises `NotAllowed`."""
         raise NotAllowed(READ_ONLY)
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The next events about what is covered; an empty list only when there are no more."""
-        while some := self.store.feed(self.owner, after, limit):
+        while some := self.store.events_after(self.owner, after, limit):
             if kept := [event for event in some if self._shows(event)]:
                 return kept
             after = some[-1].seq
         return []
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic about what is covered."""
-        return [event for event in self.store.about(self.owner, topic, limit) if self._shows(event)]
+        return [event for event in self.store.events_by_topic(self.owner, topic, limit) if self._shows(event)]
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """All events about these subjects, as far as they are covered."""
@@ -119,25 +119,25 @@ class SurveyingLens(Lens):
         """Nobody: names of speakers may belong to what is not covered."""
         return []
 
-    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+    def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
         """The neighbours that are covered."""
         chosen = [id for id in ids if self.covers(id)]
-        seen = self._surveys.around(self.owner, chosen, reach if self.ids is None else 0, terms) if chosen else []
+        seen = self._surveys.neighbours(self.owner, chosen, reach if self.ids is None else 0, terms) if chosen else []
         return [glimpse for glimpse in seen if self.covers(glimpse.id)]
 
-    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+    def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """How common the terms are among the reader's own memories."""
-        return self._surveys.spread(self.owner if self.ids is None else self.reader, terms)
+        return self._surveys.term_counts(self.owner if self.ids is None else self.reader, terms)
 
     @property
-    def _surveys(self) -> Surveys:
-        assert isinstance(self.store, Surveys)  # noqa: S101 - `lens` chose this class because it does
+    def _surveys(self) -> ReadsNeighbours:
+        assert isinstance(self.store, ReadsNeighbours)  # noqa: S101 - `lens` chose this class because it does
         return self.store
 
 
 def lens(store: Store, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> Lens:
     """Return the lens with the abilities that its store has."""
-    return (SurveyingLens if isinstance(store, Surveys) else Lens)(store, owner, reader, ids)
+    return (SurveyingLens if isinstance(store, ReadsNeighbours) else Lens)(store, owner, reader, ids)
 
 
 def _without(memory: Memory, sources: Set[str]) -> Memory:

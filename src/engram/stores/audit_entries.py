@@ -21,14 +21,14 @@ from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, Receipt
 from engram.model.audit import canonical_json, sha256_hex
 from engram.ports import (
     RESERVED,
+    AuditAction,
     Changes,
     Credit,
-    Deed,
     Entry,
     Event,
+    LoggedRecall,
     Placed,
     Scope,
-    Shown,
     doing,
     principal,
     reserved,
@@ -55,11 +55,11 @@ _KEPT = {
 
 
 @dataclass(slots=True)
-class Ledger:
+class PendingEntries:
     """What a transaction does; written when everything else is, so that nobody waits for it longer than he must."""
 
-    deeds: list[Deed] = field(default_factory=list)
-    shown: Mapping[tuple[str, str], Shown] = field(default_factory=dict)
+    deeds: list[AuditAction] = field(default_factory=list)
+    shown: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
     """What was shown to whom under which id and goes to the database together with it."""
     closed: bool = False
 
@@ -78,21 +78,21 @@ class Sealing(NamedTuple):
         return self.row | {"seq": seq, "prev": prev, "hash": sealed}
 
 
-def attributed(deed: Deed) -> Deed:
+def attributed(deed: AuditAction) -> AuditAction:
     """A deed as it is put on record: of whoever is acting, and with no name that only Engram knows."""
     by, apart = doing.get(), reserved(deed.agent)
     if by is None:
         if not (apart or reserved(deed.actor) or reserved(deed.target)):
             return deed
-        by = Deed("", "" if reserved(deed.actor) else deed.actor)
+        by = AuditAction("", "" if reserved(deed.actor) else deed.actor)
     place, several, _ = deed.agent.removeprefix(RESERVED).partition(":")
     detail = {**deed.detail, "in": place} if apart and several else deed.detail
     agent, grant = by.agent if apart else deed.agent, deed.grant or by.grant
     target = deed.target.removeprefix(RESERVED)
-    return Deed(by.action or deed.action, by.actor, agent, target, grant, deed.count, detail)
+    return AuditAction(by.action or deed.action, by.actor, agent, target, grant, deed.count, detail)
 
 
-def sealing(deed: Deed, now: datetime) -> Sealing:
+def sealing(deed: AuditAction, now: datetime) -> Sealing:
     """An entry for a deed, of whoever is acting, on behalf of whoever is the principal."""
     deed = attributed(deed)
     behalf, at, grant = principal.get(), micros(now), deed.grant
@@ -120,7 +120,7 @@ def sealing(deed: Deed, now: datetime) -> Sealing:
     )
 
 
-def refuse_unstorable(deeds: Sequence[Deed]) -> None:
+def refuse_unstorable(deeds: Sequence[AuditAction]) -> None:
     """Raise `InvalidInput` if no database could keep what is to be put on record."""
     for deed in deeds:
         for text in (deed.action, deed.actor, deed.agent, deed.target, deed.grant, canonical_json(deed.detail)):
@@ -168,7 +168,7 @@ def to_checkpoint_row(checkpoint: Checkpoint) -> Row:
     return checkpoint.model_dump(exclude={"at"}) | {"at": micros(checkpoint.at)}
 
 
-def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> Deed:
+def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> AuditAction:
     """Memories were given to a store."""
     detail: dict[str, JsonValue] = dict(
         Counter(receipt.code if receipt.code == REPLAYED else receipt.status for receipt in receipts)
@@ -180,74 +180,74 @@ def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -
     return _about(scope, action, [receipt.id or "" for receipt in receipts], detail)
 
 
-def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> Deed:
+def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> AuditAction:
     """Memories were to be forgotten."""
     detail: dict[str, JsonValue] = {"forgotten": sum(receipt.forgotten for receipt in receipts)}
     return _about(scope, "forget", [receipt.id for receipt in receipts], detail)
 
 
-def annotated(scope: Scope, memory: Memory, changes: Changes) -> Deed:
+def annotated(scope: Scope, memory: Memory, changes: Changes) -> AuditAction:
     """What surrounds a memory was changed."""
     names: list[JsonValue] = [name for name in changes.__slots__ if getattr(changes, name) is not None]
     return _about(scope, "annotate", [memory.id], {"changed": names, "version": memory.version})
 
 
-def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> Deed:
+def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> AuditAction:
     """Events were to be kept, of which some were known already."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
     if len(events) == 1 and fresh[0] and (told := _told(scope, events[0])) is not None:
         return told
-    return Deed("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
+    return AuditAction("event", scope.agent, scope.agent, target, count=sum(fresh), detail={"kinds": kinds})
 
 
-def _told(scope: Scope, event: Event) -> Deed | None:
+def _told(scope: Scope, event: Event) -> AuditAction | None:
     """What an event says that is a deed of its own: of consent, of an annex, of keeping, of defining an agent."""
     if event.kind == "definition" and not reserved(scope.agent):
-        return Deed("agent.define", "", scope.agent, event.id)
+        return AuditAction("agent.define", "", scope.agent, event.id)
     if not reserved(scope.agent):
         return None
     said = {name: str(event.body.get(name) or "") for name in _SAID}
     if event.kind == "use":
         count = event.body.get("count")
         number = count if isinstance(count, int) else 1
-        return Deed("use", said["agent"], said["owner"], said["action"], event.subject, count=number)
+        return AuditAction("use", said["agent"], said["owner"], said["action"], event.subject, count=number)
     if event.kind == "grant":
         action = (_BEGUN if event.body.get("version") == 1 else _DECIDED).get(said["state"], "grant.change")
-        return Deed(action, said["by"], said["owner"], said["receiver"], event.subject)
+        return AuditAction(action, said["by"], said["owner"], said["receiver"], event.subject)
     if event.kind == "annex":
         gone, apart = event.body.get("gone"), event.body.get("quarantined")
         action = "annex.remove" if gone else "annex.quarantine" if apart else "annex.add"
-        return Deed(action, said["receiver"], said["receiver"], event.subject, said["grant"])
+        return AuditAction(action, said["receiver"], said["receiver"], event.subject, said["grant"])
     if event.kind == "group":
-        return Deed("group.change", "", scope.agent, event.subject)
-    return Deed(_KEPT[event.kind], "", said["agent"], event.subject) if event.kind in _KEPT else None
+        return AuditAction("group.change", "", scope.agent, event.subject)
+    return AuditAction(_KEPT[event.kind], "", said["agent"], event.subject) if event.kind in _KEPT else None
 
 
-def unrecorded(scope: Scope, events: Sequence[Event]) -> Deed:
+def unrecorded(scope: Scope, events: Sequence[Event]) -> AuditAction:
     """Events were taken away."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event in events))
-    return Deed("event.forget", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
+    return AuditAction("event.forget", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
 
 
-def credited(scope: Scope, credit: Credit, fresh: bool) -> Deed:
+def credited(scope: Scope, credit: Credit, fresh: bool) -> AuditAction:
     """It was told what became of a recall."""
     detail: dict[str, JsonValue] = {"helped": len(credit.helped), "shown": len(credit.order)}
-    return Deed("credit", scope.agent, scope.agent, credit.id, count=int(fresh), detail=detail)
+    return AuditAction("credit", scope.agent, scope.agent, credit.id, count=int(fresh), detail=detail)
 
 
-def embedded(vectors: Sequence[tuple[Scope, str, Placed]], count: int) -> Deed:
+def embedded(vectors: Sequence[tuple[Scope, str, Placed]], count: int) -> AuditAction:
     """Memories got vectors."""
     agents = {scope.agent for scope, _, _ in vectors}
     ids = list(dict.fromkeys(id for _, id, _ in vectors))
     detail: dict[str, JsonValue] = {"agents": len(agents), "embedders": _sorted(v.embedder for _, _, v in vectors)}
-    return Deed("embed", "", agents.pop() if len(agents) == 1 else "", count=count, detail=detail | _listed(ids))
+    return AuditAction("embed", "", agents.pop() if len(agents) == 1 else "", count=count, detail=detail | _listed(ids))
 
 
-def unembedded(keep: str, count: int) -> Deed:
+def unembedded(keep: str, count: int) -> AuditAction:
     """The vectors of other embedders were dropped."""
-    return Deed("unembed", count=count, detail={"kept": keep})
+    return AuditAction("unembed", count=count, detail={"kept": keep})
 
 
 def administrative(name: str) -> bool:
@@ -255,21 +255,21 @@ def administrative(name: str) -> bool:
     return not name.startswith(HOUSEKEEPING)
 
 
-def checked(checkpoint: Checkpoint) -> Deed:
+def checked(checkpoint: Checkpoint) -> AuditAction:
     """A checkpoint was made, which must be there from then on."""
     detail: dict[str, JsonValue] = {"hash": checkpoint.hash, "key": checkpoint.key_id, "sealed": checkpoint.digest}
-    return Deed("checkpoint", target=str(checkpoint.seq), detail=detail)
+    return AuditAction("checkpoint", target=str(checkpoint.seq), detail=detail)
 
 
-def pruned(checkpoint: Checkpoint, count: int) -> Deed:
+def pruned(checkpoint: Checkpoint, count: int) -> AuditAction:
     """The entries up to a checkpoint were removed."""
-    return Deed("prune", target=str(checkpoint.seq), count=count, detail={"hash": checkpoint.hash})
+    return AuditAction("prune", target=str(checkpoint.seq), count=count, detail={"hash": checkpoint.hash})
 
 
-def _about(scope: Scope, action: str, ids: Sequence[str], detail: dict[str, JsonValue]) -> Deed:
+def _about(scope: Scope, action: str, ids: Sequence[str], detail: dict[str, JsonValue]) -> AuditAction:
     target = ids[0] if len(ids) == 1 else ""
     more = {} if target else _listed(ids)
-    return Deed(action, scope.agent, scope.agent, target, count=len(ids), detail=detail | more)
+    return AuditAction(action, scope.agent, scope.agent, target, count=len(ids), detail=detail | more)
 
 
 def _listed(ids: Sequence[str]) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engram.ports import Match, Query, Scope, Spread
+from engram.ports import Match, Query, Scope, TermCounts
 from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
 from engram.text.terms import digest
@@ -105,13 +105,13 @@ class FtsWords:
 
     def spread(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], holders: Mapping[str, int], latest: int
-    ) -> Spread:
+    ) -> TermCounts:
         """How common the terms are in a scope; where others are the majority, only it is counted."""
         own, all_rows = self._size(conn, scope, latest)
         if own > MAJORITY * all_rows:
-            return Spread(own, {term: min(own, count) for term, count in holders.items()})
+            return TermCounts(own, {term: min(own, count) for term, count in holders.items()})
         counts = {term: fetch(conn, _HOLDERS, {"match": _match([term], scope)})[0][0] for term in terms}
-        return Spread(own, counts)
+        return TermCounts(own, counts)
 
     def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
         """What the index has of each row."""

@@ -16,21 +16,21 @@ from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIn
 from engram.model.api_key import ApiKey
 from engram.model.audit import GENESIS
 from engram.ports import (
-    Change,
+    AuditAction,
     Changes,
     Credit,
-    Deed,
     Entry,
     Event,
     Filter,
-    Glimpse,
+    LoggedRecall,
     Match,
+    MemoryChange,
     Placed,
     Query,
+    RankingInput,
     Scope,
-    Shelf,
-    Shown,
-    Spread,
+    TermCounts,
+    VectorSpace,
     VectorStore,
 )
 from engram.stores import audit_entries
@@ -56,7 +56,7 @@ from engram.stores.rules import (
 )
 from engram.text.terms import digest, normal_form, query_terms
 
-_GENESIS = audit_entries.to_entry(audit_entries.sealing(Deed(GENESIS, count=0), EPOCH).at(1, ""))
+_GENESIS = audit_entries.to_entry(audit_entries.sealing(AuditAction(GENESIS, count=0), EPOCH).at(1, ""))
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ class Room:
     credits: dict[str, Credit] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     """By id, in the order of recording."""
-    shown: dict[str, Shown] = field(default_factory=dict)
-    gone: list[Change] = field(default_factory=list)
+    shown: dict[str, LoggedRecall] = field(default_factory=dict)
+    gone: list[MemoryChange] = field(default_factory=list)
     """Memories that were forgotten, in that order."""
 
 
@@ -124,7 +124,7 @@ class InMemoryStore:
                 self._note(audit_entries.wrote(scope, entries, receipts))
             return receipts
 
-    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+    def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts that `add` would give now, in order; nothing is stored."""
         with self._lock:
             room, undo = self._room(scope), list[Callable[[], object]]()
@@ -211,7 +211,7 @@ class InMemoryStore:
         with self._lock:
             return sorted({row.memory.speaker for row in self._room(scope).rows.values() if row.memory.speaker})
 
-    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+    def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
         """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
         with self._lock:
             rows = self._room(scope).rows
@@ -226,11 +226,11 @@ class InMemoryStore:
                 seen |= {near.memory.id: near for near in session[max(0, place - reach) : place + reach + 1]}
             return [_glimpse(row, terms) for row in seen.values()]
 
-    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+    def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """How common the terms are."""
         with self._lock:
             rows = self._room(scope).rows.values()
-            return Spread(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
+            return TermCounts(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them; unknown ids say so."""
@@ -244,7 +244,7 @@ class InMemoryStore:
         receipt = self._remove(scope, room, id)
         if receipt.forgotten:
             self._seq += 1
-            room.gone.append(Change(self._seq, "forgotten", id, self._sources.now()))
+            room.gone.append(MemoryChange(self._seq, "forgotten", id, self._sources.now()))
         if receipt.removed.get("events"):
             self._append(room, [forgotten(id, self._seq + 1, self._sources.now())])
         return receipt
@@ -259,7 +259,7 @@ class InMemoryStore:
         for key in keys:
             del room.keys[key]
         for place, (_, vectors) in row.placed.items():
-            self._vectors.remove(Shelf(scope, *place), vectors)
+            self._vectors.remove(VectorSpace(scope, *place), vectors)
         events = [event.id for event in room.events.values() if event.subject == id]
         for event in events:
             del room.events[event]
@@ -314,18 +314,18 @@ class InMemoryStore:
             newest = sorted(self._room(scope).credits.values(), key=lambda credit: (credit.at, credit.id), reverse=True)
             return newest[:limit][::-1]
 
-    def show(self, scope: Scope, shown: Shown) -> None:
+    def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
         """Note what was shown."""
         with self._lock:
             if shown.id not in self._room(scope).credits:
                 self._room(scope).shown[shown.id] = shown
 
-    def shown(self, scope: Scope, id: str) -> Shown | None:
+    def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
         """What was shown under an id, also if its outcome was told."""
         with self._lock:
             room = self._room(scope)
             if (credit := room.credits.get(id)) is not None:
-                return Shown(id, credit.at, credit.order, credit.parts, credit.about, told=True)
+                return LoggedRecall(id, credit.at, credit.order, credit.parts, credit.about, told=True)
             return room.shown.get(id)
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
@@ -346,7 +346,7 @@ class InMemoryStore:
                 room.events[event.id] = replace(event, seq=self._seq)
         return fresh
 
-    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+    def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
         """Remove events by id, and say so to whoever has learned from them; how many there were."""
         with self._lock:
             room = self._room(scope)
@@ -357,7 +357,7 @@ class InMemoryStore:
                 self._note(audit_entries.unrecorded(scope, gone))
             return len(gone)
 
-    def unshow(self, scope: Scope, chosen: Callable[[Shown], bool]) -> int:
+    def delete_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
         """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
         with self._lock:
             shown = self._room(scope).shown
@@ -377,26 +377,26 @@ class InMemoryStore:
                 if not sought.isdisjoint(row.memory.provenance.sources)
             ]
 
-    def vacate(self, scope: Scope) -> Mapping[str, int]:
+    def delete_scope(self, scope: Scope) -> Mapping[str, int]:
         """Remove all that is kept of a scope; how many of each."""
         with self._lock:
             room = self._rooms.pop(scope, Room())
             for row in room.rows.values():
                 for place, (_, vectors) in row.placed.items():
-                    self._vectors.remove(Shelf(scope, *place), vectors)
+                    self._vectors.remove(VectorSpace(scope, *place), vectors)
             own = ":" + digest(scope.agent)
             self._settings = {name: value for name, value in self._settings.items() if not name.endswith(own)}
             gone = {"memories": len(room.rows), "events": len(room.events), "recall_events": len(room.credits)}
             self._agents.discard(scope.agent)
-            self._note(Deed("destroy", agent=scope.agent, count=gone["memories"]))
+            self._note(AuditAction("destroy", agent=scope.agent, count=gone["memories"]))
             return gone
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
         with self._lock:
             return [event for event in self._room(scope).events.values() if event.seq > after][:limit]
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic, the oldest of them first."""
         with self._lock:
             return (
@@ -409,11 +409,11 @@ class InMemoryStore:
             wanted = set(subjects)
             return [event for event in self._room(scope).events.values() if event.subject in wanted]
 
-    def changes(self, scope: Scope, after: int, limit: int) -> list[Change]:
+    def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
         """What came and went after a number, the oldest of it first."""
         with self._lock:
             room = self._room(scope)
-            came = [Change(row.seq, "stored", id, row.memory.created_at) for id, row in room.rows.items()]
+            came = [MemoryChange(row.seq, "stored", id, row.memory.created_at) for id, row in room.rows.items()]
             return sorted(change for change in [*came, *room.gone] if change.seq > after)[:limit]
 
     def newest(self, scope: Scope) -> int:
@@ -432,7 +432,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             fresh = self._keys.setdefault(key.id, (key, hash)) == (key, hash)
-            self._note(Deed("key.add", target=key.id, count=int(fresh)))
+            self._note(AuditAction("key.add", target=key.id, count=int(fresh)))
             return fresh
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
@@ -451,7 +451,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             if revoked_at is not None:
-                self._note(Deed("key.revoke", target=id, count=int(id in self._keys)))
+                self._note(AuditAction("key.revoke", target=id, count=int(id in self._keys)))
             if id not in self._keys:
                 return False
             key, hash = self._keys[id]
@@ -468,7 +468,7 @@ class InMemoryStore:
                 rest = tuple(name for name in key.agents if name != agent)
                 told = {"agents": rest, "revoked_at": key.revoked_at or (None if rest else at)}
                 self._keys[key.id] = (key.model_copy(update=told), hash)
-                self._note(Deed("key.close", agent=agent, target=key.id))
+                self._note(AuditAction("key.close", agent=agent, target=key.id))
             return len(found)
 
     def agents(self) -> list[str]:
@@ -487,7 +487,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             self._embedder = identity
-            self._note(Deed("setting", target="embedder"))
+            self._note(AuditAction("setting", target="embedder"))
 
     def setting(self, name: str) -> str | None:
         """The value of a setting, or `None`."""
@@ -500,7 +500,7 @@ class InMemoryStore:
         with self._lock:
             self._settings[name] = value
             if audit_entries.administrative(name):
-                self._note(Deed("setting", target=name))
+                self._note(AuditAction("setting", target=name))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
@@ -551,17 +551,17 @@ class InMemoryStore:
                 for row in room.rows.values():
                     for place in [p for p in row.placed if p[0] == namespace and p[1] != keep]:
                         _, keys = row.placed.pop(place)
-                        self._vectors.remove(Shelf(scope, *place), keys)
+                        self._vectors.remove(VectorSpace(scope, *place), keys)
                         gone += len(keys)
             self._note(audit_entries.unembedded(keep, gone))
             return gone
 
-    def _note(self, deed: Deed) -> None:
+    def _note(self, deed: AuditAction) -> None:
         last = self._trail[-1]
         row = audit_entries.sealing(deed, self._sources.now()).at(last.seq + 1, last.hash)
         self._trail.append(audit_entries.to_entry(row))
 
-    def note(self, deeds: Sequence[Deed]) -> None:
+    def note(self, deeds: Sequence[AuditAction]) -> None:
         """Put on record what no other call of the store does."""
         self._guard()
         audit_entries.refuse_unstorable(deeds)
@@ -647,19 +647,19 @@ class InMemoryStore:
         row.length = sum(row.terms.values())
 
     def _place(self, scope: Scope, row: Row, vectors: Sequence[Placed]) -> None:
-        """Put vectors on their shelves, instead of those that the memory had there."""
+        """Put vectors on their spaces, instead of those that the memory had there."""
         for place, passages in by_place(vectors).items():
-            shelf, keys = Shelf(scope, *place), [vector_key(row.memory.id, passage) for passage in passages]
+            space, keys = VectorSpace(scope, *place), [vector_key(row.memory.id, passage) for passage in passages]
             matrix = stacked(list(passages.values()))
-            self._vectors.add(shelf, keys, matrix)
+            self._vectors.add(space, keys, matrix)
             _, before = row.placed.get(place, (0, []))
-            self._vectors.remove(shelf, [key for key in before if key not in keys])
+            self._vectors.remove(space, [key for key in before if key not in keys])
             row.placed[place] = (matrix.shape[1], keys)
 
     def _by_vector(self, scope: Scope, rows: dict[str, Row], near: Placed, wanted: int) -> list[Match]:
         place = (near.namespace, near.embedder)
         keys = frozenset(key for row in rows.values() if place in row.placed for key in row.placed[place][1])
-        search = partial(self._vectors.search, Shelf(scope, *place), near.vector, among=keys)
+        search = partial(self._vectors.search, VectorSpace(scope, *place), near.vector, among=keys)
         return nearest(search, wanted, wanted * ENOUGH)[0]
 
     def _by_words(self, scope: Scope, rows: dict[str, Row], terms: list[str]) -> list[Match]:
@@ -676,9 +676,9 @@ class InMemoryStore:
         return [Match(id, scores[id]) for id in best]
 
 
-def _glimpse(row: Row, terms: Sequence[str]) -> Glimpse:
+def _glimpse(row: Row, terms: Sequence[str]) -> RankingInput:
     memory = row.memory
-    return Glimpse(
+    return RankingInput(
         memory.id,
         row.seq,
         memory.session,

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.clock import from_micros
-from engram.ports import Glimpse, Scope
+from engram.ports import RankingInput, Scope
 from engram.stores.rules import usefulness
 
 MOST_SPEAKERS = 300
@@ -63,8 +63,10 @@ def shown(words: str) -> str:
     return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])
 
 
-def glimpse(row: Any, counts: Counts) -> Glimpse:
+def glimpse(row: Any, counts: Counts) -> RankingInput:
     """One row of `glances`."""
     id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
     useful = usefulness(helped, hindered)
-    return Glimpse(id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful)
+    return RankingInput(
+        id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful
+    )

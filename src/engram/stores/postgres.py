@@ -32,7 +32,7 @@ from engram.errors import (
     StoreReadOnly,
     Unsupported,
 )
-from engram.ports import Cipher, Glimpse, Match, Placed, Query, Scope, Shelf, Spread, VectorStore
+from engram.ports import Cipher, Match, Placed, Query, RankingInput, Scope, TermCounts, VectorSpace, VectorStore
 from engram.stores import audit_entries, neighbours
 from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
@@ -170,7 +170,7 @@ _GLANCES = neighbours.glances(
 
 
 @dataclass(slots=True)
-class _Counts:
+class _TermStatistics:
     """How many rows a scope has, how long they are, and how many hold each of some terms."""
 
     seq: int
@@ -181,13 +181,13 @@ class _Counts:
 
 
 @dataclass(slots=True)
-class _Moment:
+class _Snapshot:
     """What a transaction about one scope has read already: none of it can change before the transaction ends."""
 
     scope: Scope
     conn: sa.Connection
-    counts: _Counts | None = None
-    shelves: dict[tuple[str, str], tuple[int | None, int]] = field(default_factory=dict)
+    counts: _TermStatistics | None = None
+    spaces: dict[tuple[str, str], tuple[int | None, int]] = field(default_factory=dict)
 
 
 class PostgresStore(SqlStore):
@@ -212,10 +212,10 @@ class PostgresStore(SqlStore):
         self._indexed: set[tuple[str, str, int]] = set()
         self._wanted: set[tuple[str, str, int]] = set()
         self._opened_vectors = opened
-        self._marks: dict[Shelf, tuple[str, int, set[tuple[str, int]]]] = {}
+        self._marks: dict[VectorSpace, tuple[str, int, set[tuple[str, int]]]] = {}
         self._syncing = threading.Lock()
         self._held = threading.local()
-        self._known: dict[Scope, _Counts] = {}  # of large scopes, and of common terms
+        self._known: dict[Scope, _TermStatistics] = {}  # of large scopes, and of common terms
         self._counting = threading.Lock()
         engine = self._make_engine(durable, busy_seconds, pool_size, max_overflow)
         super().__init__(engine, sources, remote, cipher=cipher)
@@ -295,7 +295,7 @@ class PostgresStore(SqlStore):
         """Within it, all that this thread reads of the scope is of one moment, as long as the server stays there."""
         stack, conn = self._patiently(lambda: self._begun(scope))
         with stack:
-            self._held.moment = _Moment(scope, conn)
+            self._held.moment = _Snapshot(scope, conn)
             try:
                 yield
             finally:
@@ -310,7 +310,7 @@ class PostgresStore(SqlStore):
             self._held.begins = False
 
     def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        held: _Moment | None = getattr(self._held, "moment", None)
+        held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             try:
                 return work(held.conn)
@@ -320,16 +320,16 @@ class PostgresStore(SqlStore):
                 self._give_up(held)
         return self._patiently(lambda: super(PostgresStore, self)._look(scope, work))
 
-    def _give_up(self, held: _Moment) -> None:
+    def _give_up(self, held: _Snapshot) -> None:
         """The rest is read by transactions of their own."""
         self._held.moment = None
         if (transaction := held.conn.get_transaction()) is not None:
             transaction.rollback()
 
-    def _moment(self, conn: sa.Connection, scope: Scope) -> _Moment:
+    def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
         """What is known of the snapshot that this thread is in, or nothing yet."""
-        held: _Moment | None = getattr(self._held, "moment", None)
-        return held if held is not None and held.conn is conn and held.scope == scope else _Moment(scope, conn)
+        held: _Snapshot | None = getattr(self._held, "moment", None)
+        return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
@@ -432,8 +432,8 @@ class PostgresStore(SqlStore):
         return found[query.offset : query.limit + query.offset]
 
     def _scored(
-        self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query, known: _Counts | None
-    ) -> tuple[list[Match] | None, _Counts]:
+        self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query, known: _TermStatistics | None
+    ) -> tuple[list[Match] | None, _TermStatistics]:
         """The best of the rows with telling words, and what was counted meanwhile.
 
         `None` for the rows if others could take the place of those that the filter does not let through.
@@ -453,7 +453,7 @@ class PostgresStore(SqlStore):
         counted = dict.fromkeys(terms, 0) | dict(zip(one.lexemes or (), one.holders or (), strict=True))
         matches = [Match(row.id, row.score) for row in rows if row.id is not None]
         full = len(rows) < wanted * ENOUGH or len(matches) >= wanted
-        return matches if full else None, _Counts(one.written, one.rows, one.mean, counted)
+        return matches if full else None, _TermStatistics(one.written, one.rows, one.mean, counted)
 
     def _filled(
         self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], found: list[Match]
@@ -470,7 +470,7 @@ class PostgresStore(SqlStore):
         return [*found, *more] if full else None
 
     def _thorough(
-        self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], counts: _Counts
+        self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], counts: _TermStatistics
     ) -> list[Match]:
         """Every row that the index finds, filtered before it is ranked."""
         hits = _SCORED.subquery("hits")
@@ -484,7 +484,7 @@ class PostgresStore(SqlStore):
         asked = _asked(scope, terms, terms, counts.holders, counts, None)
         return [Match(id, score) for id, score in conn.execute(found, asked)]
 
-    def _keep(self, scope: Scope, counts: _Counts, seq: int) -> None:
+    def _keep(self, scope: Scope, counts: _TermStatistics, seq: int) -> None:
         """Keep the counts of a large scope, as they were at a number, for those who ask next."""
         with self._counting:
             known = self._known.pop(scope, None)
@@ -492,13 +492,13 @@ class PostgresStore(SqlStore):
                 holders = {term: number for term, number in counts.holders.items() if number >= COMMON}
                 if known is not None and known.seq == seq:
                     holders |= known.holders
-                self._known[scope] = _Counts(seq, counts.rows, counts.mean, holders)
+                self._known[scope] = _TermStatistics(seq, counts.rows, counts.mean, holders)
             while len(self._known) > MOST_SCOPES:
                 del self._known[next(iter(self._known))]
 
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
-    ) -> list[Glimpse]:
+    ) -> list[RankingInput]:
         rows = conn.execute(neighbours.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
         seqs = sorted({seq for row in rows for seq in row if seq is not None})
         place = {term: column for column, term in enumerate(terms)}
@@ -513,20 +513,20 @@ class PostgresStore(SqlStore):
         seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
         return [neighbours.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
 
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         counts = self._moment(conn, scope).counts
         if counts is not None and counts.holders.keys() >= {*terms}:
-            return Spread(counts.rows, {term: counts.holders[term] for term in terms})
+            return TermCounts(counts.rows, {term: counts.holders[term] for term in terms})
         asked = {"agent": scope.agent, "terms": list(terms), "queries": [_quoted(term) for term in terms]}
         rows = conn.execute(_HOLDERS, asked).all()
-        return Spread(rows[0].rows if rows else 0, {row.term: row.holders for row in rows})
+        return TermCounts(rows[0].rows if rows else 0, {row.term: row.holders for row in rows})
 
     # Vectors -----------------------------------------------------------------------------------------
 
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         if self._sealer is not None:
             return self._by_opened_vector(conn, scope, near, query)
-        dim, count = self._shelf(conn, scope, near)
+        dim, count = self._vector_space(conn, scope, near)
         if dim is not None and dim != len(near.vector):
             raise InvalidInput(f"vectors of {len(near.vector)} dimensions cannot be compared with those of {dim}")
         search, wanted = partial(self._nearest, conn, scope, near, query), query.limit + query.offset
@@ -537,11 +537,11 @@ class PostgresStore(SqlStore):
             found, _ = nearest(partial(search, exactly=True), wanted, wanted * ENOUGH)
         return found[query.offset : wanted]
 
-    def _shelf(self, conn: sa.Connection, scope: Scope, near: Placed) -> tuple[int | None, int]:
+    def _vector_space(self, conn: sa.Connection, scope: Scope, near: Placed) -> tuple[int | None, int]:
         """How many dimensions the vectors have among which one looks, and how many there are, if not many."""
-        shelves = self._moment(conn, scope).shelves
+        spaces = self._moment(conn, scope).spaces
         name = (near.namespace, near.embedder)
-        if name not in shelves:
+        if name not in spaces:
             v = memory_index.c
             here = (v.agent == scope.agent, v.namespace == near.namespace, v.embedder == near.embedder)
             some = sa.select(v.memory_id).where(*here).limit(EXACT_BELOW + 1).subquery()
@@ -550,8 +550,8 @@ class PostgresStore(SqlStore):
                 sa.select(sa.func.count()).select_from(some).scalar_subquery(),
             )
             dim, count = conn.execute(found).one()
-            shelves[name] = (dim, count)
-        return shelves[name]
+            spaces[name] = (dim, count)
+        return spaces[name]
 
     def _nearest(
         self, conn: sa.Connection, scope: Scope, near: Placed, query: Query, count: int, *, exactly: bool
@@ -587,41 +587,41 @@ class PostgresStore(SqlStore):
         """The server cannot compare what is sealed, so that it is compared in this process."""
         if self._opened_vectors is None:
             raise Unsupported("sealed vectors are searched in this process, which was given nothing to do it with")
-        shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
-        search = partial(self._opened_vectors.search, shelf, near.vector)
+        space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
+        search = partial(self._opened_vectors.search, space, near.vector)
         kept, everything = list[Match](), False
         with self._syncing:
-            self._sync(conn, self._opened_vectors, shelf)
+            self._sync(conn, self._opened_vectors, space)
             if query.among is None:
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
                 allowed = self._allowed(conn, scope, query, [match.id for match in found])
                 kept = [match for match in found if match.id in allowed]
             if len(kept) < wanted and not everything:
-                among = self._passing_keys(conn, shelf, query)
+                among = self._passing_keys(conn, space, query)
                 kept, _ = nearest(partial(search, among=among), wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
 
-    def _sync(self, conn: sa.Connection, opened: VectorStore, shelf: Shelf) -> None:
-        """Take over what this and other processes wrote since the shelf was last looked at."""
+    def _sync(self, conn: sa.Connection, opened: VectorStore, space: VectorSpace) -> None:
+        """Take over what this and other processes wrote since the space was last looked at."""
         epoch = conn.scalar(sa.select(settings.c.value).where(settings.c.name == VECTORS_EPOCH)) or ""
-        mark = self._marks.get(shelf)
+        mark = self._marks.get(space)
         if mark is None or mark[0] != epoch:
-            opened.clear(shelf)
+            opened.clear(space)
             mark = (epoch, 0, set())
         _, last, seen = mark
-        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
-        here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        v, t, agent = memory_index.c, tombstones.c, space.scope.agent
+        here = (v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder)
         graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > last - self._overlap)
         went = [row for row in conn.execute(graves) if (row.memory_id, row.seq) not in seen]
-        opened.remove(shelf, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
+        opened.remove(space, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
         new = sa.select(memory_index).where(*here, v.seq > last - self._overlap).order_by(v.seq)
         came = [self._readable(conn, row) for row in conn.execute(new) if (row.memory_id, row.seq) not in seen]
         for which, matrix in sound([row.dim for row in came], [row.vector for row in came]):
-            opened.add(shelf, [vector_key(came[n].memory_id, came[n].passage) for n in which], matrix)
+            opened.add(space, [vector_key(came[n].memory_id, came[n].passage) for n in which], matrix)
         news = {(row.memory_id, row.seq) for row in came} | {(row.memory_id, row.seq) for row in went}
         newest = max([last, *(seq for _, seq in news)])
         seen = {(id, seq) for id, seq in seen | news if seq > newest - self._overlap}
-        self._marks[shelf] = (epoch, newest, seen)
+        self._marks[space] = (epoch, newest, seen)
 
     def _after_fork(self) -> None:
         self._syncing, self._counting = threading.Lock(), threading.Lock()
@@ -649,20 +649,20 @@ class PostgresStore(SqlStore):
     def _vectors_came(self, rows: Sequence[Row]) -> None:
         if self._sealer is not None:
             return
-        shelves = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
-        self._wanted |= shelves - self._indexed
+        spaces = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
+        self._wanted |= spaces - self._indexed
 
     def _after_write(self) -> None:
         while self._wanted:
-            shelf = self._wanted.pop()
-            self._indexed.add(shelf)
+            space = self._wanted.pop()
+            self._indexed.add(space)
             try:
-                self._ensure_index(*shelf)
+                self._ensure_index(*space)
             except (
                 sa.exc.DBAPIError,
                 sa.exc.TimeoutError,
             ) as error:  # without an index the search is exact, and slower
-                _log.warning("no index was made for the vectors of %s: %s", shelf[1], error.args[0])
+                _log.warning("no index was made for the vectors of %s: %s", space[1], error.args[0])
 
     def _ensure_index(self, namespace: str, embedder: str, dim: int) -> None:
         """One index per namespace, embedder and dimension; made when the first vector of its kind is stored."""
@@ -712,7 +712,7 @@ class PostgresStore(SqlStore):
             "a PostgreSQL server is backed up with pg_dump; `engram db copy` copies its memories into a SQLite file"
         )
 
-    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
         conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
 
     def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
@@ -896,7 +896,7 @@ def _asked(
     sought: Sequence[str],
     terms: Sequence[str],
     holders: Mapping[str, int],
-    known: _Counts | None,
+    known: _TermStatistics | None,
     most: int | None,
 ) -> dict[str, object]:
     """What `_SCORED` wants to know: rows with one of the sought terms are scored by all of them."""

@@ -25,7 +25,7 @@ from engram.stores.schema import (
     settings,
     tombstones,
 )
-from engram.stores.sealing import Keys
+from engram.stores.sealing import AgentKeys
 from engram.text.terms import digest
 
 Renew = Callable[[sa.Connection, sa.Table, Mapping[Any, Any]], Row | None]
@@ -124,6 +124,6 @@ def is_plain(table: sa.Table, row: Mapping[Any, Any]) -> bool:
     return not sealing.sealed_with(table.name, row)
 
 
-def outdated(keys: Keys) -> list[str]:
+def outdated(keys: AgentKeys) -> list[str]:
     """The data keys that are no longer in use once all rows are sealed with the current one."""
     return [id for id in keys.data if id != keys.current]

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from engram.clock import from_micros, micros
 from engram.errors import StoreCorrupt
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
-from engram.ports import Credit, Event, Scope, Shown
+from engram.ports import Credit, Event, LoggedRecall, Scope
 from engram.text.terms import digest, normal_form
 
 Row = dict[str, Any]
@@ -158,7 +158,7 @@ def to_recall(scope: Scope, credit: Credit) -> Row:
     return {"agent": scope.agent, "id": credit.id, "at": micros(credit.at), "detail": to_json(detail)}
 
 
-def to_shown_row(scope: Scope, shown: Shown) -> Row:
+def to_shown_row(scope: Scope, shown: LoggedRecall) -> Row:
     """The row that keeps what was shown until its outcome is told; `PENDING` tells it from a credit."""
     parts = {id: dict(own) for id, own in shown.parts.items()}
     detail = {"order": shown.order, "helped": None, "parts": parts, "about": dict(shown.about)}
@@ -168,11 +168,11 @@ def to_shown_row(scope: Scope, shown: Shown) -> Row:
 PENDING = '%"helped":null%'
 
 
-def to_shown(row: Mapping[Any, Any]) -> Shown:
+def to_shown(row: Mapping[Any, Any]) -> LoggedRecall:
     """What a row says was shown."""
     detail = json.loads(row["detail"])
     at, order, told = from_micros(row["at"]), tuple(detail.get("order", ())), detail.get("helped") is not None
-    return Shown(row["id"], at, order, detail.get("parts", {}), detail.get("about", {}), told)
+    return LoggedRecall(row["id"], at, order, detail.get("parts", {}), detail.get("about", {}), told)
 
 
 def to_credit(row: Mapping[Any, Any]) -> Credit:

@@ -13,7 +13,7 @@ import numpy as np
 from engram.clock import micros
 from engram.errors import InvalidInput
 from engram.model import Memory, MemoryType, Receipt, comparable_content
-from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, Tally, Vector
+from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, TableChecksum, Vector
 from engram.stores.rows import to_json
 from engram.text.terms import K1, B, digest, index_terms
 
@@ -175,13 +175,13 @@ def usefulness(helped: float, hindered: float) -> float:
     return (helped + 1) / (helped + hindered + 2)
 
 
-def tally(rows: Iterable[Cells]) -> Tally:
+def tally(rows: Iterable[Cells]) -> TableChecksum:
     """How many rows there are, and a checksum that does not depend on their order."""
     count, total = 0, 0
     for row in rows:
         count += 1
         total += int(digest(*(f"{name}={row[name]!r}" for name in sorted(row))), 16)
-    return Tally(count, f"{total % 2**128:032x}")
+    return TableChecksum(count, f"{total % 2**128:032x}")
 
 
 def term_weight(total: int, holders: int) -> float:

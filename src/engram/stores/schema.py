@@ -1,7 +1,7 @@
 """The tables, for every SQL database. The scope (`agent`) leads every key.
 
 `seq` numbers writes in commit order: it breaks ties between equal times, and tells what is new.
-Times are microseconds since 1970, UTC. A tombstone keeps how many `passages` had a vector in one shelf, at most: so
+Times are microseconds since 1970, UTC. A tombstone keeps how many `passages` had a vector in one space, at most: so
 many keys a vector database may have of it.
 """
 

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from engram.clock import micros
 from engram.errors import StoreCorrupt, StoreError
 from engram.model import Clean
-from engram.ports import Cipher, Filter, Glimpse, Query, Seal, Spread
+from engram.ports import Cipher, Filter, Query, RankingInput, Seal, TermCounts
 from engram.stores.rows import Row, event_parts, memory_parts, to_json
 from engram.stores.schema import agent_keys, settings
 
@@ -60,7 +60,7 @@ RESEALED = ("memories", "memory_keys", "memory_evidence", "memory_index", "recal
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class AgentKeys:
     """The keys of one agent; `data` has those that rows are sealed with, of which `current` seals new ones."""
 
     agent: str
@@ -164,7 +164,7 @@ class Keys:
             context_key=mask("context_key", where.context_key),
         )
 
-    def glimpse(self, seen: Glimpse) -> Glimpse:
+    def glimpse(self, seen: RankingInput) -> RankingInput:
         """What ranking sees, readable."""
 
         def label(column: str, value: str | None) -> str | None:
@@ -177,7 +177,7 @@ class Keys:
             role=label("role", seen.role),
         )
 
-    def spread(self, found: Spread, terms: Sequence[str]) -> Spread:
+    def spread(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
         """How common terms are, by their own names."""
         named = dict(zip(self.terms(terms), terms, strict=True))
         return found._replace(holders={named[term]: count for term, count in found.holders.items()})
@@ -236,7 +236,7 @@ class Sealer:
         self.cipher = cipher
         self._now = now
         self._said = ""
-        self._known: dict[str, Keys] = {}
+        self._known: dict[str, AgentKeys] = {}
 
     def begin(self, conn: sa.Connection, said: str | None) -> None:
         """Called when a transaction begins, with the setting `CRYPT`. Raises if the master key was changed."""
@@ -250,9 +250,9 @@ class Sealer:
         self._said = said
         self._known = {}
 
-    def keys(self, conn: sa.Connection, agent: str, *, make: bool = False) -> Keys:
+    def keys(self, conn: sa.Connection, agent: str, *, make: bool = False) -> AgentKeys:
         """The keys of an agent; with `make` they are made at need, else an agent without keys has nothing to open."""
-        made: dict[str, Keys] = conn.info.get(_MADE, {})
+        made: dict[str, AgentKeys] = conn.info.get(_MADE, {})
         if (known := self._known.get(agent) or made.get(agent)) is not None:
             return known
         if (keys := self.read(conn, agent)) is not None:
@@ -264,9 +264,9 @@ class Sealer:
             if (keys := self.read(conn, agent)) is not None:
                 conn.info.setdefault(_MADE, {})[agent] = keys  # for this transaction, which may be undone
                 return keys
-        return Keys(agent, {}, "", self.cipher.lock(os.urandom(KEY_BYTES)), "")
+        return AgentKeys(agent, {}, "", self.cipher.lock(os.urandom(KEY_BYTES)), "")
 
-    def of(self, conn: sa.Connection, agent: str, table: str, row: Stored) -> Keys:
+    def of(self, conn: sa.Connection, agent: str, table: str, row: Stored) -> AgentKeys:
         """The keys that open a row; read again if it was sealed with a newer one."""
         known = self.keys(conn, agent)
         if (id := sealed_with(table, row)) and id not in known.data and agent in self._known:
@@ -278,7 +278,7 @@ class Sealer:
         """The vector of a row of `memory_index`: there are many of them to be opened at once."""
         return self.of(conn, agent, "memory_index", {"vector": stored}).vector(place, stored)
 
-    def read(self, conn: sa.Connection, agent: str) -> Keys | None:
+    def read(self, conn: sa.Connection, agent: str) -> AgentKeys | None:
         """The keys of an agent as they are stored; the highest numbers are in use."""
         k = agent_keys.c
         rows = conn.execute(sa.select(k.key_id, k.wrapped).where(k.agent == agent)).all()
@@ -288,13 +288,13 @@ class Sealer:
         seals = {id: self.cipher.lock(key) for id, key in keys.items()}
         index = max((id for id in seals if id.startswith("x")), key=number_of)
         data = {id: one for id, one in seals.items() if id.startswith("d")}
-        return Keys(agent, data, max(data, key=number_of), seals[index], index)
+        return AgentKeys(agent, data, max(data, key=number_of), seals[index], index)
 
     @contextmanager
-    def using(self, conn: sa.Connection, keys: Keys) -> Iterator[None]:
+    def using(self, conn: sa.Connection, keys: AgentKeys) -> Iterator[None]:
         """Within it, rows are sealed with these keys, which no other transaction knows yet."""
         before = self._known.pop(keys.agent, None)
-        made: dict[str, Keys] = conn.info.setdefault(_MADE, {})
+        made: dict[str, AgentKeys] = conn.info.setdefault(_MADE, {})
         made[keys.agent] = keys
         try:
             yield

@@ -35,17 +35,17 @@ from engram.errors import (
 )
 from engram.model import ForgetReceipt, Memory
 from engram.ports import (
+    AuditAction,
     Cipher,
-    Deed,
     Filter,
-    Glimpse,
+    IntegrityProblem,
     Match,
     Placed,
-    Problem,
     Query,
+    RankingInput,
     Scope,
-    Shelf,
-    Spread,
+    TermCounts,
+    VectorSpace,
     VectorStore,
     unstorable,
 )
@@ -150,7 +150,7 @@ _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
 @dataclass(slots=True)
-class _Moment:
+class _Snapshot:
     """What a transaction about one scope has read already: none of it can change before the transaction ends."""
 
     scope: Scope
@@ -207,8 +207,8 @@ class SqliteStore(SqlStore):
         self._full_log = False  # whether it may still have what is to be unreadable
         self._scrubbing = threading.Lock()
         self._scrubs_asked, self._scrubbed = 0, (0, True)  # how often; up to which one it was done, and whether wholly
-        self._marks: dict[Shelf, tuple[str, int]] = {}
-        self._long: dict[Shelf, dict[str, int]] = {}  # the last passage of each memory that has more than one
+        self._marks: dict[VectorSpace, tuple[str, int]] = {}
+        self._long: dict[VectorSpace, dict[str, int]] = {}  # the last passage of each memory that has more than one
         self._syncing = threading.Lock()
         self._turn = threading.RLock()
         self._held = threading.local()
@@ -300,7 +300,7 @@ class SqliteStore(SqlStore):
     def snapshot(self, scope: Scope) -> Iterator[None]:
         """Within it, all that this thread reads of the scope is of one moment."""
         with self._read(scope) as conn:
-            self._held.moment = _Moment(scope, conn)
+            self._held.moment = _Snapshot(scope, conn)
             try:
                 yield
             finally:
@@ -312,13 +312,13 @@ class SqliteStore(SqlStore):
             yield conn
 
     def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        held: _Moment | None = getattr(self._held, "moment", None)
+        held: _Snapshot | None = getattr(self._held, "moment", None)
         return work(held.conn) if held is not None and held.scope == scope else super()._look(scope, work)
 
-    def _moment(self, conn: sa.Connection, scope: Scope) -> _Moment:
+    def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
         """What is known of the snapshot that this thread is in, or nothing yet."""
-        held: _Moment | None = getattr(self._held, "moment", None)
-        return held if held is not None and held.conn is conn and held.scope == scope else _Moment(scope, conn)
+        held: _Snapshot | None = getattr(self._held, "moment", None)
+        return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
@@ -355,7 +355,7 @@ class SqliteStore(SqlStore):
 
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
-    ) -> list[Glimpse]:
+    ) -> list[RankingInput]:
         rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
         places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
         seen = fetch(conn, _GLANCES, {"agent": scope.agent, "listed": json.dumps(places)})
@@ -363,7 +363,7 @@ class SqliteStore(SqlStore):
         counts = counter_of(terms)
         return [neighbours.glimpse(row[:-2], counts) for row in seen]
 
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         moment = self._moment(conn, scope)
         return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
@@ -380,13 +380,13 @@ class SqliteStore(SqlStore):
         asked = {"agent": scope.agent, "listed": json.dumps(storable(ids))}
         return (self._memory(conn, dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
 
-    def _holders(self, moment: _Moment, terms: Sequence[str]) -> Mapping[str, int]:
+    def _holders(self, moment: _Snapshot, terms: Sequence[str]) -> Mapping[str, int]:
         key = tuple(terms)
         if key not in moment.holders:
             moment.holders[key] = self._words.holders(moment.conn, terms)
         return moment.holders[key]
 
-    def _counter(self, moment: _Moment) -> tuple[str, int]:
+    def _counter(self, moment: _Snapshot) -> tuple[str, int]:
         """The epoch, and the number of the last write."""
         if moment.counter is None:
             (moment.counter,) = fetch(moment.conn, _COUNTER, {})
@@ -395,12 +395,12 @@ class SqliteStore(SqlStore):
     # Vectors -----------------------------------------------------------------------------------------
 
     def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        shelf = Shelf(scope, near.namespace, near.embedder)
+        space = VectorSpace(scope, near.namespace, near.embedder)
         wanted = query.limit + query.offset
-        search = partial(self._vectors.search, shelf, near.vector)
+        search = partial(self._vectors.search, space, near.vector)
         kept, everything = list[Match](), False
         with self._syncing:
-            self._sync(conn, shelf)
+            self._sync(conn, space)
             if query.among is None:
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
                 for some in (found[:wanted], found[wanted:]):  # mostly all pass, and the rest need not be looked up
@@ -408,16 +408,16 @@ class SqliteStore(SqlStore):
                         allowed = self._allowed(conn, scope, query, [match.id for match in some])
                         kept += [match for match in some if match.id in allowed]
             if len(kept) < wanted and not everything:
-                keys = self._keys(conn, shelf, query)
+                keys = self._keys(conn, space, query)
                 kept, _ = nearest(partial(search, among=keys), wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
 
-    def _keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
+    def _keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
         """The names of the vectors whose memories pass the filter; of few memories, without a look at the mirror."""
         if query.among is None or _now(query.where) is None:
-            return self._passing_keys(conn, shelf, query)
-        long = self._long.get(shelf, {})
-        allowed = self._allowed(conn, shelf.scope, query, list(query.among))
+            return self._passing_keys(conn, space, query)
+        long = self._long.get(space, {})
+        allowed = self._allowed(conn, space.scope, query, list(query.among))
         return frozenset(vector_key(id, n) for id in allowed for n in range(1 + long.get(id, 0)))
 
     def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
@@ -430,32 +430,32 @@ class SqliteStore(SqlStore):
             known.update((id, (start, end)) for id, start, end in rows)
         return frozenset(id for id in ids if id in known and _valid(known[id], now))
 
-    def _sync(self, conn: sa.Connection, shelf: Shelf) -> None:
-        """Take over what this and other processes wrote since the shelf was last looked at."""
-        epoch, latest = self._counter(self._moment(conn, shelf.scope))
-        mark = self._marks.get(shelf, (epoch, 0))
+    def _sync(self, conn: sa.Connection, space: VectorSpace) -> None:
+        """Take over what this and other processes wrote since the space was last looked at."""
+        epoch, latest = self._counter(self._moment(conn, space.scope))
+        mark = self._marks.get(space, (epoch, 0))
         if mark == (epoch, latest):
             return
         if mark[0] != epoch or mark[1] == 0:
-            self._vectors.clear(shelf)
-            self._long.pop(shelf, None)
+            self._vectors.clear(space)
+            self._long.pop(space, None)
             mark = (epoch, 0)
-        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
+        v, t, agent = memory_index.c, tombstones.c, space.scope.agent
         gone = sa.select(t.memory_id, t.passages).where(t.agent == agent, t.seq > mark[1])
-        self._vectors.remove(shelf, [vector_key(id, n) for id, passages in conn.execute(gone) for n in range(passages)])
+        self._vectors.remove(space, [vector_key(id, n) for id, passages in conn.execute(gone) for n in range(passages)])
         columns = (v.memory_id, v.passage, v.seq, v.dim, v.vector) if self._sealer is None else (memory_index,)
         new = sa.select(*columns).where(
-            v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder, v.seq > mark[1]
+            v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder, v.seq > mark[1]
         )
         for page in conn.execute(new).partitions(PAGE):
             ids, passages, _, dims, vectors = zip(*(self._readable(conn, row) for row in page), strict=True)
             for which, matrix in sound(dims, vectors):
-                self._vectors.add(shelf, [vector_key(ids[n], passages[n]) for n in which], matrix)
-            long = self._long.setdefault(shelf, {})
+                self._vectors.add(space, [vector_key(ids[n], passages[n]) for n in which], matrix)
+            long = self._long.setdefault(space, {})
             for id, passage in zip(ids, passages, strict=True):
                 if passage:
                     long[id] = max(passage, long.get(id, 0))
-        self._marks[shelf] = (epoch, latest)
+        self._marks[space] = (epoch, latest)
 
     # Keeping the file well ---------------------------------------------------------------------------
 
@@ -629,26 +629,28 @@ class SqliteStore(SqlStore):
             "read_only": "yes" if self._read_only else "no",
         }
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[IntegrityProblem]:
         """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
         problems = []
         try:
             with self._read(None) as conn:
                 if self._driver.key is not None:  # what cannot be decrypted cannot be looked into, either
-                    problems = [Problem("file", said) for (said,) in fetch(conn, "PRAGMA cipher_integrity_check", {})]
+                    problems = [
+                        IntegrityProblem("file", said) for (said,) in fetch(conn, "PRAGMA cipher_integrity_check", {})
+                    ]
                 if problems:
                     return problems
                 for (said,) in conn.execute(sa.text("PRAGMA integrity_check")):
                     if said != "ok":
-                        problems.append(Problem("file", said))
+                        problems.append(IntegrityProblem("file", said))
                 for table, row, parent, _ in conn.execute(sa.text("PRAGMA foreign_key_check")):
-                    problems.append(Problem(table, f"row {row} points to nothing in {parent}"))
+                    problems.append(IntegrityProblem(table, f"row {row} points to nothing in {parent}"))
                 problems += self._check_rows(conn)
         except StoreCorrupt as error:
-            problems.append(Problem("file", str(error)))
+            problems.append(IntegrityProblem("file", str(error)))
         return problems + self._check_words()
 
-    def _check_words(self) -> list[Problem]:
+    def _check_words(self) -> list[IntegrityProblem]:
         """Whether the index has what its rows have; SQLite can only tell with the right to write."""
         if self._read_only:
             return []
@@ -656,7 +658,7 @@ class SqliteStore(SqlStore):
             with self._write(None) as conn:
                 conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('integrity-check')"))
         except StoreCorrupt:
-            return [Problem("memory_words", "the index is damaged; `engram upkeep rebuild` makes it again")]
+            return [IntegrityProblem("memory_words", "the index is damaged; `engram upkeep rebuild` makes it again")]
         return []
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -718,7 +720,7 @@ class SqliteStore(SqlStore):
     def _epoch(self, conn: sa.Connection) -> str:
         return str(conn.scalar(sa.select(_counter.c.epoch)))
 
-    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
         conn.execute(
             sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
             {"last": last, "epoch": self._sources.new_id()},
@@ -803,7 +805,7 @@ def restore(
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
-                chain(new, [audit_entries.sealing(Deed("restore", target=backup.name), sources.now())])
+                chain(new, [audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())])
             new.commit()
             _make_private(target)
             try:

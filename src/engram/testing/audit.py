@@ -16,23 +16,23 @@ from engram.model.audit import GENESIS
 from engram.ports import (
     LONG_TERM,
     Annotates,
+    AuditAction,
     Changes,
     CountsAccess,
     Credit,
     CreditsRecalls,
-    Deed,
     Entry,
     Event,
     KeepsAudit,
     KeepsEvents,
     KeepsSettings,
+    LoggedRecall,
+    LogsRecalls,
     MemoryStore,
     MirrorsVectors,
-    RemembersShown,
     Scope,
-    Shown,
     acting,
-    by_themselves,
+    as_agents,
     principal,
 )
 from engram.testing.factories import START, Maker, placed
@@ -92,7 +92,7 @@ class AuditContract:
             (entry,) = since(store, call)
             assert entry.action == action
             assert entry.count >= 1, action
-        assert audit.verify(trail(store)).ok
+        assert audit.AuditTrail(trail(store)).verify().ok
 
     def test_no_content_is_put_on_record(self, store: MemoryStore) -> None:
         maker = Maker("alice")
@@ -100,7 +100,7 @@ class AuditContract:
         store.add(ALICE, [known])
         for call in calls(store, maker, known).values():
             call()
-        assert SECRET not in "".join(audit.export(trail(store)))
+        assert SECRET not in "".join(audit.AuditTrail(trail(store)).export())
 
     def test_housekeeping_adds_none(self, store: MemoryStore) -> None:
         maker = Maker("alice")
@@ -110,8 +110,8 @@ class AuditContract:
         def work() -> None:
             if isinstance(store, CountsAccess):
                 store.touch(ALICE, [known.memory.id], START)
-            if isinstance(store, RemembersShown):
-                store.show(ALICE, Shown("r", START, (known.memory.id,)))
+            if isinstance(store, LogsRecalls):
+                store.log_recall(ALICE, LoggedRecall("r", START, (known.memory.id,)))
             if isinstance(store, KeepsSettings):
                 store.set_setting("learned:x", "{}")
                 store.set_setting("pushed:x", "1")
@@ -161,7 +161,7 @@ class AuditContract:
                 store.add(ALICE, [Maker("alice").event("one")])
                 with acting("carol", "renamed"):
                     store.forget(ALICE, ["nobody"])
-                    with by_themselves():
+                    with as_agents():
                         store.forget(ALICE, ["nobody"])
             with acting(""):
                 store.forget(ALICE, ["nobody"])
@@ -185,7 +185,7 @@ class AuditContract:
 
         told = [(entry.actor, entry.agent, entry.detail["in"]) for entry in since(store, work)]
         assert told == [("", "", "annex"), ("bob", "bob", "annex"), ("bob", "bob", "annex")]
-        assert "\\u001f" not in "".join(audit.export(trail(store)))
+        assert "\\u001f" not in "".join(audit.AuditTrail(trail(store)).export())
 
     def test_one_memory_is_named_many_are_told_by_their_hash(self, store: MemoryStore) -> None:
         maker = Maker("alice")
@@ -205,7 +205,10 @@ class AuditContract:
         assert entry.count == 0
 
     def test_deeds_are_put_on_record_in_order_on_behalf_of_the_principal(self, store: MemoryStore) -> None:
-        deeds = [Deed("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}), Deed("export", "alice", "alice")]
+        deeds = [
+            AuditAction("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}),
+            AuditAction("export", "alice", "alice"),
+        ]
         token = principal.set("key:7")
         try:
             first, second = since(store, lambda: trail(store).note(deeds))
@@ -225,15 +228,15 @@ class AuditContract:
 
     def test_what_no_database_can_keep_is_refused(self, store: MemoryStore) -> None:
         with pytest.raises(InvalidInput):
-            trail(store).note([Deed("read", "al\x00ice")])
+            trail(store).note([AuditAction("read", "al\x00ice")])
         assert since(store, lambda: None) == []
 
     def test_a_trail_is_read_from_a_number_by_agent_grant_and_time(self, store: MemoryStore) -> None:
         kept = trail(store)
         start = kept.head()
         assert start is not None
-        kept.note([Deed("use", "bob", "alice", grant="g1"), Deed("use", "bob", "carol", grant="g2")])
-        kept.note([Deed("use", "bob", "alice", grant="g2")])
+        kept.note([AuditAction("use", "bob", "alice", grant="g1"), AuditAction("use", "bob", "carol", grant="g2")])
+        kept.note([AuditAction("use", "bob", "alice", grant="g2")])
         assert [entry.agent for entry in kept.trail(start.seq)] == ["alice", "carol", "alice"]
         assert [entry.seq for entry in kept.trail(start.seq, agent="alice")] == [start.seq + 1, start.seq + 3]
         assert [entry.seq for entry in kept.trail(start.seq, grant="g2")] == [start.seq + 2, start.seq + 3]
@@ -255,28 +258,28 @@ class AuditContract:
         assert (entry.action, entry.target) == ("checkpoint", str(head.seq))
         assert [known for known in kept.checkpoints() if known not in before] == [made]
         assert not kept.checkpoint(made)
-        assert audit.verify(kept).ok
+        assert audit.AuditTrail(kept).verify().ok
 
     def test_a_trail_is_pruned_up_to_a_checkpoint_and_still_verified(self, store: MemoryStore) -> None:
         kept = trail(store)
-        kept.note([Deed("use", count=n) for n in range(5)])
+        kept.note([AuditAction("use", count=n) for n in range(5)])
         head = kept.head()
         assert head is not None
         with pytest.raises(NotFound):
             kept.prune(head.seq)
         kept.checkpoint(Checkpoint(seq=head.seq, at=START, hash=head.hash))
-        kept.note([Deed("use")])
+        kept.note([AuditAction("use")])
         gone = kept.prune(head.seq)
         assert gone >= 5
         left = kept.trail()
         assert [entry.action for entry in left] == ["checkpoint", "use", "prune"]
         assert (left[-1].target, left[-1].count) == (str(head.seq), gone)
-        assert audit.verify(kept).ok
+        assert audit.AuditTrail(kept).verify().ok
         store.add(ALICE, [Maker("alice").event("it goes on")])
-        assert audit.verify(kept).ok
+        assert audit.AuditTrail(kept).verify().ok
 
     def test_agents_have_one_trail(self, store: MemoryStore) -> None:
         makers: Sequence[Maker] = [Maker("alice"), Maker("bob")]
         added = since(store, lambda: [store.add(Scope(m.agent), [m.event(f"{n}")]) for n in range(3) for m in makers])
         assert [entry.agent for entry in added] == ["alice", "bob"] * 3
-        assert audit.verify(trail(store)).ok
+        assert audit.AuditTrail(trail(store)).verify().ok

@@ -10,17 +10,17 @@ import pytest
 
 from engram.ports import (
     FORGOTTEN,
+    DeletesEvents,
+    DeletesRecalls,
+    DeletesScopes,
     Entry,
-    ErasesEvents,
-    ErasesShown,
     FindsDerived,
     KeepsSettings,
     ListsAgents,
+    LoggedRecall,
+    LogsRecalls,
     MemoryStore,
     Query,
-    RemembersShown,
-    Shown,
-    Vacates,
 )
 from engram.testing.events import ALICE, BOB, event, keeper, names
 from engram.testing.factories import Maker
@@ -38,30 +38,30 @@ class ErasingContract:
     """What the tests of a store inherit, which give it as the fixture `store`."""
 
     def test_events_go_by_their_ids_and_whoever_learned_from_them_is_told(self, store: MemoryStore) -> None:
-        kept, erases = keeper(store), having(store, ErasesEvents)
+        kept, erases = keeper(store), having(store, DeletesEvents)
         kept.append(ALICE, [event("a", subject=""), event("b", subject=""), event("c")])
         kept.append(BOB, [event("a", subject="")])
-        assert erases.unrecord(ALICE, ["a", "c", "a", "nobody"]) == 2
+        assert erases.delete_events(ALICE, ["a", "c", "a", "nobody"]) == 2
         assert names(kept.events_of(ALICE, ["", "m1"]))[:1] == ["b"]
-        told = [one for one in kept.feed(ALICE, 0, 100) if one.kind == FORGOTTEN]
+        told = [one for one in kept.events_after(ALICE, 0, 100) if one.kind == FORGOTTEN]
         assert [one.body for one in told] == [{"id": "a"}, {"id": "c"}]
-        assert names(kept.about(ALICE, "t", 100)) == ["b"]
-        assert names(kept.feed(BOB, 0, 100)) == ["a"]
-        assert erases.unrecord(ALICE, ["a"]) == erases.unrecord(ALICE, []) == 0
+        assert names(kept.events_by_topic(ALICE, "t", 100)) == ["b"]
+        assert names(kept.events_after(BOB, 0, 100)) == ["a"]
+        assert erases.delete_events(ALICE, ["a"]) == erases.delete_events(ALICE, []) == 0
         assert kept.append(ALICE, [event("a", subject="")]) == [True]
 
     def test_what_was_shown_goes_if_it_is_chosen_and_not_told(self, store: MemoryStore) -> None:
-        shows, erases = having(store, RemembersShown), having(store, ErasesShown)
+        shows, erases = having(store, LogsRecalls), having(store, DeletesRecalls)
         make, now = Maker(), datetime.now(UTC)
         store.add(ALICE, [make.event("x")])
         for name, scope in (("a", ALICE), ("b", ALICE), ("c", BOB)):
-            shows.show(scope, Shown(name, now, (), about={"context": name}))
+            shows.log_recall(scope, LoggedRecall(name, now, (), about={"context": name}))
         store.add(ALICE, [make.event("y")])  # a commit, with which some of them are written
-        shows.show(ALICE, Shown("d", now, (), about={"context": "a"}))
-        assert erases.unshow(ALICE, lambda shown: shown.about.get("context") == "a") == 2
-        found = {name: shows.shown(ALICE, name) is not None for name in ("a", "b", "d")}
+        shows.log_recall(ALICE, LoggedRecall("d", now, (), about={"context": "a"}))
+        assert erases.delete_recalls(ALICE, lambda shown: shown.about.get("context") == "a") == 2
+        found = {name: shows.get_recall(ALICE, name) is not None for name in ("a", "b", "d")}
         assert found == {"a": False, "b": True, "d": False}
-        assert erases.unshow(ALICE, lambda shown: False) == 0
+        assert erases.delete_recalls(ALICE, lambda shown: False) == 0
 
     def test_what_names_a_source_is_found_in_every_scope(self, store: MemoryStore) -> None:
         finds = having(store, FindsDerived)
@@ -79,7 +79,7 @@ class ErasingContract:
         assert finds.derived(["x", "%", "second"]) == finds.derived([]) == []
 
     def test_a_scope_that_is_given_up_is_as_if_it_had_never_been(self, store: MemoryStore) -> None:
-        vacates, kept = having(store, Vacates), keeper(store)
+        vacates, kept = having(store, DeletesScopes), keeper(store)
         make = Maker()
         store.add(ALICE, [make.event(f"memory {number}") for number in range(3)])
         store.add(BOB, [Maker("bob").event("memory 1")])
@@ -88,16 +88,16 @@ class ErasingContract:
         if isinstance(store, KeepsSettings):
             store.set_setting("learned:" + digest("alice"), "x")
             store.set_setting("learned:" + digest("bob"), "y")
-        gone = vacates.vacate(ALICE)
+        gone = vacates.delete_scope(ALICE)
         assert (gone["memories"], gone["events"]) == (3, 2)
-        assert (store.search(ALICE, Query()), kept.feed(ALICE, 0, 10)) == ([], [])
-        assert (len(store.search(BOB, Query())), names(kept.feed(BOB, 0, 10))) == (1, ["a"])
+        assert (store.search(ALICE, Query()), kept.events_after(ALICE, 0, 10)) == ([], [])
+        assert (len(store.search(BOB, Query())), names(kept.events_after(BOB, 0, 10))) == (1, ["a"])
         if isinstance(store, ListsAgents):
             assert store.agents() == ["bob"]
         if isinstance(store, KeepsSettings):
             assert not store.setting("learned:" + digest("alice"))
             assert store.setting("learned:" + digest("bob")) == "y"
-        assert not any(vacates.vacate(ALICE).values())
+        assert not any(vacates.delete_scope(ALICE).values())
         assert store.add(ALICE, [make.event("anew")])[0].status == "stored"
         assert kept.append(ALICE, [event("a", subject="")]) == [True]
 

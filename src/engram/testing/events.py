@@ -17,11 +17,11 @@ from engram.ports import (
     Entry,
     Event,
     KeepsEvents,
+    LoggedRecall,
+    LogsRecalls,
     MemoryStore,
-    RemembersShown,
+    ReadsNeighbours,
     Scope,
-    Shown,
-    Surveys,
 )
 from engram.testing.factories import START, Maker
 
@@ -58,7 +58,7 @@ class EventsContract:
         kept, given = keeper(store), [event("c", day=3), event("a", day=1), event("b", day=2)]
         assert kept.append(ALICE, given[:2]) == [True, True]
         assert kept.append(ALICE, given[2:]) == [True]
-        found = kept.feed(ALICE, 0, 10)
+        found = kept.events_after(ALICE, 0, 10)
         assert _plain(found) == _plain(given)
         assert [one.seq for one in found] == sorted({one.seq for one in found})
         assert found[0].seq > 0
@@ -67,24 +67,24 @@ class EventsContract:
         kept, seen, after = keeper(store), list[str](), 0
         for round in range(3):
             kept.append(ALICE, [event(f"{round}{i}") for i in range(5)])
-            while some := kept.feed(ALICE, after, 2):
+            while some := kept.events_after(ALICE, after, 2):
                 seen, after = seen + names(some), some[-1].seq
         assert seen == [f"{round}{i}" for round in range(3) for i in range(5)]
-        assert kept.feed(ALICE, after, 9) == []
+        assert kept.events_after(ALICE, after, 9) == []
 
     def test_an_event_whose_id_is_known_changes_nothing(self, store: MemoryStore) -> None:
         kept = keeper(store)
         first = event("a")
         assert kept.append(ALICE, [first, event("a", day=9), event("b")]) == [True, False, True]
         assert kept.append(ALICE, [event("a", topic="other")]) == [False]
-        assert _plain(kept.feed(ALICE, 0, 9)) == _plain([first, event("b")])
+        assert _plain(kept.events_after(ALICE, 0, 9)) == _plain([first, event("b")])
 
     def test_events_are_found_by_topic_the_newest_of_them(self, store: MemoryStore) -> None:
         kept = keeper(store)
         kept.append(ALICE, [event(f"e{i}", topic=f"t{i % 2}") for i in range(6)])
-        assert names(kept.about(ALICE, "t0", 9)) == ["e0", "e2", "e4"]
-        assert names(kept.about(ALICE, "t0", 2)) == ["e2", "e4"]
-        assert kept.about(ALICE, "t", 9) == []
+        assert names(kept.events_by_topic(ALICE, "t0", 9)) == ["e0", "e2", "e4"]
+        assert names(kept.events_by_topic(ALICE, "t0", 2)) == ["e2", "e4"]
+        assert kept.events_by_topic(ALICE, "t", 9) == []
 
     def test_events_are_found_by_subject(self, store: MemoryStore) -> None:
         kept = keeper(store)
@@ -97,9 +97,13 @@ class EventsContract:
         kept = keeper(store)
         kept.append(ALICE, [event("a")])
         assert kept.append(BOB, [event("a", day=5)]) == [True]
-        assert kept.feed(BOB, 0, 9)[0].at == START + timedelta(days=5)
+        assert kept.events_after(BOB, 0, 9)[0].at == START + timedelta(days=5)
         for scope in (Scope("Alice"), Scope("alic"), Scope("alice%")):
-            assert (kept.feed(scope, 0, 9), kept.about(scope, "t", 9), kept.events_of(scope, ["m1"])) == ([], [], [])
+            assert (
+                kept.events_after(scope, 0, 9),
+                kept.events_by_topic(scope, "t", 9),
+                kept.events_of(scope, ["m1"]),
+            ) == ([], [], [])
 
     def test_a_new_memory_brings_its_events(self, store: MemoryStore, make: Maker) -> None:
         kept = keeper(store)
@@ -109,7 +113,7 @@ class EventsContract:
         assert names(kept.events_of(ALICE, [entry.memory.id])) == ["a"]
         again = make.event("deploy the cluster", key="k1")
         store.add(ALICE, [_with(again, event("b", subject=again.memory.id))])
-        assert names(kept.feed(ALICE, 0, 9)) == ["a"]
+        assert names(kept.events_after(ALICE, 0, 9)) == ["a"]
 
     def test_what_is_refused_leaves_no_events(self, store: MemoryStore, make: Maker) -> None:
         kept = keeper(store)
@@ -117,18 +121,18 @@ class EventsContract:
         store.add(ALICE, [entry])
         with pytest.raises(Conflict):
             store.add(ALICE, [_with(make.event("two"), event("a")), entry])
-        assert kept.feed(ALICE, 0, 9) == []
+        assert kept.events_after(ALICE, 0, 9) == []
 
     def test_forgetting_takes_the_events_along_and_says_so(self, store: MemoryStore, make: Maker) -> None:
         kept = keeper(store)
         one, two = make.event("one"), make.event("two")
         store.add(ALICE, [_with(one, event("a", subject=one.memory.id)), two])
         kept.append(ALICE, [event("b", subject=one.memory.id), event("c", subject="elsewhere")])
-        after = kept.feed(ALICE, 0, 9)[-1].seq
+        after = kept.events_after(ALICE, 0, 9)[-1].seq
         gone, plain = store.forget(ALICE, [one.memory.id, two.memory.id])
         assert (gone.removed["events"], "events" in plain.removed) == (2, False)
-        assert names(kept.feed(ALICE, 0, 1)) == ["c"]
-        (news,) = kept.feed(ALICE, after, 9)
+        assert names(kept.events_after(ALICE, 0, 1)) == ["c"]
+        (news,) = kept.events_after(ALICE, after, 9)
         assert (news.kind, news.body) == (FORGOTTEN, {"id": one.memory.id})
 
     def test_writers_at_once_lose_no_event(self, store: MemoryStore) -> None:
@@ -143,7 +147,7 @@ class EventsContract:
             after = 0
             while True:
                 last = reading.is_set()
-                while some := kept.feed(ALICE, after, 7):
+                while some := kept.events_after(ALICE, after, 7):
                     seen.extend(names(some))
                     after = some[-1].seq
                 if last:
@@ -160,35 +164,37 @@ class EventsContract:
         assert sorted(seen) == sorted(f"{name}{i}" for name in "abc" for i in range(20))
 
     def test_what_was_shown_is_there_until_its_outcome_is_told_and_after(self, store: MemoryStore, make: Maker) -> None:
-        if not isinstance(store, RemembersShown):
-            pytest.skip("the store does not have the ability RemembersShown")
+        if not isinstance(store, LogsRecalls):
+            pytest.skip("the store does not have the ability LogsRecalls")
         entry = make.event("one")
         store.add(ALICE, [entry])
-        seen = Shown("r1", datetime.now(UTC), (entry.memory.id, "gone"), {"gone": {"words": 0.5}}, {"action": "é"})
-        store.show(ALICE, seen)
-        assert store.shown(ALICE, "r1") == seen
+        seen = LoggedRecall(
+            "r1", datetime.now(UTC), (entry.memory.id, "gone"), {"gone": {"words": 0.5}}, {"action": "é"}
+        )
+        store.log_recall(ALICE, seen)
+        assert store.get_recall(ALICE, "r1") == seen
         store.add(ALICE, [make.event("the next write")])
-        assert store.shown(ALICE, "r1") == seen
-        assert store.shown(BOB, "r1") is None
-        assert store.shown(ALICE, "\x00") is None
+        assert store.get_recall(ALICE, "r1") == seen
+        assert store.get_recall(BOB, "r1") is None
+        assert store.get_recall(ALICE, "\x00") is None
         if isinstance(store, CreditsRecalls):
             assert store.credits(ALICE, 9) == []
             credit = Credit("r1", START, (entry.memory.id,), frozenset(), shares={entry.memory.id: (0.25, 0.75)})
             assert store.credit(ALICE, credit)
             assert not store.credit(ALICE, credit)
-            told = store.shown(ALICE, "r1")
+            told = store.get_recall(ALICE, "r1")
             assert told is not None
             assert told.told
             assert store.credits(ALICE, 9) == [credit]
 
     def test_one_credit_can_be_shared(self, store: MemoryStore, make: Maker) -> None:
-        if not isinstance(store, CreditsRecalls) or not isinstance(store, Surveys):
-            pytest.skip("the store does not have the abilities CreditsRecalls and Surveys")
+        if not isinstance(store, CreditsRecalls) or not isinstance(store, ReadsNeighbours):
+            pytest.skip("the store does not have the abilities CreditsRecalls and ReadsNeighbours")
         one, two = make.event("one"), make.event("two")
         store.add(ALICE, [one, two])
         shares = {one.memory.id: (0.5, 0.0), two.memory.id: (0.0, 0.5)}
         store.credit(ALICE, Credit("r1", START, tuple(shares), frozenset(), shares=shares))
-        seen = {glimpse.id: glimpse.usefulness for glimpse in store.around(ALICE, list(shares), 0, [])}
+        seen = {glimpse.id: glimpse.usefulness for glimpse in store.neighbours(ALICE, list(shares), 0, [])}
         assert seen == pytest.approx({one.memory.id: 1.5 / 2.5, two.memory.id: 1 / 2.5})
 
     def test_a_closed_store_keeps_no_events(self, store: MemoryStore) -> None:
@@ -196,8 +202,8 @@ class EventsContract:
         store.close()
         calls: list[Callable[[], object]] = [
             lambda: kept.append(ALICE, [event("a")]),
-            lambda: kept.feed(ALICE, 0, 1),
-            lambda: kept.about(ALICE, "t", 1),
+            lambda: kept.events_after(ALICE, 0, 1),
+            lambda: kept.events_by_topic(ALICE, "t", 1),
             lambda: kept.events_of(ALICE, ["m1"]),
         ]
         for call in calls:

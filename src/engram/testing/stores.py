@@ -20,14 +20,14 @@ from engram.ports import (
     CreditsRecalls,
     Entry,
     Filter,
-    Foresees,
     KeepsSettings,
     ListsAgents,
     MemoryStore,
     MirrorsVectors,
+    PreviewsAdds,
     Query,
+    ReadsNeighbours,
     Scope,
-    Surveys,
     Versions,
 )
 from engram.testing.erasing import ErasingContract
@@ -238,11 +238,11 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         assert len({receipt.id for receipt in receipts}) == len(keys)
 
     def test_what_a_write_would_do_can_be_foreseen_and_changes_nothing(self, store: MemoryStore, make: Maker) -> None:
-        if not isinstance(store, Foresees):
+        if not isinstance(store, PreviewsAdds):
             pytest.skip("this store does not tell beforehand what a write would do")
-        assert store.foresee(ALICE, []) == []
+        assert store.preview_add(ALICE, []) == []
         first = make.event("deployed", key="k0")
-        assert store.foresee(ALICE, [first])[0].status == "stored"
+        assert store.preview_add(ALICE, [first])[0].status == "stored"
         assert store.get(ALICE, [first.memory.id]) == [None]
         kept = _store(store, [make.event("deployed", key="k1"), make.fact("The sky is blue")])
         ended = make.fact("The sea is calm")
@@ -260,11 +260,11 @@ class MemoryStoreContract(EventsContract, ErasingContract):
             ended,
             later,
         ]
-        foreseen = store.foresee(ALICE, entries)
-        assert store.foresee(ALICE, entries) == foreseen
+        foreseen = store.preview_add(ALICE, entries)
+        assert store.preview_add(ALICE, entries) == foreseen
         assert sorted(_ids(store, Query())) == sorted(memory.id for memory in kept)
         assert store.get(ALICE, [memory.id for memory in kept]) == kept
-        assert store.foresee(
+        assert store.preview_add(
             BOB, [replace(e, memory=e.memory.model_copy(update={"agent": "bob"})) for e in entries[:1]]
         )
         assert store.add(ALICE, entries) == foreseen
@@ -625,32 +625,32 @@ class MemoryStoreContract(EventsContract, ErasingContract):
     def test_around_a_memory_are_those_before_and_after_it_in_its_session(
         self, store: MemoryStore, make: Maker, asked: str, reach: int, names: str
     ) -> None:
-        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
-        found = surveys.around(ALICE, [ids[name] for name in asked], reach, ())
+        surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
+        found = surveys.neighbours(ALICE, [ids[name] for name in asked], reach, ())
         assert sorted(glimpse.id for glimpse in found) == sorted(ids[name] for name in names)
 
     def test_those_around_come_in_the_order_they_were_stored_by_their_number(
         self, store: MemoryStore, make: Maker
     ) -> None:
-        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
-        found = sorted(surveys.around(ALICE, [ids["c"]], 9, ()), key=lambda glimpse: glimpse.seq)
+        surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
+        found = sorted(surveys.neighbours(ALICE, [ids["c"]], 9, ()), key=lambda glimpse: glimpse.seq)
         assert [glimpse.id for glimpse in found] == [ids[name] for name in "abcdef"]
 
     def test_nothing_is_around_an_id_that_is_not_there(self, store: MemoryStore, make: Maker) -> None:
-        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
-        assert surveys.around(ALICE, ["nobody", "'", "%"], 2, ["deploy"]) == []
-        (only,) = surveys.around(ALICE, ["nobody", ids["n"], "'"], 2, ())
+        surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
+        assert surveys.neighbours(ALICE, ["nobody", "'", "%"], 2, ["deploy"]) == []
+        (only,) = surveys.neighbours(ALICE, ["nobody", ids["n"], "'"], 2, ())
         assert only.id == ids["n"]
-        assert surveys.around(BOB, list(ids.values()), 2, ()) == []
+        assert surveys.neighbours(BOB, list(ids.values()), 2, ()) == []
 
     def test_what_is_forgotten_is_around_nothing_and_others_close_up(self, store: MemoryStore, make: Maker) -> None:
-        surveys, ids = _ability(store, Surveys), _sessions(store, make)  # type: ignore[type-abstract]
+        surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
         store.forget(ALICE, [ids["b"]])
-        assert surveys.around(ALICE, [ids["b"]], 2, ()) == []
-        assert {g.id for g in surveys.around(ALICE, [ids["c"]], 1, ())} == {ids[name] for name in "acd"}
+        assert surveys.neighbours(ALICE, [ids["b"]], 2, ()) == []
+        assert {g.id for g in surveys.neighbours(ALICE, [ids["c"]], 1, ())} == {ids[name] for name in "acd"}
 
     def test_what_is_around_never_is_of_another_scope_or_a_session_of_another_name(self, store: MemoryStore) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
         pairs = [*LOOK_ALIKES.values()]
         makers = {name: Maker(name) for pair in pairs for name in pair}
         owners: dict[tuple[str, str], list[str]] = {}
@@ -660,24 +660,24 @@ class MemoryStoreContract(EventsContract, ErasingContract):
                     (memory,) = _store(store, [maker.event("deploy", session=session, speaker=agent)])
                     owners.setdefault((agent, session), []).append(memory.id)
         for (agent, _), ids in owners.items():
-            assert sorted(g.id for g in surveys.around(Scope(agent), ids[:1], 5, ())) == sorted(ids)
+            assert sorted(g.id for g in surveys.neighbours(Scope(agent), ids[:1], 5, ())) == sorted(ids)
         for agent in makers:
             assert surveys.speakers(Scope(agent)) == [agent]
-            assert surveys.spread(Scope(agent), ["deploy"]).holders["deploy"] >= 6
+            assert surveys.term_counts(Scope(agent), ["deploy"]).holders["deploy"] >= 6
 
     def test_a_glimpse_shows_what_ranking_needs(self, store: MemoryStore, make: Maker) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
         at = START - timedelta(days=99, microseconds=7)
         entry = make.event("A café", at=at, session="s", speaker="Ann", role="user", importance=0.123456789)
         plain = make.event("nothing else")
         store.add(ALICE, [entry, plain])
         if isinstance(store, Annotates):
             store.annotate(ALICE, entry.memory.id, Changes(trust=0.25), None)
-        (seen,) = surveys.around(ALICE, [entry.memory.id], 0, ())
+        (seen,) = surveys.neighbours(ALICE, [entry.memory.id], 0, ())
         trust = 0.25 if isinstance(store, Annotates) else 1.0
         assert seen[2:7] == ("s", "Ann", "user", at, "A café")
         assert [seen.importance, seen.trust, seen.usefulness] == pytest.approx([0.123456789, trust, 0.5])
-        (other,) = surveys.around(ALICE, [plain.memory.id], 1, ())
+        (other,) = surveys.neighbours(ALICE, [plain.memory.id], 1, ())
         assert other[2:5] == (None, None, None)
 
     @pytest.mark.parametrize(
@@ -692,53 +692,53 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         ],
     )
     def test_words_are_counted_as_they_are_indexed(self, store: MemoryStore, make: Maker, text: str) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
         store.add(ALICE, [make.event("another zebra", session="s")])
         (memory,) = _store(store, [make.event(text, session="s", context="at the zoo", tags=["zebra", "big cat"])])
         held = index_terms("\n".join((text, "at the zoo", "zebra", "big cat")))
         terms = list(dict.fromkeys(["nobody", *held, "'", "unheard"]))
-        found = {glimpse.id: glimpse for glimpse in surveys.around(ALICE, [memory.id], 1, terms)}
+        found = {glimpse.id: glimpse for glimpse in surveys.neighbours(ALICE, [memory.id], 1, terms)}
         assert found[memory.id].length == len(held)
         assert list(found[memory.id].counts) == [held.count(term) for term in terms]
         assert len(found) == 2
-        backwards = {glimpse.id: glimpse for glimpse in surveys.around(ALICE, [memory.id], 1, terms[::-1])}
+        backwards = {glimpse.id: glimpse for glimpse in surveys.neighbours(ALICE, [memory.id], 1, terms[::-1])}
         assert list(backwards[memory.id].counts) == [held.count(term) for term in reversed(terms)]
 
     def test_counts_follow_an_annotation(self, store: MemoryStore, make: Maker) -> None:
-        surveys, annotates = _ability(store, Surveys), _ability(store, Annotates)  # type: ignore[type-abstract]
+        surveys, annotates = _ability(store, ReadsNeighbours), _ability(store, Annotates)  # type: ignore[type-abstract]
         (memory,) = _store(store, [make.event("text", tags=["zebra"])])
         annotates.annotate(ALICE, memory.id, Changes(tags=(Clean("big"), Clean("giraffe"))), None)
-        (seen,) = surveys.around(ALICE, [memory.id], 0, index_terms("zebra giraffe"))
+        (seen,) = surveys.neighbours(ALICE, [memory.id], 0, index_terms("zebra giraffe"))
         assert (seen.length, list(seen.counts)) == (3, [0, 1])
 
     def test_the_spread_counts_memories_and_those_that_hold_a_term(self, store: MemoryStore, make: Maker) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
-        empty = surveys.spread(ALICE, ["zebra"])
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
+        empty = surveys.term_counts(ALICE, ["zebra"])
         assert (empty.rows, empty.holders.get("zebra", 0)) == (0, 0)
         texts = ["a zebra", "zebra and zebra", "a lion", "a lion and a zebra", "nothing"]
         memories = _store(store, [make.event(text) for text in texts])
         terms = [*index_terms("zebra lion"), "unheard", "'"]
-        spread = surveys.spread(ALICE, terms)
+        spread = surveys.term_counts(ALICE, terms)
         assert spread.rows == 5
         assert [spread.holders.get(term, 0) for term in terms] == [3, 2, 0, 0]
-        assert surveys.spread(ALICE, []).holders == {}
+        assert surveys.term_counts(ALICE, []).holders == {}
         store.forget(ALICE, [memories[0].id])
-        assert surveys.spread(ALICE, terms).holders["lion"] == 2
-        assert surveys.spread(ALICE, terms).holders["zebra"] <= 3
+        assert surveys.term_counts(ALICE, terms).holders["lion"] == 2
+        assert surveys.term_counts(ALICE, terms).holders["zebra"] <= 3
 
     def test_the_spread_is_that_of_the_scope(self, store: MemoryStore, make: Maker) -> None:
-        surveys, term = _ability(store, Surveys), index_terms("zebra")[0]  # type: ignore[type-abstract]
+        surveys, term = _ability(store, ReadsNeighbours), index_terms("zebra")[0]  # type: ignore[type-abstract]
         theirs = Maker("bob", make.sources)
         store.add(ALICE, [make.event("a zebra"), make.event("a lion")])
         store.add(BOB, [theirs.event("a zebra") for _ in range(20)])
-        assert surveys.spread(ALICE, [term]) == (2, {term: 1})
-        spread = surveys.spread(BOB, [term])
+        assert surveys.term_counts(ALICE, [term]) == (2, {term: 1})
+        spread = surveys.term_counts(BOB, [term])
         assert (spread.rows, spread.holders[term]) == (20, 20)
-        stranger = surveys.spread(Scope("carol"), [term])
+        stranger = surveys.term_counts(Scope("carol"), [term])
         assert (stranger.rows, stranger.holders.get(term, 0)) == (0, 0)
 
     def test_speakers_are_named_once_and_only_those_of_the_scope(self, store: MemoryStore, make: Maker) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
         assert surveys.speakers(ALICE) == []
         names = ["Ann", "ann", "Ann ", "Anna", "An%", "Änn", "A\u0308nn", "小明", "Иван", "'; --", "z" * 200]
         store.add(ALICE, [make.event(speaker=name) for name in names for _ in range(3)])
@@ -750,7 +750,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         assert surveys.speakers(BOB) == []
 
     def test_a_crowd_of_speakers_is_named_in_part(self, store: MemoryStore, make: Maker) -> None:
-        surveys = _ability(store, Surveys)  # type: ignore[type-abstract]
+        surveys = _ability(store, ReadsNeighbours)  # type: ignore[type-abstract]
         names = [f"speaker {n}" for n in range(700)]
         store.add(ALICE, [make.event(speaker=name) for name in names])
         found = surveys.speakers(ALICE)
@@ -1168,11 +1168,11 @@ class MemoryStoreContract(EventsContract, ErasingContract):
             calls.append(lambda: store.set_setting("name", "value"))
         if isinstance(store, ListsAgents):
             calls.append(store.agents)
-        if isinstance(store, Surveys):
+        if isinstance(store, ReadsNeighbours):
             calls += [
                 lambda: store.speakers(ALICE),
-                lambda: store.around(ALICE, [memory.id], 1, ["deploy"]),
-                lambda: store.spread(ALICE, ["deploy"]),
+                lambda: store.neighbours(ALICE, [memory.id], 1, ["deploy"]),
+                lambda: store.term_counts(ALICE, ["deploy"]),
             ]
         if isinstance(store, MirrorsVectors):
             calls += [
@@ -1342,7 +1342,7 @@ def _credit(id: str, order: Sequence[str], helped: set[str], day: int = 0) -> Cr
 
 
 def _usefulness(store: MemoryStore, scope: Scope, ids: Sequence[str]) -> list[float]:
-    found = {seen.id: seen.usefulness for seen in _ability(store, Surveys).around(scope, ids, 0, [])}  # type: ignore[type-abstract]
+    found = {seen.id: seen.usefulness for seen in _ability(store, ReadsNeighbours).neighbours(scope, ids, 0, [])}  # type: ignore[type-abstract]
     return [found[id] for id in ids]
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from engram.errors import InvalidInput
-from engram.ports import Matrix, Scope, Shelf, Vector, VectorStore
+from engram.ports import Matrix, Scope, Vector, VectorSpace, VectorStore
 from engram.testing.factories import unit
 
-_HOME = Shelf(Scope("alice"), "long-term", "fixed@1")
+_HOME = VectorSpace(Scope("alice"), "long-term", "fixed@1")
 _OTHER_SHELVES = {
-    "scope": Shelf(Scope("bob"), "long-term", "fixed@1"),
-    "scope that differs in case": Shelf(Scope("Alice"), "long-term", "fixed@1"),
-    "scope that is longer": Shelf(Scope("alice2"), "long-term", "fixed@1"),
-    "namespace": Shelf(Scope("alice"), "working", "fixed@1"),
-    "embedder": Shelf(Scope("alice"), "long-term", "fixed@2"),
+    "scope": VectorSpace(Scope("bob"), "long-term", "fixed@1"),
+    "scope that differs in case": VectorSpace(Scope("Alice"), "long-term", "fixed@1"),
+    "scope that is longer": VectorSpace(Scope("alice2"), "long-term", "fixed@1"),
+    "namespace": VectorSpace(Scope("alice"), "working", "fixed@1"),
+    "embedder": VectorSpace(Scope("alice"), "long-term", "fixed@2"),
 }
 
 
@@ -95,7 +95,7 @@ class VectorStoreContract:
         assert [match.id for match in vectors.search(_HOME, unit(1, 0), 5)] == ["two"]
 
     @pytest.mark.parametrize("other", _OTHER_SHELVES.values(), ids=_OTHER_SHELVES.keys())
-    def test_shelves_do_not_mix(self, vectors: VectorStore, other: Shelf) -> None:
+    def test_shelves_do_not_mix(self, vectors: VectorStore, other: VectorSpace) -> None:
         vectors.add(_HOME, ["shared", "mine"], _rows(unit(1, 0), unit(1, 1)))
         vectors.add(other, ["shared", "yours"], _rows(unit(0, 1), unit(1, 1)))
         assert {match.id for match in vectors.search(_HOME, unit(1, 0), 9)} == {"shared", "mine"}

@@ -1,26 +1,26 @@
-"""Long texts in overlapping passages: an embedder reads a few hundred tokens, and one vector says one thing well."""
+"""Split long texts into overlapping passages, since embedders read only a few hundred tokens."""
 
 from __future__ import annotations
 
 import re
 
 SIZE = 900
-"""Characters of a passage: some two hundred tokens of English."""
+"""Characters of a passage: about two hundred tokens of English."""
 
 OVERLAP = 180
-"""Characters that a passage shares with the one before, so that nothing is only ever cut through."""
+"""Characters shared with the previous passage, so that no sentence is only ever cut in two."""
 
 LONGEST_WHOLE = 1_150
-"""Up to here a text stays whole; a short rest would say little by itself."""
+"""Longest text that is not split; a short remainder would be of little use by itself."""
 
 MOST = 64
-"""Passages of one text. What lies beyond is found by its words."""
+"""Passages per text at most; the rest is found by its words."""
 
 _ENDS = (re.compile(r"\n\s*\n"), re.compile(r"[.!?。！？][\"'”’)\]]*\s|\n"), re.compile(r"\s"))
 
 
 def passages(text: str) -> list[str]:
-    """The passages of a text, in order; a short one is its own only passage."""
+    """Return the passages of a text, in order; a short text is a single passage."""
     if len(text) <= LONGEST_WHOLE:
         return [text]
     starts = [0]
@@ -33,7 +33,7 @@ def passages(text: str) -> list[str]:
 
 
 def _cut(text: str, near: int) -> int:
-    """The best place to cut shortly before a position: between paragraphs, sentences, words, or anywhere."""
+    """Return the best place to cut shortly before a position: between paragraphs, sentences, words, or anywhere."""
     first = near - OVERLAP
     for end in _ENDS:
         if found := [match.end() for match in end.finditer(text, first, near)]:

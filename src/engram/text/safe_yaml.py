@@ -1,7 +1,7 @@
-"""Files people write by hand (skills, schemas, rules), read as plain JSON values: YAML without its dangers.
+"""Read YAML files written by hand (skills, schemas, rules) as plain JSON values, without YAML's surprises.
 
-What is read is what is written: there are no tags, anchors, aliases or merge keys, and `yes`, `on`, `12:30` and
-`2024-05-01` are texts. Only `null`, `~`, `true`, `false` and decimal, `0x` and `0o` numbers mean something else.
+There are no tags, anchors, aliases or merge keys, and `yes`, `on`, `12:30` and `2024-05-01` are texts. Only `null`,
+`~`, `true`, `false` and decimal, `0x` and `0o` numbers are not.
 """
 
 from __future__ import annotations
@@ -31,48 +31,48 @@ _CONSTANTS: dict[str, JsonValue] = {
 }
 _WHOLE = re.compile(r"[-+]?[0-9]+|0x[0-9a-fA-F]+|0o[0-7]+")
 _FRACTION = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_HALF = re.compile("[\ud800-\udfff]")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 20
 _SHOWN = 80
 
-_PLAINLY = {
+_MESSAGES = {
     "tuple_type": "Input should be a list",
     "dict_type": "Input should be a mapping of names to values",
     "model_type": "Input should be a mapping of names to values",
 }
-"""What is said of misfits in the words of a file."""
+"""Pydantic's messages in the terms of a file."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Place = tuple[str | int, ...]
 
 
 def read_yaml(source: str | bytes | Path, what: str) -> JsonValue:
-    """The one value in a text, in UTF-8 bytes or in a file; what cannot be read is refused with its line."""
+    """Return the value in a text, in UTF-8 bytes or in a file. Raises `InvalidInput` with the line."""
     return _read(source, what)[0]
 
 
 def read_as(source: str | bytes | Path, what: str, model: type[_Model]) -> _Model:
-    """The value as a `model`; whatever does not fit is refused with its line and place."""
+    """Return the value as a `model`. Raises `InvalidInput` with the line and place of what does not fit."""
     value, lines = _read(source, what)
     if isinstance(source, str) and isinstance(value, str):
         raise InvalidInput(f"{what} is only the text {value[:_SHOWN]!a}; give YAML, or a file as a `pathlib.Path`")
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise InvalidInput(_misfits(error, what, lines)) from None
+        raise InvalidInput(_describe_misfits(error, what, lines)) from None
 
 
-def fitting(value: JsonValue, what: str, model: type[_Model]) -> _Model:
-    """A value that came without a file, as a `model`; whatever does not fit is refused with its place."""
+def validate_as(value: JsonValue, what: str, model: type[_Model]) -> _Model:
+    """Return a value that is not from a file as a `model`. Raises `InvalidInput` with the place of a misfit."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise InvalidInput(_misfits(error, what, {})) from None
+        raise InvalidInput(_describe_misfits(error, what, {})) from None
 
 
 @dataclass
-class _Open:
+class _OpenCollection:
     """A list or mapping whose end has not been read yet."""
 
     value: list[JsonValue] | dict[str, JsonValue]
@@ -84,7 +84,7 @@ class _Open:
 def _read(source: str | bytes | Path, what: str) -> tuple[JsonValue, dict[_Place, int]]:
     text = _text(source, what)
     try:
-        return _built(_events(text), what)
+        return _build(_events(text), what)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = min(mark.line, len(text.splitlines()) - 1) + 1 if mark else 1
@@ -120,9 +120,9 @@ def _events(text: str) -> Iterator[Any]:
     return iter(yaml.parse(text, Loader=loader))
 
 
-def _built(events: Iterator[Any], what: str) -> tuple[JsonValue, dict[_Place, int]]:
-    """One pass without recursion, so that nothing is built from what is going to be refused."""
-    around: list[_Open] = []
+def _build(events: Iterator[Any], what: str) -> tuple[JsonValue, dict[_Place, int]]:
+    """Build the value in one pass without recursion, so that nothing is built from what will be refused."""
+    around: list[_OpenCollection] = []
     lines: dict[_Place, int] = {}
     documents: list[JsonValue] = []
     for event in events:
@@ -146,16 +146,18 @@ def _built(events: Iterator[Any], what: str) -> tuple[JsonValue, dict[_Place, in
                 raise _refused(what, line, f"is nested deeper than {DEEPEST} levels; make it flatter")
             else:
                 value = inner = {} if isinstance(event, yaml.MappingStartEvent) else []
-            place = _put(value, opened, documents, what, line)
+            place = _add_value(value, opened, documents, what, line)
             lines[place] = line if opened is None or opened.key is None else opened.lines[opened.key]
             if opened is not None:
                 opened.key = None
             if inner is not None:
-                around.append(_Open(inner, place))
+                around.append(_OpenCollection(inner, place))
     return (documents[0] if documents else None), lines
 
 
-def _put(value: JsonValue, opened: _Open | None, documents: list[JsonValue], what: str, line: int) -> _Place:
+def _add_value(
+    value: JsonValue, opened: _OpenCollection | None, documents: list[JsonValue], what: str, line: int
+) -> _Place:
     if opened is None:
         documents.append(value)
         return ()
@@ -181,8 +183,8 @@ def _refuse_specials(event: Any, what: str, line: int) -> None:
         )
 
 
-def _key(event: Any, opened: _Open, what: str, line: int) -> str:
-    key = _whole_text(event.value, what, line)
+def _key(event: Any, opened: _OpenCollection, what: str, line: int) -> str:
+    key = _valid_text(event.value, what, line)
     if key == "<<" and event.implicit[0]:
         raise _refused(what, line, "has the merge key <<; write the values out")
     if key in opened.lines:
@@ -194,7 +196,7 @@ def _key(event: Any, opened: _Open, what: str, line: int) -> str:
 def _scalar(event: Any, what: str, line: int) -> JsonValue:
     text: str = event.value
     if not event.implicit[0]:
-        return _whole_text(text, what, line)
+        return _valid_text(text, what, line)
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _WHOLE.fullmatch(text):
@@ -206,19 +208,19 @@ def _scalar(event: Any, what: str, line: int) -> JsonValue:
         if not math.isfinite(number):
             raise _refused(what, line, "has a number that is too large; put it in quotes to make it a text")
         return number
-    if _ENDLESS.fullmatch(text):
+    if _NOT_FINITE.fullmatch(text):
         raise _refused(what, line, f"has the number {text}, which is not finite; put it in quotes to make it a text")
-    return _whole_text(text, what, line)
+    return _valid_text(text, what, line)
 
 
-def _whole_text(text: str, what: str, line: int) -> str:
-    if _HALF.search(text):
+def _valid_text(text: str, what: str, line: int) -> str:
+    if _SURROGATES.search(text):
         raise _refused(what, line, "has half of a surrogate pair; write the character itself")
     return text
 
 
-def _misfits(error: ValidationError, what: str, lines: dict[_Place, int]) -> str:
-    """The first few misfits, each with its line when there is one, and its place in the words of the file."""
+def _describe_misfits(error: ValidationError, what: str, lines: dict[_Place, int]) -> str:
+    """Describe the first few misfits, each with its line if known, and its place in the file."""
     whole = error.errors(include_url=False, include_input=False, include_context=False)
     found = [each for each in whole if not (each["type"] == "too_short" and _has_within(each["loc"], whole))]
     said = []
@@ -227,14 +229,14 @@ def _misfits(error: ValidationError, what: str, lines: dict[_Place, int]) -> str
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in lines), None)
         line = f"line {lines[known]}: " if known is not None else ""
         where = ".".join(str(part)[:_SHOWN] for part in place)
-        what_ = _PLAINLY.get(each["type"]) or each["msg"].removeprefix("Value error, ")
+        what_ = _MESSAGES.get(each["type"]) or each["msg"].removeprefix("Value error, ")
         said.append(f"{line}{where + ': ' if where else ''}{what_}")
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     return f"{what} does not fit: {'; '.join(said)}{more}; correct it there"
 
 
 def _has_within(place: tuple[str | int, ...], misfits: Sequence[ErrorDetails]) -> bool:
-    """Return whether something inside of it does not fit, which is then missing."""
+    """Return whether something inside of it does not fit, which makes it seem too short."""
     return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in misfits)
 
 

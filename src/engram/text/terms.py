@@ -1,4 +1,4 @@
-"""How text becomes index terms, and when two texts say the same: one analysis for every back end."""
+"""Split text into index terms, and compare texts by their normal form: the same analysis for every store."""
 
 from __future__ import annotations
 
@@ -70,27 +70,27 @@ def is_unspaced(character: str) -> bool:
 
 
 def index_terms(text: str) -> list[str]:
-    """The terms a text is found by, in order, repeated as often as they occur."""
+    """Return the terms a text is indexed by, in order, repeated as often as they occur."""
     return [_stem(word)[:MAX_TERM] for word in _words(text)]
 
 
 def query_terms(text: str) -> list[str]:
-    """The distinct terms to look for, without stop words unless there is nothing else."""
+    """Return the distinct terms to search for, without stop words unless there is nothing else."""
     words = _words(text)
     telling = [word for word in words if word not in STOP_WORDS] or words
     return list(dict.fromkeys(_stem(word)[:MAX_TERM] for word in telling))[:MAX_QUERY_TERMS]
 
 
 def normal_form(text: str) -> str:
-    """What two texts share when they say the same: case, spacing and a final full stop do not matter.
+    """Return the form in which equivalent texts are equal: case, spacing and a final full stop are ignored.
 
-    Everything that carries meaning stays: numbers, names, negations, accents, other punctuation.
+    Everything that carries meaning is kept: numbers, names, negations, accents, other punctuation.
     """
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip().lower().removesuffix(".").rstrip()
 
 
 def digest(*parts: str) -> str:
-    """A short stable fingerprint of some texts, the boundaries between them included."""
+    """Return a short stable hash of some texts, including the boundaries between them."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Times named in plain English, read as stretches of time around a given now."""
+"""Read time phrases in plain English ("last week", "in March 2023") as intervals, relative to a given now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Reader = Callable[[_Match, datetime], _Span | None]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of time: `start` inclusive, `end` exclusive; `None` is open. `text[span]` said it."""
+    """An interval of time: `start` inclusive, `end` exclusive; `None` is open. `text[span]` is its phrase."""
 
     start: datetime | None
     end: datetime | None
@@ -30,7 +30,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Words that name a time, and the time they mean at a given now."""
+    """A time phrase, and the interval it means at a given now."""
 
     at: int
     to: int
@@ -40,9 +40,9 @@ class _Reading:
 
 
 def intervals(text: str, now: datetime) -> list[Interval]:
-    """Every time that the first 2,000 characters name, in order, without overlaps; the longest reading wins.
+    """Return the times named in the first 2,000 characters, in order, without overlaps; the longest reading wins.
 
-    Days begin at midnight in the zone of `now`. A name that comes round ("March", "Monday") is the latest begun.
+    Days begin at midnight in the zone of `now`. A recurring name ("March", "Monday") is the latest that has begun.
     """
     text = text[:MAX_TEXT]
     whole = [
@@ -71,9 +71,9 @@ def intervals(text: str, now: datetime) -> list[Interval]:
 
 
 def overall(intervals: Iterable[Interval]) -> tuple[datetime | None, datetime | None] | None:
-    """The one stretch that several times mean together, from the earliest start to the latest end.
+    """Return the interval of several times together, from the earliest start to the latest end; `None` without times.
 
-    Open ones limit each other: "after May and before July" is June. No times, no stretch.
+    Open ones limit each other: "after May and before July" is June.
     """
     spans = [(interval.start, interval.end) for interval in intervals]
     starts, ends = [start for start, _ in spans if start], [end for _, end in spans if end]
@@ -84,7 +84,7 @@ def overall(intervals: Iterable[Interval]) -> tuple[datetime | None, datetime | 
 
 
 def _meant(reading: _Reading, now: datetime) -> _Span | None:
-    """What a reading means, or nothing: 30 February, 9,000 years ago, a day that the zone left out."""
+    """Return what a reading means; `None` for 30 February, 9,000 years ago, or a day that the zone skipped."""
     with suppress(ValueError, OverflowError):
         span = reading.means(now)
         if span and span[0].astimezone(UTC) < span[1].astimezone(UTC):
@@ -98,7 +98,7 @@ def _cut(cut: _Cutter, m: _Match, reading: _Reading, now: datetime) -> _Span | N
 
 
 def _related(text: str, readings: list[_Reading], now: datetime) -> list[Interval]:
-    """The readings as intervals, and what "since", "until" or "between" make of them."""
+    """Return the readings as intervals, combined with words such as "since", "until" or "between"."""
     found: list[Interval] = []
     while readings:
         reading, *readings = readings
@@ -120,7 +120,7 @@ def _related(text: str, readings: list[_Reading], now: datetime) -> list[Interva
 
 
 def _range(first: _Reading, last: _Reading, now: datetime) -> _Span | None:
-    """From one time to another: "March to May 2023" is in one year, and "Monday to Friday" in one week."""
+    """Return the span of two times: "March to May 2023" is in one year, "Monday to Friday" in one week."""
     moment = timedelta(microseconds=1)
     a, b = _meant(first, now), _meant(last, now)
     with suppress(ValueError, OverflowError):
@@ -138,14 +138,14 @@ _HOURS = {"morning": (4, 12), "afternoon": (12, 18), "evening": (17, 24), "night
 
 
 def _day(day: date, now: datetime, part: str | None = None) -> _Span:
-    """A day, or its morning, afternoon, evening or night, in the zone of `now`."""
+    """Return a day, or its morning, afternoon, evening or night, in the zone of `now`."""
     first, last = _HOURS[part.lower()] if part else (0, 24)
     start = datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
     return start + timedelta(hours=first), start + timedelta(hours=last)
 
 
 def _step(moment: datetime, unit: str, n: float) -> datetime:
-    """`n` units later; a month later is the same day, or the last one of a shorter month."""
+    """Return the moment `n` units later; a month later is the same day, or the last one of a shorter month."""
     if unit in ("minute", "hour"):  # these pass whatever the zone does to its clocks
         return (moment.astimezone(UTC) + timedelta(**{unit + "s": n})).astimezone(moment.tzinfo)
     if unit in ("day", "week"):
@@ -156,7 +156,7 @@ def _step(moment: datetime, unit: str, n: float) -> datetime:
 
 
 def _calendar(now: datetime, unit: str, n: int = 0) -> _Span:
-    """The week, weekend, month, quarter or year `n` after the present one; weeks begin on Monday."""
+    """Return the week, weekend, month, quarter or year `n` after the present one; weeks begin on Monday."""
     today = _day(now, now)[0]
     if unit in ("week", "weekend"):
         monday = today + timedelta(7 * n - today.weekday())
@@ -167,7 +167,7 @@ def _calendar(now: datetime, unit: str, n: int = 0) -> _Span:
 
 
 def _around(now: datetime, unit: str, n: int) -> _Span:
-    """What "`n` units from now" means, which is vaguer the longer the unit."""
+    """Return what "`n` units from now" means: the longer the unit, the wider."""
     if unit in ("minute", "hour"):
         half = max(1, abs(n) / 2) / 2
         return _step(now, unit, n - half), _step(now, unit, n + half)
@@ -179,7 +179,7 @@ def _around(now: datetime, unit: str, n: int) -> _Span:
 
 
 def _occurrence(make: Callable[[int], _Span], here: int, which: int | None, now: datetime) -> _Span | None:
-    """The last (-1), this (0) or next (1) of what comes round, or (`None`) the latest that has begun."""
+    """Return the last (-1), this (0) or next (1) of a recurring span, or (`None`) the latest that has begun."""
     known = []
     for place in range(here - 9, here + 10):  # 29 February can be eight years away
         with suppress(ValueError, OverflowError):
@@ -198,7 +198,7 @@ def _yearly(m: _Match, now: datetime, make: Callable[[int], _Span]) -> _Span | N
 
 
 def _easter(year: int) -> date:
-    """Easter Sunday, by the anonymous Gregorian algorithm."""
+    """Return Easter Sunday, by the anonymous Gregorian algorithm."""
     golden, century, rest = year % 19, year // 100, year % 100
     moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
     week = (32 + 2 * (century % 4) + 2 * (rest // 4) - moon - rest % 4) % 7
@@ -247,7 +247,7 @@ _LEAD = "in|prior to|up to|since|until|till|during|of|by|before|after|from|betwe
 
 
 def _words(pattern: str) -> re.Pattern[str]:
-    """A pattern in which a blank stands for any short white space."""
+    """Compile a pattern in which a blank matches any short white space."""
     return re.compile(pattern.replace(" ", r"(?:[\s\u00a0\u202f]{1,4})"), re.IGNORECASE | re.ASCII)
 
 
@@ -342,20 +342,20 @@ def _weekday(m: _Match, now: datetime) -> _Span | None:
 
 
 def _months(m: _Match, now: datetime) -> _Span | None:
-    """A month or a season."""
+    """Read a month or a season."""
     word = m["month"].lower()
     start, n = (_SEASONS[word], 3) if word in _SEASONS else (_MONTHS[word[:3]], 1)
     return _yearly(m, now, partial(_from, now, start, n)) if m["year"] or _is_month(m) else None
 
 
 def _from(now: datetime, month: int, n: int, year: int) -> _Span:
-    """So many months, from one of a year on."""
+    """Return `n` months, starting with one of a year."""
     first = _day(date(year, month, 1), now)[0]
     return first, _step(first, "month", n)
 
 
 def _is_month(m: _Match) -> bool:
-    """Return whether a name without a year is a time: "may", "march" and "fall" are verbs, and "Jan" is a person."""
+    """Return whether a name without a year is a time: "may", "march" and "fall" are verbs, "Jan" is a name."""
     word, which = m["month"], m["which"] or ""
     if word.lower() in _SEASONS:
         plain = word.lower() not in ("spring", "fall")
@@ -405,7 +405,7 @@ def _holiday(day: Callable[[int], date], m: _Match, now: datetime) -> _Span | No
 
 
 def _clock(words: str) -> tuple[timedelta, timedelta]:
-    """How long after midnight a time of the clock is, and how exactly that is said. Raises `ValueError`."""
+    """Return the time after midnight of a clock time, and its precision. Raises `ValueError`."""
     word = words.lower().replace(".", "").strip()
     if word in _NAMED_HOURS:
         return timedelta(hours=_NAMED_HOURS[word]), timedelta(hours=1)
@@ -420,7 +420,7 @@ def _clock(words: str) -> tuple[timedelta, timedelta]:
 
 
 def _at(m: _Match, whole: _Span) -> _Span | None:
-    """A time of the clock, or from one to another, on a day, or in a part of it, such as a night, that has it."""
+    """Read a clock time, or a range of them, on a day or in a part of it, such as a night."""
     if whole[1] - whole[0] > timedelta(1, hours=1):
         return None
     midnight = _day(whole[0], whole[0])[0]
@@ -434,7 +434,7 @@ def _at(m: _Match, whole: _Span) -> _Span | None:
 
 
 def _alone(m: _Match, now: datetime) -> _Span | None:
-    """A time of the clock without a day: the latest that has begun."""
+    """Read a clock time without a day: the latest that has begun."""
     plain = not re.search(r"[ap]\.?m", m["clock"], re.IGNORECASE)
     if plain and not m["until"] and m.start() == m.start("clock") and not _after(m, _LED_CLOCK):
         return None
@@ -442,7 +442,7 @@ def _alone(m: _Match, now: datetime) -> _Span | None:
 
 
 def _quarter(m: _Match, now: datetime) -> _Span | None:
-    """A quarter of a year; "Q1" alone may be a question."""
+    """Read a quarter of a year; "Q1" alone may be a question."""
     word = m["quarter"].lower()
     number = int(word) if word.isdecimal() else _ORDINALS[word]
     clear = m["year"] or _got(m, "which") or _after(m, _LED_NAME)
@@ -460,7 +460,7 @@ def _some_time_ago(m: _Match, now: datetime) -> _Span:
 
 
 def _third(m: _Match, whole: _Span) -> _Span | None:
-    """The beginning, middle or end: a third, of months in a year and else of days."""
+    """Return the beginning, middle or end: a third, of a year in months, else in days."""
     start, days, n = whole[0], (whole[1] - whole[0]).days, _THIRDS[m["edge"].lower()]
     if days > 360:
         months = round(days / 30.44)
@@ -469,7 +469,7 @@ def _third(m: _Match, whole: _Span) -> _Span | None:
 
 
 def _one_of(m: _Match, whole: _Span) -> _Span | None:
-    """The first week of April, the last Friday of May."""
+    """Read "the first week of April", "the last Friday of May"."""
     n, (start, end) = _nth(m), whole
     if m["unit"]:
         first = _step(start, _unit(m), n - 1) if n > 0 else _step(end, _unit(m), -1)
@@ -481,7 +481,7 @@ def _one_of(m: _Match, whole: _Span) -> _Span | None:
 
 
 def _beside(m: _Match, whole: _Span) -> _Span:
-    """The day before, two weeks after."""
+    """Read "the day before", "two weeks after"."""
     unit, (low, high) = _unit(m), _count(m["count"] or "a")
     if m["side"].lower() == "before":
         return _step(whole[0], unit, -high), _step(whole[0], unit, 1 - low)
@@ -489,7 +489,7 @@ def _beside(m: _Match, whole: _Span) -> _Span:
 
 
 def _of_day(m: _Match, whole: _Span) -> _Span | None:
-    """The morning of a day, the week of a day."""
+    """Read "the morning of" a day, "the week of" a day."""
     if whole[1] - whole[0] > timedelta(1):
         return None
     return _day(whole[0], whole[0], m["part"]) if m["part"] else _calendar(whole[0], "week")

@@ -1,9 +1,10 @@
-"""Knowledge that travels: out of one memory, into a file or another agent's annex, and never into its own evidence.
+"""Export an agent's knowledge to files, import it from files or from other agents.
 
-What comes in is kept apart, by source: it is redacted like everything else, starts with low trust, has no rights that
-it gave itself, counts once by whatever way it came, and can be taken back as a whole.
+Imported knowledge is stored per source, apart from the agent's own: redacted like everything else, with low initial
+trust, without pins or other privileges, counted once however often it arrives, and removable as a whole. `knowledge`
+has the operations, `bundle` the file format, `importers` the formats of other programs, `signing` the keys.
 """
 
-from engram.transfer.export import Knowledge, Progress, installation
+from engram.transfer.knowledge import Knowledge, Progress, installation
 
 __all__ = ["Knowledge", "Progress", "installation"]

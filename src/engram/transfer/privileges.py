@@ -1,4 +1,4 @@
-"""What nothing that comes from elsewhere can give itself: to be kept for good, to rank first, to pass for another."""
+"""Remove privileges from imported drafts: pins, keys, high importance, and membership in legal holds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from engram.memories.tags import gives_rights
 from engram.model import Draft
 from engram.ports import Store
 
-USUAL_IMPORTANCE = 0.5
-"""How important a memory is if nobody says so; what is imported is that at most."""
+MAX_IMPORTANCE = 0.5
+"""Maximum importance of an imported memory: the default importance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Privileges:
-    """The tags, sessions and ids by which memories are held at the moment."""
+    """The tags, sessions and ids that are under a legal hold."""
 
     tags: frozenset[str] = frozenset()
     sessions: frozenset[str] = frozenset()
@@ -24,7 +24,7 @@ class Privileges:
 
     @classmethod
     def of(cls, store: Store) -> Privileges:
-        """Those that a database has to give."""
+        """Read them from a store."""
         held = holds.held(store)
         return cls(
             tags=frozenset(tag for hold in held for tag in hold.tags),
@@ -33,12 +33,12 @@ class Privileges:
         )
 
     def without(self, draft: Draft) -> Draft:
-        """The same draft as somebody else's word: it says what it said, and has no rights."""
+        """Return the draft without privileges: reserved tags, held tags and sessions, high importance and trust."""
         return draft.model_copy(
             update={
                 "tags": self._plain(draft.tags),
                 "session": None if draft.session in self.sessions else draft.session,
-                "importance": min(draft.importance, USUAL_IMPORTANCE),
+                "importance": min(draft.importance, MAX_IMPORTANCE),
                 "trust": None,
             }
         )

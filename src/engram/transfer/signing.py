@@ -1,6 +1,7 @@
-"""Keys that sign knowledge files, and whose keys are trusted; the only importer here of `cryptography`.
+"""Ed25519 keys for knowledge files, and the list of trusted keys. Needs the extra `crypto`.
 
-A public key travels as one line, `engram-ed25519 KEY INSTALLATION`; a list of trusted keys is a file of such lines.
+A public key is published as one line, `engram-ed25519 KEY INSTALLATION`; a list of trusted keys is a file of such
+lines.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any
 
 from engram.errors import InvalidInput, MissingExtra, NotAllowed
 from engram.model.bundle import MAX_NAME
-from engram.transfer.untrusted import regular
+from engram.transfer.untrusted import open_regular
 
 SCHEME = "engram-ed25519"
 _KEY = re.compile("[0-9a-f]{64}")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _LONGEST_FILE = 1_000_000
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def _ed25519() -> Any:
@@ -39,7 +40,7 @@ def _serialization() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """Verifies what one installation signed."""
+    """A key that verifies the signatures of one installation."""
 
     raw: bytes
 
@@ -49,11 +50,11 @@ class PublicKey:
 
     @property
     def id(self) -> str:
-        """By which people compare keys: the first 16 hex digits of the SHA-256 of the key."""
+        """Short fingerprint for people to compare: the first 16 hex digits of the SHA-256 of the key."""
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether the signature was made with the private half of this key, of exactly this message."""
+        """Return true if a signature is valid for exactly this message."""
         ed25519 = _ed25519()
         invalid = importlib.import_module("cryptography.exceptions").InvalidSignature
         try:
@@ -65,7 +66,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """Signs for one installation; never shown."""
+    """A key that signs for one installation; never printed."""
 
     seed: bytes = field(repr=False)
 
@@ -75,11 +76,11 @@ class PrivateKey:
 
     @property
     def public(self) -> PublicKey:
-        """The half that others need to verify."""
+        """The public key, which others need to verify."""
         return PublicKey(self._key().public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """Always the same 64 bytes for the same message."""
+        """Sign a message; the same message always gives the same 64 bytes."""
         return bytes(self._key().sign(message))
 
     def _key(self) -> Any:
@@ -87,7 +88,7 @@ class PrivateKey:
 
 
 def create_key(path: str | Path) -> PrivateKey:
-    """A new key in a new file that only its owner can read. Raises `InvalidInput` if something is there already."""
+    """Create a key in a new file that only its owner can read. Raises `InvalidInput` if the file exists."""
     serialization = _ed25519() and _serialization()
     key = _ed25519().Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -105,10 +106,10 @@ def create_key(path: str | Path) -> PrivateKey:
 
 
 def load_key(path: str | Path) -> PrivateKey:
-    """The key in a file. Raises `NotAllowed` if others can read the file, `InvalidInput` if there is no key in it."""
+    """Load a private key. Raises `NotAllowed` if others can read the file, `InvalidInput` if it has no key."""
     ed25519, serialization = _ed25519(), _serialization()
-    with regular(path) as file:
-        if os.name == "posix" and os.fstat(file.fileno()).st_mode & _OTHERS:
+    with open_regular(path) as file:
+        if os.name == "posix" and os.fstat(file.fileno()).st_mode & _GROUP_AND_OTHERS:
             raise NotAllowed(f"{path} can be read by others; chmod 600 it, and make a new key if somebody may have")
         pem = file.read(_LONGEST_FILE)
     try:
@@ -121,12 +122,12 @@ def load_key(path: str | Path) -> PrivateKey:
 
 
 def public_line(key: PublicKey, installation: str) -> str:
-    """What others add to their trusted keys."""
+    """Format a public key as a line for the list of trusted keys."""
     return f"{SCHEME} {key.raw.hex()} {_installation(installation)}"
 
 
 def read_public_line(line: str) -> tuple[str, PublicKey]:
-    """The installation and its key. Raises `InvalidInput`."""
+    """Parse a line to an installation and its key. Raises `InvalidInput`."""
     scheme, _, rest = line.strip().partition(" ")
     key, _, installation = rest.strip().partition(" ")
     if scheme != SCHEME or not _KEY.fullmatch(key):
@@ -135,13 +136,14 @@ def read_public_line(line: str) -> tuple[str, PublicKey]:
 
 
 def load_trusted(path: str | Path) -> dict[str, PublicKey]:
-    """The trusted key of each installation in a file; blank lines and lines that begin with # say nothing.
+    """Load the trusted keys by installation; blank lines and lines that begin with # are ignored.
 
-    No file is no trust. Raises `InvalidInput` for anything else, and if an installation is there with two keys.
+    A missing file means that no key is trusted. Raises `InvalidInput` for anything else, and if an installation has two
+    keys.
     """
     if not Path(path).exists():
         return {}
-    with regular(path) as file:
+    with open_regular(path) as file:
         data = file.read(_LONGEST_FILE + 1)
     if len(data) > _LONGEST_FILE:
         raise InvalidInput(f"{path} has more than {_LONGEST_FILE:,} bytes; give a list of trusted keys")
@@ -160,7 +162,7 @@ def load_trusted(path: str | Path) -> dict[str, PublicKey]:
 
 
 def save_trusted(path: str | Path, trusted: Mapping[str, PublicKey]) -> None:
-    """Write the list of trusted keys, all of it or nothing."""
+    """Write the list of trusted keys atomically."""
     lines = [public_line(key, installation) for installation, key in sorted(trusted.items())]
     target = Path(path)
     beside = target.with_name(f"{target.name}.new")

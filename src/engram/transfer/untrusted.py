@@ -1,4 +1,4 @@
-"""Files from elsewhere, read with bounds: what is larger, deeper or other than expected is refused, not tried."""
+"""Read files of unknown origin with limits: anything larger, deeper or different than expected is refused."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from typing import IO, BinaryIO, NamedTuple
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
+from engram.model.content import texts_in
 from engram.ports import unstorable
 
 CHUNK = 1 << 16
 _IN_MEMORY = 1 << 20
-_MOST_DIGITS = 19
-_LONGEST_NUMBER = 400
-_OTHERS = {
+_MAX_DIGITS = 19
+_MAX_NUMBER_LENGTH = 400
+_OTHER_FORMATS = {
     b"\x80": "a pickle, which runs code when it is read; export JSON",
     b"PK\x03\x04": "a ZIP archive; unpack it, and give the file in it",
     b"SQLite format 3\x00": "an SQLite database; give a JSON file",
@@ -39,13 +40,13 @@ _OTHERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much is read of a file that somebody else wrote."""
+class ReadLimits:
+    """Limits for reading a file."""
 
     file: int = 100_000_000
-    """Bytes, of a compressed file after decompression."""
+    """Bytes of a file, after decompression."""
     record: int = 10_000_000
-    """Bytes of one record, one line, one conversation."""
+    """Bytes of one record, line or conversation."""
     records: int = 200_000
     depth: int = 64
     values: int = 200_000
@@ -53,21 +54,21 @@ class Limits:
     text: int = 1_000_000
     """Characters of one text."""
     whole: int = 20_000_000
-    """Bytes of a file that is held in memory as a whole."""
+    """Bytes of a file that is read into memory as a whole."""
     whole_records: int = 20_000
     files: int = 2_000
-    """Files in one folder."""
+    """Files in a folder."""
     usual: int = 300_000
-    """Bytes of all records of an import that nobody said is large."""
+    """Bytes of all records of an import that is not declared as large."""
     usual_records: int = 1_000
 
 
-LIMITS = Limits()
+LIMITS = ReadLimits()
 File = str | Path | BinaryIO
 
 
-class Opened(NamedTuple):
-    """A private copy of a file, at its beginning, and the SHA-256 of its bytes."""
+class PrivateCopy(NamedTuple):
+    """A private copy of a file, positioned at its beginning, with the SHA-256 of its bytes."""
 
     stream: IO[bytes]
     sha256: str
@@ -75,82 +76,82 @@ class Opened(NamedTuple):
 
 
 @contextmanager
-def opened(file: File, limits: Limits = LIMITS) -> Iterator[Opened]:
-    """A private copy of a regular file or of a stream, decompressed if it is gzip; nobody can change it meanwhile.
+def open_copy(file: File, limits: ReadLimits = LIMITS) -> Iterator[PrivateCopy]:
+    """Open a private, decompressed copy of a regular file or stream, which cannot change while it is read.
 
-    Raises `InvalidInput` for links, folders, devices and pipes, and for what is too large.
+    Raises `InvalidInput` for links, folders, devices and pipes, and for files that are too large.
     """
     with SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
         if isinstance(file, str | Path):
-            with regular(file) as stream:
+            with open_regular(file) as stream:
                 digest, size = _copy(stream, copy, limits, f"{file}")
         else:
             digest, size = _copy(file, copy, limits, "the file")
         copy.seek(0)
-        yield Opened(copy, digest, size)
+        yield PrivateCopy(copy, digest, size)
 
 
 @contextmanager
-def regular(path: str | Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. Raises `InvalidInput` for anything else, without waiting for it."""
+def open_regular(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading. Raises `InvalidInput` for anything else, without blocking on it."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(path, flags)
     except (OSError, ValueError) as error:
-        raise InvalidInput(_unreadable(path, error)) from None
+        raise InvalidInput(_read_error(path, error)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InvalidInput(f"{_shown(path)} is no regular file; give the path of a file")
+        raise InvalidInput(f"{_printable(path)} is no regular file; give the path of a file")
     with os.fdopen(descriptor, "rb") as stream:
         yield stream
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder at a path, which is no link; what cannot be looked at is none."""
+    """Return true if the path is a folder and not a link; false if it cannot be examined."""
     try:
         return path.is_dir() and not path.is_symlink()
     except (OSError, ValueError):
         return False
 
 
-def begins(path: str | Path, sign: bytes) -> bool:
-    """Whether a regular file begins with these bytes. Raises `InvalidInput`."""
-    with regular(path) as stream:
-        return _Readable(stream, str(path)).read(len(sign)) == sign
+def starts_with(path: str | Path, sign: bytes) -> bool:
+    """Return true if a regular file starts with these bytes. Raises `InvalidInput`."""
+    with open_regular(path) as stream:
+        return _FileReader(stream, str(path)).read(len(sign)) == sign
 
 
-def beginning(path: str | Path, size: int) -> bytes:
-    """The first bytes of a regular file, decompressed if it is gzip. Raises `InvalidInput`."""
-    with regular(path) as stream:
-        return next(_decompressed(_Readable(stream, str(path))), b"")[:size]
+def read_start(path: str | Path, size: int) -> bytes:
+    """Read the first bytes of a regular file, decompressed if it is gzip. Raises `InvalidInput`."""
+    with open_regular(path) as stream:
+        return next(_decompressed(_FileReader(stream, str(path))), b"")[:size]
 
 
-def _unreadable(path: str | Path, error: OSError | ValueError) -> str:
+def _read_error(path: str | Path, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
         return "a path cannot have a NUL character or half of a surrogate pair; give the path of a file"
     if error.errno == errno.ELOOP:
-        return f"{_shown(path)} is a symbolic link; give the file it leads to"
-    return f"{_shown(path)} cannot be read: {error.strerror}; give the path of a file that can"
+        return f"{_printable(path)} is a symbolic link; give the file it leads to"
+    return f"{_printable(path)} cannot be read: {error.strerror}; give the path of a file that can"
 
 
-def _shown(path: str | Path) -> str:
+def _printable(path: str | Path) -> str:
     name = str(path).encode("utf-8", "backslashreplace").decode()
     return name if len(name) <= 200 else f"{name[:100]}…{name[-100:]}"
 
 
-def _copy(stream: BinaryIO, copy: IO[bytes], limits: Limits, name: str) -> tuple[str, int]:
+def _copy(stream: BinaryIO, copy: IO[bytes], limits: ReadLimits, name: str) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
-    for chunk in _decompressed(_Readable(stream, name)):
+    for chunk in _decompressed(_FileReader(stream, name)):
         size += len(chunk)
         if size > limits.file:
-            raise InvalidInput(f"{_shown(name)} has more than {limits.file:,} bytes; split it")
+            raise InvalidInput(f"{_printable(name)} has more than {limits.file:,} bytes; split it")
         digest.update(chunk)
         copy.write(chunk)
     return digest.hexdigest(), size
 
 
-class _Readable(NamedTuple):
-    """A stream whose faults are told as those of the file."""
+class _FileReader(NamedTuple):
+    """A stream that raises `InvalidInput` instead of `OSError`."""
 
     stream: BinaryIO
     name: str
@@ -159,10 +160,10 @@ class _Readable(NamedTuple):
         try:
             return self.stream.read(size) or b""
         except OSError as error:
-            raise InvalidInput(_unreadable(self.name, error)) from None
+            raise InvalidInput(_read_error(self.name, error)) from None
 
 
-def _decompressed(stream: _Readable) -> Iterator[bytes]:
+def _decompressed(stream: _FileReader) -> Iterator[bytes]:
     chunk = stream.read(CHUNK)
     if not chunk.startswith(b"\x1f\x8b"):
         while chunk:
@@ -185,22 +186,22 @@ def _decompressed(stream: _Readable) -> Iterator[bytes]:
         raise InvalidInput("the file goes on after its gzip data; compress it again as one piece")
 
 
-def head(stream: IO[bytes]) -> bytes:
-    """The first bytes without a byte order mark; the stream then stands behind that mark. Refuses what is not text."""
+def read_head(stream: IO[bytes]) -> bytes:
+    """Read the first bytes, and position the stream after any byte order mark. Refuses files that are not text."""
     stream.seek(0)
     start = stream.read(CHUNK)
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
     stream.seek(mark)
     start = start[mark:]
-    for sign, what in _OTHERS.items():
+    for sign, what in _OTHER_FORMATS.items():
         if start.startswith(sign):
             raise InvalidInput(f"the file is {what}")
     return start
 
 
-def lines(stream: IO[bytes], limits: Limits = LIMITS) -> Iterator[tuple[str, bytes]]:
-    """The lines that are not blank, each with its name for messages, from the beginning."""
-    head(stream)
+def lines(stream: IO[bytes], limits: ReadLimits = LIMITS) -> Iterator[tuple[str, bytes]]:
+    """Yield the non-blank lines from the beginning, each with its position for messages."""
+    read_head(stream)
     for number, line in enumerate(iter(lambda: stream.readline(limits.record + 2), b""), 1):
         where = f"line {number}"
         if len(line.rstrip(b"\r\n")) > limits.record:
@@ -211,11 +212,11 @@ def lines(stream: IO[bytes], limits: Limits = LIMITS) -> Iterator[tuple[str, byt
             yield where, line
 
 
-def parse(data: bytes, where: str, limits: Limits = LIMITS) -> JsonValue:
-    """One JSON value, by the letter: no duplicate names, NaN, huge numbers, NUL or halves of surrogate pairs."""
+def parse(data: bytes, where: str, limits: ReadLimits = LIMITS) -> JsonValue:
+    """Parse one JSON value strictly: no duplicate names, NaN, huge numbers, NUL or lone surrogates."""
     if len(data) > limits.record:
         raise InvalidInput(f"{where} has more than {limits.record:,} bytes; split it")
-    _measure(data, where, limits)
+    _check_size(data, where, limits)
     try:
         text = data.decode()
         value: JsonValue = _DECODER.decode(text)
@@ -226,26 +227,26 @@ def parse(data: bytes, where: str, limits: Limits = LIMITS) -> JsonValue:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{where} cannot be used: {error}; correct it there") from None
     if b"\\u" in data or len(text) > limits.text:
-        _refuse_texts(value, where, limits)
+        _check_texts(value, where, limits)
     return value
 
 
-def parse_object(data: bytes, where: str, limits: Limits = LIMITS) -> dict[str, JsonValue]:
-    """One JSON object."""
+def parse_object(data: bytes, where: str, limits: ReadLimits = LIMITS) -> dict[str, JsonValue]:
+    """Parse one JSON object strictly."""
     value = parse(data, where, limits)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where} must be a JSON object, not {_kind(value)}")
+        raise InvalidInput(f"{where} must be a JSON object, not {_type_name(value)}")
     return value
 
 
 def elements(
-    stream: IO[bytes], limits: Limits = LIMITS, inside: Collection[str] = ()
+    stream: IO[bytes], limits: ReadLimits = LIMITS, inside: Collection[str] = ()
 ) -> Iterator[tuple[str, str, bytes]]:
-    """The parts of one JSON document, one at a time: the name, the name for messages, and the JSON of each.
+    """Split a JSON document into parts without parsing them: name, position for messages, JSON.
 
-    A list gives its elements, named ""; an object its values; and of the lists named in `inside`, their elements.
+    A list gives its elements, named ""; an object its values; for lists named in `inside`, their elements.
     """
-    head(stream)
+    read_head(stream)
     cursor = _Cursor(stream, limits)
     first = cursor.peek()
     if first == _LIST:
@@ -266,11 +267,11 @@ def elements(
                 yield name, f"{name} {number}", raw
     else:
         raise InvalidInput("the file is not JSON: it begins with neither { nor [; export JSON")
-    if cursor.peek() != _NOTHING:
+    if cursor.peek() != _END_OF_FILE:
         raise InvalidInput("the file goes on after its JSON; remove the rest")
 
 
-_NOTHING, _QUOTE, _COMMA, _COLON = -1, ord('"'), ord(","), ord(":")
+_END_OF_FILE, _QUOTE, _COMMA, _COLON = -1, ord('"'), ord(","), ord(":")
 _LIST, _LIST_END, _OBJECT, _OBJECT_END = ord("["), ord("]"), ord("{"), ord("}")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}"]', re.DOTALL)
@@ -280,24 +281,24 @@ _SCALAR = re.compile(rb"[^ \t\r\n,\[\]{}:\"]++")
 
 
 class _Cursor:
-    """Finds where the values of a long JSON document begin and end, with no more than one of them in memory."""
+    """Scan a long JSON document for the bounds of its values, with at most one of them in memory."""
 
-    def __init__(self, stream: IO[bytes], limits: Limits) -> None:
+    def __init__(self, stream: IO[bytes], limits: ReadLimits) -> None:
         self._stream, self._limits = stream, limits
         self._data, self._at, self._count = b"", 0, 0
 
     def peek(self) -> int:
-        """The next byte that is no space, which stays; -1 at the end."""
+        """Return the next non-space byte without consuming it; -1 at the end."""
         while True:
             match = _SPACE.match(self._data, self._at)
             self._at = match.end() if match else self._at
             if self._at < len(self._data):
                 return self._data[self._at]
             if not self._more():
-                return _NOTHING
+                return _END_OF_FILE
 
     def elements(self) -> Iterator[bytes]:
-        """The JSON of each element of the list that begins here."""
+        """Yield the JSON of each element of the list that begins here."""
         self._at += 1
         if self.peek() == _LIST_END:
             self._at += 1
@@ -308,7 +309,7 @@ class _Cursor:
                 return
 
     def names(self) -> Iterator[str]:
-        """Each name of the object that begins here; whoever takes it has to take its value, too."""
+        """Yield each name of the object that begins here; the caller must consume its value before the next."""
         self._at += 1
         if self.peek() == _OBJECT_END:
             self._at += 1
@@ -323,7 +324,7 @@ class _Cursor:
                 return
 
     def value(self) -> bytes:
-        """The JSON of the value that begins here."""
+        """Consume the value that begins here and return its JSON."""
         self._count += 1
         if self._count > self._limits.records + 100:
             raise InvalidInput(f"the file has more than {self._limits.records:,} records; split it")
@@ -382,7 +383,7 @@ class _Cursor:
         return sign
 
     def _more(self) -> bool:
-        """Read on, twice as much each time a value does not end, so that a long one costs no more than its length."""
+        """Read on, doubling the amount while a value does not end, so that the cost stays linear."""
         rest = self._data[self._at :]
         if len(rest) > self._limits.record:
             raise self._too_long()
@@ -398,8 +399,8 @@ class _Cursor:
         return InvalidInput(f"the file is not JSON: {expected} was expected at byte {before}; correct it there")
 
 
-def _measure(data: bytes, where: str, limits: Limits) -> None:
-    """Refuse what is too deep or has too many values, before anything is built of it."""
+def _check_size(data: bytes, where: str, limits: ReadLimits) -> None:
+    """Refuse JSON that is too deep or has too many values, before it is parsed."""
     openings = data.count(b"[") + data.count(b"{")
     if openings <= limits.depth and openings + data.count(b",") <= limits.values:
         return
@@ -417,23 +418,15 @@ def _measure(data: bytes, where: str, limits: Limits) -> None:
             raise InvalidInput(f"{where} has more than {limits.values:,} values; split it")
 
 
-def _refuse_texts(value: JsonValue, where: str, limits: Limits) -> None:
-    waiting: list[JsonValue] = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            if len(one) > limits.text:
-                raise InvalidInput(f"{where} has a text of more than {limits.text:,} characters; split it")
-            if reason := unstorable(one):
-                raise InvalidInput(f"{where} has a text that cannot be kept: {reason}")
-        elif isinstance(one, list):
-            waiting += one
-        elif isinstance(one, dict):
-            waiting += one
-            waiting += one.values()
+def _check_texts(value: JsonValue, where: str, limits: ReadLimits) -> None:
+    for text in texts_in(value, names=True):
+        if len(text) > limits.text:
+            raise InvalidInput(f"{where} has a text of more than {limits.text:,} characters; split it")
+        if reason := unstorable(text):
+            raise InvalidInput(f"{where} has a text that cannot be stored: {reason}")
 
 
-def _pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+def _unique_pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found = dict(pairs)
     if len(found) != len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
@@ -441,27 +434,29 @@ def _pairs(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     return found
 
 
-def _whole(digits: str) -> int:
-    if len(digits.lstrip("-")) > _MOST_DIGITS or not -(2**63) <= int(digits) < 2**63:
+def _parse_int(digits: str) -> int:
+    if len(digits.lstrip("-")) > _MAX_DIGITS or not -(2**63) <= int(digits) < 2**63:
         raise ValueError(f"a whole number has {len(digits)} digits, which is more than 64 bits hold")
     return int(digits)
 
 
-def _fraction(digits: str) -> float:
-    number = float(digits) if len(digits) <= _LONGEST_NUMBER else math.inf
+def _parse_float(digits: str) -> float:
+    number = float(digits) if len(digits) <= _MAX_NUMBER_LENGTH else math.inf
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
 
 
-def _constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number in JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_whole, parse_float=_fraction, parse_constant=_constant)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_pairs, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant
+)
 
 
-def _kind(value: JsonValue) -> str:
+def _type_name(value: JsonValue) -> str:
     if value is None:
         return "null"
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}

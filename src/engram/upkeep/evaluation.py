@@ -151,7 +151,7 @@ def end_of(start: datetime, period: Period) -> datetime:
 def _decisions(store: KeepsEvents, scope: Scope) -> list[tuple[datetime, bool, float | None]]:
     """Read every decision of an agent: its time, whether it was informed, and its last outcome."""
     decided, last, verdicts, after = list[Event](), dict[str, Event](), dict[str, datetime](), 0
-    while events := store.feed(scope, after, PAGE):
+    while events := store.events_after(scope, after, PAGE):
         after = events[-1].seq
         decided += [event for event in events if event.kind == happened.DECISION]
         verdicts |= {event.id: event.at for event in events if event.kind == happened.CHECKED}

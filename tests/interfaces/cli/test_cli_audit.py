@@ -16,7 +16,7 @@ import engram
 from engram.cli.audit import command
 from engram.cli.invocation import Invocation
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
-from engram.ports import Deed
+from engram.ports import AuditAction
 from engram.testing.audit import trail
 from support.command_line import value
 
@@ -31,7 +31,7 @@ def audit(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Audit:
         stored = brain.agent("alice").remember("The deploy failed")
         brain.agent("bob").remember("Staging runs PostgreSQL 15")
         brain.agent("alice").forget(str(stored.id))
-        trail(brain.store).note([Deed("use", "bob", "alice", "m1", "g1", 2)])
+        trail(brain.store).note([AuditAction("use", "bob", "alice", "m1", "g1", 2)])
 
     def run(line: str, *, code: int = 0, json: bool = False) -> Result:
         state = Invocation(db=str(path), json=json)

@@ -190,9 +190,8 @@ def test_every_page_is_drawn(browser: Any, team: Site, size: str) -> None:
 
 
 def test_the_door_takes_a_key(browser: Any, team: Site) -> None:
-    from engram.sharing.api_keys import Keys
 
-    token = Keys(team.brain.store, team.brain.redactor, team.brain.sources).create("a browser", agents="alice")[1]
+    token = team.brain.keys.create("a browser", agents="alice")[1]
     with stranger(browser) as seen:
         page = seen.page
         page.goto(team.path("decisions?agent=alice"))

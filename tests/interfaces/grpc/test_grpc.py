@@ -37,13 +37,11 @@ from engram.errors import (
     Unauthenticated,
 )
 from engram.model import Draft
-from engram.server.grpc import interceptor, streams
+from engram.server.grpc import interceptor, messages, streams
 from engram.server.grpc.client import Client
+from engram.server.grpc.messages import NAME
 from engram.server.grpc.problems import STATUS, Later, detail_of, status_of, trailers
 from engram.server.grpc.run import Binding, start
-from engram.server.grpc.service import NAME
-from engram.server.grpc.v1 import service_pb2 as pb
-from engram.sharing.api_keys import Keys
 from support.grpc_server import FREELY, METHODS, Exchange, exchange
 from support.ports import nobody_listens
 
@@ -190,7 +188,7 @@ def test_knowledge_is_shared_by_consent(home: Exchange, alice: Client, tmp_path:
         assert alice.get(memory or "") is not None
         report = bob.export(tmp_path / "bob.json")
         assert (report.memories, report.file) == (1, str(tmp_path / "bob.json"))
-        seen = alice.take_in(tmp_path / "bob.json", dry_run=True)
+        seen = alice.import_file(tmp_path / "bob.json", dry_run=True)
         assert seen.dry_run
         assert keeper.verify_audit().ok
         actions = [entry.action for entry in keeper.audit(limit=500).items]
@@ -227,20 +225,20 @@ def test_patterns_that_others_share_are_listed_with_their_source(home: Exchange,
 def test_a_file_that_nobody_believes_is_refused_without_saying_where_it_was_kept(alice: Client, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
     with pytest.raises(InvalidInput) as refused:
-        alice.take_in(tmp_path / "bad.json")
+        alice.import_file(tmp_path / "bad.json")
     assert "tmp" not in str(refused.value)
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(InvalidInput, match="no file"):
-        alice.take_in(tmp_path / "empty")
+        alice.import_file(tmp_path / "empty")
     with pytest.raises(InvalidInput, match="none cannot be read: No such file"):
-        alice.take_in(tmp_path / "none")
+        alice.import_file(tmp_path / "none")
 
 
 def test_a_file_that_is_too_large_is_refused(path: Path, tmp_path: Path) -> None:
     limits = Limits(rate=0, upload=1000)
     (tmp_path / "big").write_bytes(b"x" * 200_000)
     with exchange(path, limits) as home, home.client("alice") as alice, pytest.raises(TooMany):
-        alice.take_in(tmp_path / "big")
+        alice.import_file(tmp_path / "big")
 
 
 def test_what_is_refused_has_a_receipt_that_says_why(alice: Client) -> None:
@@ -414,9 +412,11 @@ def test_what_goes_with_an_error_is_short(alice: Client) -> None:
 
 def test_a_flaw_is_named_by_its_place(home: Exchange) -> None:
     with pytest.raises(grpc.RpcError) as refused:
-        home.stub.Recall(pb.RecallQuery(query="x", k=1000), metadata=[("authorization", f"Bearer {home.key('alice')}")])
+        home.stub.Recall(
+            messages.RecallQuery(query="x", k=1000), metadata=[("authorization", f"Bearer {home.key('alice')}")]
+        )
     told = dict(refused.value.trailing_metadata())
-    problem = pb.Problem.FromString(told["engram-problem-bin"])
+    problem = messages.Problem.FromString(told["engram-problem-bin"])
     assert [(flaw.where, problem.code) for flaw in problem.errors] == [("k", "invalid")]
     assert problem.request_id == told["x-request-id"]
 
@@ -424,7 +424,7 @@ def test_a_flaw_is_named_by_its_place(home: Exchange) -> None:
 def test_the_id_of_a_request_is_its_own_if_it_has_a_good_one(home: Exchange, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "engram.server.grpc")
     told = [("authorization", f"Bearer {home.key('alice')}"), ("x-request-id", "mine-1")]
-    _, call = home.stub.ListMemories.with_call(pb.MemoryListing(), metadata=told)
+    _, call = home.stub.ListMemories.with_call(messages.MemoryListing(), metadata=told)
     assert dict(call.trailing_metadata())["x-request-id"] == "mine-1"
     line = next(record.told for record in caplog.records if record.message == "call")  # type: ignore[attr-defined]
     assert (line["op"], line["status"], line["request"]) == ("ListMemories", "OK", "mine-1")
@@ -465,7 +465,7 @@ def test_a_call_that_takes_too_long_is_answered(path: Path, monkeypatch: pytest.
     with exchange(path, Limits(rate=0, seconds=0.1)) as home:
         waiting = threading.Event()
         monkeypatch.setattr(engram.AgentHandle, "forget", lambda *_, **__: waiting.wait(60))
-        answer = home.call("Forget", pb.Forgetting(id="x").SerializeToString(), home.key("alice"))
+        answer = home.call("Forget", messages.Forgetting(id="x").SerializeToString(), home.key("alice"))
         assert (answer.status, answer.code) == (grpc.StatusCode.DEADLINE_EXCEEDED, "busy")
         waiting.set()
 
@@ -480,7 +480,7 @@ def test_more_calls_than_the_server_takes_are_refused(path: Path, monkeypatch: p
 
         monkeypatch.setattr(engram.AgentHandle, "get", slow)
         key = home.key("alice")
-        busy = threading.Thread(target=home.call, args=("GetMemory", pb.Id(id="x").SerializeToString(), key))
+        busy = threading.Thread(target=home.call, args=("GetMemory", messages.Id(id="x").SerializeToString(), key))
         busy.start()
         assert began.wait(60)
         refused = home.call("ListMemories", b"", key)
@@ -496,7 +496,7 @@ def test_what_nobody_expected_is_answered_and_logged_without_what_it_says(
         raise ZeroDivisionError("the secret of alice")
 
     monkeypatch.setattr(engram.AgentHandle, "get", broken)
-    answer = home.call("GetMemory", pb.Id(id="x").SerializeToString(), home.key("alice"))
+    answer = home.call("GetMemory", messages.Id(id="x").SerializeToString(), home.key("alice"))
     assert (answer.status, answer.code) == (grpc.StatusCode.INTERNAL, "failed")
     assert "secret" not in answer.said + caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -536,21 +536,24 @@ def test_a_key_cannot_listen_without_end(path: Path) -> None:
     with exchange(path, Limits(rate=0, streams=3, streams_each=2)) as home:
 
         def listening(key: str) -> Any:
-            call = home.stub.Listen(pb.EventQuery(seconds=60), metadata=[("authorization", f"Bearer {key}")])
+            call = home.stub.Listen(messages.EventQuery(seconds=60), metadata=[("authorization", f"Bearer {key}")])
             call.initial_metadata()
             return call
 
         mine, other = home.key("alice"), home.key("alice")
         first = [listening(mine), listening(mine)]
-        refused = home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), mine)
+        refused = home.call("Listen", messages.EventQuery(seconds=0).SerializeToString(), mine)
         assert (refused.status, refused.code) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many")
         first.append(listening(other))
-        crowded = home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), other)
+        crowded = home.call("Listen", messages.EventQuery(seconds=0).SerializeToString(), other)
         assert (crowded.status, crowded.code) == (grpc.StatusCode.UNAVAILABLE, "busy")
         for call in first:
             call.cancel()
         for _ in range(1200):
-            if home.call("Listen", pb.EventQuery(seconds=0).SerializeToString(), mine).status is grpc.StatusCode.OK:
+            if (
+                home.call("Listen", messages.EventQuery(seconds=0).SerializeToString(), mine).status
+                is grpc.StatusCode.OK
+            ):
                 return
             time.sleep(0.05)
         pytest.fail("those who left are still counted")
@@ -604,7 +607,7 @@ def test_it_speaks_tls(tmp_path: Path, path: Path) -> None:
     certfile, keyfile = certificate(tmp_path)
     binding = Binding("localhost", 0, str(certfile), str(keyfile))
     with engram.open(path, embedder="hashing", durable=False) as brain, start(brain, binding, FREELY) as server:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"])[1]
         with Client(f"localhost:{server.port}", token, tls=certfile) as alice:
             assert alice.remember("in private").ok
@@ -640,7 +643,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def test_stopping_ends_streams_keeps_what_was_acknowledged_and_leaves_no_thread(path: Path) -> None:
     with engram.open(path, embedder="hashing", durable=False) as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         token = keys.create("test", agents=["alice"], rights=["admin"])[1]
         server = start(brain, Binding(port=0), FREELY, poll_seconds=0.02)
         receipts, events, ends = list[Any](), list[Any](), list[BaseException]()

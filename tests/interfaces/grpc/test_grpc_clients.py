@@ -19,10 +19,9 @@ from engram.api.limits import Limits
 from engram.api.operations import OPERATIONS
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound, StoreAway, StoreBusy, TooMany
 from engram.model import Draft, wire
-from engram.server.grpc import calls, run
+from engram.server.grpc import calls, messages, run
 from engram.server.grpc.client import AsyncClient, Client
 from engram.server.grpc.streams import STREAMS
-from engram.server.grpc.v1 import model_pb2, service_pb2
 from engram.server.rest.routes import ROUTERS, server
 from support.grpc_server import FREELY, Exchange, exchange
 
@@ -34,6 +33,7 @@ WITHOUT = {
     "metrics": "Prometheus reads them over HTTP; `observe` is told of each call",
 }
 """What is asked over HTTP only, and why."""
+STATUS = messages.Receipt.DESCRIPTOR.fields_by_name["status"].enum_type.values_by_name
 ARGUMENTS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "get": (["x"], {}),
     "annotate": (["x"], {}),
@@ -95,7 +95,7 @@ def test_both_clients_have_the_same_names_and_take_the_same() -> None:
 
 def test_every_method_is_reached_by_a_name_of_the_clients() -> None:
     reached = {"Remember", "RememberBatch"}
-    by_hand = {"remember", "remember_stream", "export", "take_in", "events", "send", "close"}
+    by_hand = {"remember", "remember_stream", "export", "import_file", "events", "send", "close"}
     for name in public(Client).keys() - by_hand:
         given, named = ARGUMENTS.get(name, ([], {}))
         reached.add(getattr(calls, "newest" if name == "list" else name)(*given, **named).method)
@@ -160,18 +160,18 @@ def client(home: Exchange, *agents: str, rights: tuple[str, ...] = ("admin",), *
 def test_any_grpcio_client_is_answered(home: Exchange) -> None:
     """What another language would do: the generated code, and nothing of ours."""
     told: Any = {"metadata": [("authorization", f"Bearer {home.key('alice', rights=('admin',))}")], "timeout": 60}
-    receipt = home.stub.Remember(service_pb2.NewMemory(text="Staging runs PostgreSQL 15", tags=["db"]), **told)
-    assert receipt.status == model_pb2.RECEIPT_STATUS_STORED
-    assert home.stub.GetMemory(service_pb2.Id(id=receipt.id), **told).text == "Staging runs PostgreSQL 15"
-    found = home.stub.Recall(service_pb2.RecallQuery(query="which database is in staging?"), **told)
+    receipt = home.stub.Remember(messages.NewMemory(text="Staging runs PostgreSQL 15", tags=["db"]), **told)
+    assert receipt.status == STATUS["RECEIPT_STATUS_STORED"].number
+    assert home.stub.GetMemory(messages.Id(id=receipt.id), **told).text == "Staging runs PostgreSQL 15"
+    found = home.stub.Recall(messages.RecallQuery(query="which database is in staging?"), **told)
     assert [hit.memory.id for hit in found.hits] == [receipt.id]
-    drafts = iter([service_pb2.NewMemory(text="one"), service_pb2.NewMemory(text="")])
+    drafts = iter([messages.NewMemory(text="one"), messages.NewMemory(text="")])
     statuses = [each.status for each in home.stub.RememberStream(drafts, **told)]
-    assert statuses == [model_pb2.RECEIPT_STATUS_STORED, model_pb2.RECEIPT_STATUS_REJECTED]
-    events = home.stub.Listen(service_pb2.EventQuery(after=0, seconds=0), **told)
+    assert statuses == [STATUS["RECEIPT_STATUS_STORED"].number, STATUS["RECEIPT_STATUS_REJECTED"].number]
+    events = home.stub.Listen(messages.EventQuery(after=0, seconds=0), **told)
     assert {event.agent for event in events} == {"alice"}
     with pytest.raises(grpc.RpcError) as refused:
-        home.stub.GetMemory(service_pb2.Id(id="nobody"), **told)
+        home.stub.GetMemory(messages.Id(id="nobody"), **told)
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
@@ -226,12 +226,12 @@ def test_streams_are_awaited_too(home: Exchange, tmp_path: Path) -> None:
             assert heard.count("stored") == 151
             report = await alice.export(tmp_path / "alice.json")
             assert (report.memories, report.file) == (151, str(tmp_path / "alice.json"))
-            assert (await bob.take_in(tmp_path / "alice.json", dry_run=True)).dry_run
+            assert (await bob.import_file(tmp_path / "alice.json", dry_run=True)).dry_run
             (tmp_path / "bad.json").write_text('{"engram_knowledge": 1, "source": 3}')
             with pytest.raises(InvalidInput):
-                await bob.take_in(tmp_path / "bad.json")
+                await bob.import_file(tmp_path / "bad.json")
             with pytest.raises(InvalidInput, match="cannot be read"):
-                await bob.take_in(tmp_path / "none")
+                await bob.import_file(tmp_path / "none")
 
     awaited(live())
 
@@ -332,7 +332,7 @@ def test_half_of_a_surrogate_pair_cannot_be_sent(path: Path, tmp_path: Path) -> 
         ("outcome", [half, "success"], {}),
         ("learn_from_failure", [ValueError(half)], {}),
         ("export", [tmp_path / "out.json"], {"tags": [half]}),
-        ("take_in", [tmp_path / "in.json"], {"format": half}),
+        ("import_file", [tmp_path / "in.json"], {"format": half}),
     ]
 
     async def live(home: Exchange) -> None:
@@ -436,7 +436,7 @@ def test_a_file_that_is_cut_short_does_not_stay(path: Path, tmp_path: Path, monk
             with pytest.raises(StoreAway, match="cut short"):
                 await alice.export(tmp_path / "out" / "alice.json")
             with pytest.raises(TooMany):
-                await alice.take_in(tmp_path / "big")
+                await alice.import_file(tmp_path / "big")
 
     (tmp_path / "out").mkdir()
     (tmp_path / "big").write_bytes(b"x" * 200_000)

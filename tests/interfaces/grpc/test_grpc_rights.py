@@ -20,9 +20,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import engram
+from engram.server.grpc import messages
 from engram.server.grpc.service import right_of
-from engram.server.grpc.v1 import model_pb2
-from engram.server.grpc.v1 import service_pb2 as pb
 from support.grpc_server import METHODS, Answer, Exchange, exchange
 
 LONG = bool(os.environ.get("ENGRAM_LONG"))
@@ -271,21 +270,21 @@ def test_nothing_of_another_agent_is_seen_or_changed_by_any_method(
 
 def without(answer: Answer, names: set[str]) -> tuple[Any, ...]:
     """What was answered, without what the request itself brought along."""
-    said, messages = answer.said, b"|".join(answer.messages)
+    said, sent = answer.said, b"|".join(answer.messages)
     for value in sorted(names, key=len, reverse=True):
         said = said.replace(value, "?")
-        messages = messages.replace(value.encode(), b"?")
-    messages = re.sub(rb"(?s)\n.\?", b"?", messages)
-    return answer.status, said, answer.code, messages
+        sent = sent.replace(value.encode(), b"?")
+    sent = re.sub(rb"(?s)\n.\?", b"?", sent)
+    return answer.status, said, answer.code, sent
 
 
 def test_the_cursor_of_another_agent_is_as_good_as_nonsense(furnished: tuple[Exchange, dict[str, str]]) -> None:
     home, _ = furnished
-    first = home.call("ListMemories", pb.MemoryListing(limit=1).SerializeToString(), home.key("bob"))
-    cursor = pb.MemoryPage.FromString(first.messages[0]).next_cursor
+    first = home.call("ListMemories", messages.MemoryListing(limit=1).SerializeToString(), home.key("bob"))
+    cursor = messages.MemoryPage.FromString(first.messages[0]).next_cursor
     assert cursor
     stolen, nonsense = (
-        home.call("ListMemories", pb.MemoryListing(limit=1, cursor=each).SerializeToString(), home.key("alice"))
+        home.call("ListMemories", messages.MemoryListing(limit=1, cursor=each).SerializeToString(), home.key("alice"))
         for each in (cursor, "bm9uZQ")
     )
     assert stolen == nonsense
@@ -295,14 +294,14 @@ def test_the_cursor_of_another_agent_is_as_good_as_nonsense(furnished: tuple[Exc
 def test_a_stream_of_events_tells_of_the_agents_of_the_key_only(furnished: tuple[Exchange, dict[str, str]]) -> None:
     home, _ = furnished
     told = ask(home, "Listen", {}, home.key("alice"))
-    agents = {model_pb2.LiveEvent.FromString(message).agent for message in told.messages}
+    agents = {messages.LiveEvent.FromString(message).agent for message in told.messages}
     assert agents == {"alice"}
 
 
 def test_the_trail_of_one_agent_is_what_a_key_for_it_sees(furnished: tuple[Exchange, dict[str, str]]) -> None:
     home, _ = furnished
-    own = pb.AuditEntries.FromString(ask(home, "ListAudit", {}, home.key("alice", rights=ALL)).messages[0])
-    whole = pb.AuditEntries.FromString(ask(home, "ListAudit", {}, home.key("*", rights=ALL)).messages[0])
+    own = messages.AuditEntries.FromString(ask(home, "ListAudit", {}, home.key("alice", rights=ALL)).messages[0])
+    whole = messages.AuditEntries.FromString(ask(home, "ListAudit", {}, home.key("*", rights=ALL)).messages[0])
     assert {entry.agent for entry in own.items} == {"alice"}
     assert {"alice", "bob"} & {entry.agent for entry in whole.items}
 
@@ -326,7 +325,7 @@ SCALARS = {
 
 
 @st.composite
-def messages(draw: st.DrawFn, described: Descriptor, depth: int = 0) -> Message:
+def sendable(draw: st.DrawFn, described: Descriptor, depth: int = 0) -> Message:
     """Any message of a kind: some of its fields, with anything in them."""
     message = GetMessageClass(described)()
     for field in described.fields:
@@ -337,15 +336,15 @@ def messages(draw: st.DrawFn, described: Descriptor, depth: int = 0) -> Message:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             inner = field.message_type.fields_by_name["value"].message_type
             for key in draw(st.lists(TEXTS, max_size=2)):
-                getattr(message, field.name)[key].CopyFrom(draw(messages(inner, depth + 1)))
+                getattr(message, field.name)[key].CopyFrom(draw(sendable(inner, depth + 1)))
         elif field.default_value == []:
             for _ in range(draw(st.integers(0, 3))):
                 if field.message_type is None:
                     getattr(message, field.name).append(draw(SCALARS[field.type]))
                 else:
-                    getattr(message, field.name).add().CopyFrom(draw(messages(field.message_type, depth + 1)))
+                    getattr(message, field.name).add().CopyFrom(draw(sendable(field.message_type, depth + 1)))
         elif field.message_type is not None:
-            getattr(message, field.name).CopyFrom(draw(messages(field.message_type, depth + 1)))
+            getattr(message, field.name).CopyFrom(draw(sendable(field.message_type, depth + 1)))
         else:
             setattr(message, field.name, draw(SCALARS[field.type]))
     return message
@@ -367,7 +366,7 @@ FINE = {
 @given(data=st.data())
 def test_no_message_breaks_the_server(home: Exchange, method: str, data: st.DataObject) -> None:
     described = METHODS[method].input_type
-    some = st.lists(messages(described), max_size=3) if METHODS[method].client_streaming else messages(described)
+    some = st.lists(sendable(described), max_size=3) if METHODS[method].client_streaming else sendable(described)
     drawn = data.draw(some)
     several = drawn if isinstance(drawn, list) else [drawn]
     for message in several:
@@ -405,7 +404,7 @@ def test_bytes_that_are_no_message_get_an_answer(home: Exchange, data: bytes) ->
 
 
 def test_json_that_is_nested_too_deeply_gets_an_answer(home: Exchange) -> None:
-    draft = pb.NewMemory(text="deep")
+    draft = messages.NewMemory(text="deep")
     inside = draft.metadata
     for _ in range(60):
         inside = inside.fields["in"].struct_value

@@ -29,7 +29,6 @@ from engram.recall.quoting import PREAMBLE
 from engram.retention.policies import Retention
 from engram.server.mcp import http, tools
 from engram.server.mcp.server import create, of_agent
-from engram.sharing.api_keys import Keys
 
 START = (
     "import sys; from engram.cli.mcp import command; from engram.cli.invocation import Invocation;"
@@ -469,7 +468,7 @@ async def connected(url: str, token: str, **headers: str) -> AsyncIterator[Clien
 
 def keys_of(path: Path, **wanted: Any) -> dict[str, str]:
     with engram.open(path) as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         return {name: keys.create(name, **about)[1] for name, about in wanted.items()}
 
 
@@ -525,7 +524,7 @@ def test_over_http_with_the_official_client_the_key_says_whose_memory_it_is(path
         deaf = httpx.get(url, headers=good | {"Accept": "text/event-stream"}, timeout=60)
         assert (deaf.status_code, deaf.headers["allow"], deaf.json()["code"]) == (405, "POST", "method_not_allowed")
         with engram.open(path) as brain:
-            Keys(brain.store, brain.redactor, brain.sources).revoke(tokens["alice"])
+            brain.keys.revoke(tokens["alice"])
         assert httpx.post(url, json=listed, headers=good, timeout=60).status_code == 401
 
 

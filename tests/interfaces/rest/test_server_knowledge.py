@@ -16,7 +16,6 @@ from engram import audit
 from engram.api.limits import Limits
 from engram.client import AsyncClient, Client, calls
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from engram.sharing.api_keys import Keys
 from support.rest_server import URL, House, house
 
 ALL = ("read", "write", "share", "admin")
@@ -242,7 +241,7 @@ def test_the_trail_says_which_key_did_what_and_is_verified(home: House) -> None:
         found = keeper.verify_audit()
         assert found.ok
         assert found == calls._reader(type(found))(found.model_dump_json().encode())
-        assert found.entries == audit.verify(audit.audited(home.brain.store)).entries
+        assert found.entries == audit.AuditTrail(audit.audited(home.brain.store)).verify().entries
 
 
 def test_the_trail_is_shown_page_by_page(home: House) -> None:
@@ -312,7 +311,7 @@ def test_the_asynchronous_client_shares_too(home: House) -> None:
 
 def test_a_key_of_ours_is_a_secret_to_the_redactor(home: House) -> None:
     for n in range(50):
-        _, token = Keys(home.brain.store, home.brain.redactor, home.brain.sources).create(f"key {n}")
+        _, token = home.brain.keys.create(f"key {n}")
         kept = home.brain.clean(f"the key is {token}, keep it")
         assert token.rpartition("_")[2] not in kept
     unlucky = "eng_0BLtvoEiv4Gop_3UmG2wXpN27FpUCuen65PHxxXXxurEr5NABeFiQ0DU7"  # an X after an x is no placeholder

@@ -13,9 +13,9 @@ from engram.server import malloc
 
 THREADS = """
 import ctypes, re, sys, threading
-from engram.server import heap
+from engram.server import malloc
 
-if not heap.settle():
+if not malloc.settle():
     sys.exit(77)
 barrier = threading.Barrier(12)
 

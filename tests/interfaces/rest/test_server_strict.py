@@ -25,9 +25,8 @@ from engram.api.limits import Limits
 from engram.api.operations import OPERATIONS
 from engram.api.problems import public_message
 from engram.errors import Conflict, Hint, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported
-from engram.ports import Deed, Scope
+from engram.ports import AuditAction, Scope
 from engram.retention import erasure
-from engram.retention.policies import Retention
 from engram.server.rest import idempotency, problems
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
@@ -472,8 +471,8 @@ def forget_elsewhere(home: House, id: str, path: Path) -> None:
 
 
 def forget_by_policy(home: House, id: str, path: Path) -> None:
-    Retention(home.brain).set("all", action="forget", tags=["x"])
-    assert sum(one.memories for one in Retention(home.brain).run().gone) == 1
+    home.brain.retention.set("all", action="forget", tags=["x"])
+    assert sum(one.memories for one in home.brain.retention.run().gone) == 1
 
 
 def erase(home: House, id: str, path: Path) -> None:
@@ -481,7 +480,7 @@ def erase(home: House, id: str, path: Path) -> None:
 
 
 def many_deeds(home: House, id: str, path: Path) -> None:
-    home.brain.store.note([Deed("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
+    home.brain.store.note([AuditAction("export", target=str(n)) for n in range(invalidation.PAGE)])  # type: ignore[attr-defined]
     forget_elsewhere(home, id, path)
 
 

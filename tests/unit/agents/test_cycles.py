@@ -17,7 +17,6 @@ from engram.agents.cycles import How, Insight, Life, in_words
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.model.agent import AgentCycle
 from engram.ports import Event, KeepsEvents, Scope
-from engram.upkeep.reindex import maintained
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -327,7 +326,7 @@ def test_processes_that_live_one_life_share_the_indexes_without_a_gap(path: Path
             results = [cycles[index].result for index in indexes]
             assert [result and result.output for result in results] == [[name, number] for number in range(12)]
         assert life_of(brain).resume().unfinished == ()
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check() == []
 
 
 def test_insights_name_their_cycle_and_are_kept_once(life: Life, brain: engram.Engram) -> None:
@@ -465,7 +464,7 @@ def test_a_forgotten_cycle_is_gone_and_its_index_is_not_given_again(life: Life, 
     life.forget(4)
     assert (life.cycles(), life.resume().next_index, life.resume().last_complete) == ([], 5, None)
     assert [memory.id for memory in brain.agent("alice").list()] == [kept.id]
-    assert maintained(brain).check() == []
+    assert brain.upkeep.database.check() == []
     for index in (2, 9):
         with pytest.raises(NotFound):
             life.forget(index)

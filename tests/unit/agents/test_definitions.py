@@ -12,7 +12,6 @@ import engram
 from engram.agents.definitions import Definitions, read_definition, read_definitions
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.model.agent import AgentDefinition
-from engram.upkeep.reindex import maintained
 
 ALICE = """
 description: keeps the release train running
@@ -26,7 +25,7 @@ config:
 
 
 def definitions(brain: engram.Engram) -> Definitions:
-    return Definitions(brain.store, brain.redactor, brain.sources)
+    return brain.definitions
 
 
 def test_a_definition_is_read_from_yaml_and_named_after_its_file(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ def test_a_change_makes_a_new_version_and_the_old_ones_stay(brain: engram.Engram
     assert brain.agents() == ["alice"]
     with engram.open(path) as other:
         assert definitions(other).current("alice") == second
-    assert maintained(brain).check() == []
+    assert brain.upkeep.database.check() == []
 
 
 def test_a_definition_is_kept_without_its_secrets(brain: engram.Engram) -> None:

@@ -19,7 +19,6 @@ from engram.agents.workflows.steps import StepContext
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model.workflow import StepResult
 from engram.ports import Scope
-from engram.upkeep.reindex import maintained
 
 Make = Callable[..., WorkflowEngine]
 
@@ -394,6 +393,7 @@ def checked(brain: engram.Engram, exits: int) -> None:
     assert alice.learning.generate(pattern.pattern_id, stage="development", command=command)
 
 
+@pytest.mark.process
 def test_the_checks_of_a_stage_come_before_it(brain: engram.Engram, make: Make) -> None:
     checked(brain, 1)
     f = Counting()
@@ -408,6 +408,7 @@ def test_the_checks_of_a_stage_come_before_it(brain: engram.Engram, make: Make) 
     assert make(steps={"f": f}).run(other, allow_commands=True).checks == ()
 
 
+@pytest.mark.process
 def test_a_check_that_is_met_or_may_not_be_run_lets_the_stage_begin(brain: engram.Engram, make: Make) -> None:
     checked(brain, 0)
     written = steps("{name: a, run: f}", stage="development")
@@ -418,6 +419,7 @@ def test_a_check_that_is_met_or_may_not_be_run_lets_the_stage_begin(brain: engra
     assert "not allowed" in unknown.checks[0].reason
 
 
+@pytest.mark.process
 def test_commands_run_only_with_permission_and_without_a_shell(make: Make) -> None:
     program = "import sys, json; print(json.dumps({'got': sys.argv[1:]}))"
     written = steps(
@@ -438,6 +440,7 @@ def test_commands_run_only_with_permission_and_without_a_shell(make: Make) -> No
     assert got == [["a b", "; echo $HOME"]]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("program", "error"),
     [
@@ -454,6 +457,7 @@ def test_a_command_that_fails_or_takes_too_long_is_a_failure(make: Make, program
     assert error in result.step("a").error
 
 
+@pytest.mark.process
 def test_a_program_that_is_not_there_is_a_failure(make: Make) -> None:
     result = make().run(steps("{name: a, command: [no-such-program-here]}"), allow_commands=True)
     assert "cannot be started" in result.step("a").error
@@ -519,7 +523,7 @@ def test_secrets_are_neither_written_down_nor_handed_on(brain: engram.Engram, ma
     assert SECRET not in result.model_dump_json()
     assert SECRET not in got[0]
     store: Any = brain.store
-    assert SECRET not in repr(store.feed(Scope("alice"), 0, 1000))
+    assert SECRET not in repr(store.events_after(Scope("alice"), 0, 1000))
     for written, told in (
         (steps(f"{{name: a, run: f, action: 'use {SECRET}'}}"), {}),
         (steps("{name: a, run: f}", head="parameters: {p: x}\n"), {"p": SECRET}),
@@ -637,7 +641,7 @@ def test_a_database_with_runs_is_sound_and_what_is_learned_can_be_folded_again(
     brain: engram.Engram, make: Make
 ) -> None:
     make(steps={"f": Counting(fails=1)}).run(steps("{name: a, run: f, retry: {times: 1}}"))
-    assert maintained(brain).check() == []
+    assert brain.upkeep.database.check() == []
     before = brain.agent("alice").learning.failures()
     assert brain.experience.anew(Scope("alice")) == 1
     assert brain.agent("alice").learning.failures() == before

@@ -13,6 +13,7 @@ from engram.model.wire import Annotation, CycleEnd, GrantAgreement, NewDecision,
 EVERY = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 
 
+@pytest.mark.process
 def test_the_table_is_imported_without_the_engine() -> None:
     code = "import engram.api.operations, sys; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -23,7 +23,7 @@ from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, MissingExtra, NotFound, StoreCorrupt
 from engram.model import AuditEntry, AuditVerification, Checkpoint
 from engram.model.audit import canonical_json, sha256_hex
-from engram.ports import Deed, Scope
+from engram.ports import AuditAction, Scope
 from engram.stores.audit_entries import sealing, to_entry
 from engram.stores.memory import InMemoryStore
 from engram.stores.sqlite import SqliteStore
@@ -59,7 +59,9 @@ def fill(store: SqliteStore | InMemoryStore, count: int = LENGTH) -> None:
     maker = Maker("alice")
     for number in range(count):
         if number % 3:
-            store.note([Deed("use", "bob", "alice", f"m{number}", f"g{number % 4}", number, {"n": number, "é": "ü"})])
+            store.note(
+                [AuditAction("use", "bob", "alice", f"m{number}", f"g{number % 4}", number, {"n": number, "é": "ü"})]
+            )
         else:
             store.add(Scope("alice"), [maker.event(f"memory {number}")])
 
@@ -205,9 +207,9 @@ def test_random_tamperings_are_all_found_and_named(
     path: Path, store: SqliteStore, signer: Signer, tamperings: int
 ) -> None:
     fill(store, LENGTH - 2)
-    audit.take_checkpoint(store, signer, START)
-    anchor = audit.head_of(store, START, signer)
-    assert audit.verify(store, [anchor], [signer.public]).ok
+    audit.AuditTrail(store).checkpoint(signer, START)
+    anchor = audit.AuditTrail(store).head(signer, START)
+    assert audit.AuditTrail(store).verify([anchor], [signer.public]).ok
     assert anchor.seq == LENGTH
     dice, missed = random.Random(11), list[tuple[str, set[int], AuditVerification]]()
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
@@ -219,7 +221,7 @@ def test_random_tamperings_are_all_found_and_named(
             raw.execute("BEGIN")
             named = way(raw, dice)
             raw.execute("COMMIT")
-            found = audit.verify(store, [anchor], [signer.public])
+            found = audit.AuditTrail(store).verify([anchor], [signer.public])
             if found.ok or not named & {problem.seq for problem in found.problems}:
                 missed.append((way.__name__, named, found))
             raw.execute("BEGIN")
@@ -228,17 +230,17 @@ def test_random_tamperings_are_all_found_and_named(
                 raw.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(kept[0]))})", kept)
             raw.execute("COMMIT")
     assert missed == []
-    assert audit.verify(store, [anchor], [signer.public]).ok
+    assert audit.AuditTrail(store).verify([anchor], [signer.public]).ok
 
 
 def test_a_chain_alone_does_not_know_its_end(path: Path, store: SqliteStore) -> None:
     fill(store, 10)
-    anchor = audit.head_of(store, START)
+    anchor = audit.AuditTrail(store).head(now=START)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute("DELETE FROM audit WHERE seq > 7")
-    assert audit.verify(store).ok
-    found = audit.verify(store, [anchor])
+    assert audit.AuditTrail(store).verify().ok
+    found = audit.AuditTrail(store).verify([anchor])
     assert [problem.seq for problem in found.problems] == [8, 9, 10, 11]
     assert "an anchor of entry 11" in found.problems[0].what
 
@@ -247,16 +249,16 @@ def test_a_trail_without_any_entry_is_no_trail(path: Path, store: SqliteStore) -
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute("DELETE FROM audit")
-    assert [problem.seq for problem in audit.verify(store).problems] == [1]
+    assert [problem.seq for problem in audit.AuditTrail(store).verify().problems] == [1]
     with pytest.raises(StoreCorrupt):
-        audit.head_of(store, START)
+        audit.AuditTrail(store).head(now=START)
 
 
 def test_a_long_trail_written_by_a_fool_is_not_named_without_end(path: Path, store: SqliteStore) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute("UPDATE audit SET seq = ?", (2**62,))
-    found = audit.verify(store, [Checkpoint(seq=2**61, at=START, hash="x")])
+    found = audit.AuditTrail(store).verify([Checkpoint(seq=2**61, at=START, hash="x")])
     assert not found.ok
     assert len(found.problems) <= 2 * audit.MOST_PROBLEMS
 
@@ -283,20 +285,20 @@ def test_a_checkpoint_that_was_changed_or_removed_is_found(
     path: Path, store: SqliteStore, signer: Signer, forgery: str, with_key: bool
 ) -> None:
     fill(store, 10)
-    audit.take_checkpoint(store, signer, START)
+    audit.AuditTrail(store).checkpoint(signer, START)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute(forgery)
-    assert not audit.verify(store, keys=[signer.public] if with_key else []).ok
+    assert not audit.AuditTrail(store).verify(keys=[signer.public] if with_key else []).ok
 
 
 def test_a_rewritten_trail_with_a_checkpoint_of_the_forger_is_found_by_the_key(
     path: Path, store: SqliteStore, signer: Signer, tmp_path: Path
 ) -> None:
     fill(store, 10)
-    made = audit.take_checkpoint(store, audit.signer(tmp_path / "forger.key"), START)
-    assert audit.verify(store).ok
-    found = audit.verify(store, keys=[signer.public])
+    made = audit.AuditTrail(store).checkpoint(audit.signer(tmp_path / "forger.key"), START)
+    assert audit.AuditTrail(store).verify().ok
+    found = audit.AuditTrail(store).verify(keys=[signer.public])
     assert [(problem.seq, problem.what) for problem in found.problems] == [
         (made.seq, "has the checkpoint that was signed by none of these keys")
     ]
@@ -304,38 +306,38 @@ def test_a_rewritten_trail_with_a_checkpoint_of_the_forger_is_found_by_the_key(
 
 def test_old_keys_go_on_to_count_after_a_new_one_was_made(store: SqliteStore, signer: Signer, tmp_path: Path) -> None:
     fill(store, 5)
-    audit.take_checkpoint(store, signer, START)
+    audit.AuditTrail(store).checkpoint(signer, START)
     newer = audit.signer(tmp_path / "newer.key")
-    store.note([Deed("use")])
-    audit.take_checkpoint(store, newer, START)
-    assert audit.verify(store, keys=[signer.public, newer.public]).ok
-    assert not audit.verify(store, keys=[newer.public]).ok
+    store.note([AuditAction("use")])
+    audit.AuditTrail(store).checkpoint(newer, START)
+    assert audit.AuditTrail(store).verify(keys=[signer.public, newer.public]).ok
+    assert not audit.AuditTrail(store).verify(keys=[newer.public]).ok
 
 
 def test_an_anchor_that_nobody_signed_is_no_proof_where_keys_are(store: SqliteStore, signer: Signer) -> None:
-    anchor = audit.head_of(store, START)
-    assert audit.verify(store, [anchor]).fixed == 1
-    assert "nobody" in audit.verify(store, [anchor], [signer.public]).problems[0].what
+    anchor = audit.AuditTrail(store).head(now=START)
+    assert audit.AuditTrail(store).verify([anchor]).fixed == 1
+    assert "nobody" in audit.AuditTrail(store).verify([anchor], [signer.public]).problems[0].what
 
 
 def test_a_checkpoint_says_up_to_where_the_trail_is_fixed(store: SqliteStore, signer: Signer) -> None:
     fill(store, 5)
-    assert audit.verify(store).fixed == 0
-    made = audit.take_checkpoint(store, signer, START)
-    assert (made.seq, audit.verify(store).fixed) == (6, 6)
-    assert audit.take_checkpoint(store, signer, START + timedelta(days=1)) == made, "nothing was done since"
-    store.note([Deed("use")])
-    assert audit.take_checkpoint(store, signer, START).seq == 8
+    assert audit.AuditTrail(store).verify().fixed == 0
+    made = audit.AuditTrail(store).checkpoint(signer, START)
+    assert (made.seq, audit.AuditTrail(store).verify().fixed) == (6, 6)
+    assert audit.AuditTrail(store).checkpoint(signer, START + timedelta(days=1)) == made, "nothing was done since"
+    store.note([AuditAction("use")])
+    assert audit.AuditTrail(store).checkpoint(signer, START).seq == 8
 
 
 def test_entries_that_come_while_it_is_verified_are_no_problem(store: SqliteStore, signer: Signer) -> None:
     class Busy(InMemoryStore):
         def trail(self, after: int = 0, limit: int = 1000, **options: Any) -> list[AuditEntry]:
-            self.note([Deed("use")] if after < 0 else [])
-            audit.take_checkpoint(self, signer, START)
+            self.note([AuditAction("use")] if after < 0 else [])
+            audit.AuditTrail(self).checkpoint(signer, START)
             return super().trail(after, limit, **options)
 
-    assert audit.verify(Busy(ExactVectors()), keys=[signer.public]).ok
+    assert audit.AuditTrail(Busy(ExactVectors())).verify(keys=[signer.public]).ok
 
 
 # Keys ------------------------------------------------------------------------------------------------------------
@@ -402,17 +404,17 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_anchors_are_read_as_they_were_added(store: SqliteStore, signer: Signer, tmp_path: Path) -> None:
     file, made = tmp_path / "anchors.jsonl", list[Checkpoint]()
     for number in range(3):
-        store.note([Deed("use")])
-        made.append(audit.head_of(store, START + timedelta(days=number), signer if number else None))
+        store.note([AuditAction("use")])
+        made.append(audit.AuditTrail(store).head(signer if number else None, START + timedelta(days=number)))
         audit.add_anchor(file, made[-1])
     assert audit.read_anchors(file) == made
-    assert audit.verify(store, made).ok
+    assert audit.AuditTrail(store).verify(made).ok
 
 
 @pytest.mark.parametrize("line", ["{}", "no", '{"seq": "x"}', "[" * 10_000, "x" * 100_000, '{"seq":1,"at":"2026'])
 def test_a_line_that_is_no_anchor_is_named(tmp_path: Path, store: SqliteStore, line: str) -> None:
     file = tmp_path / "anchors.jsonl"
-    audit.add_anchor(file, audit.head_of(store, START))
+    audit.add_anchor(file, audit.AuditTrail(store).head(now=START))
     with file.open("a") as lines:
         lines.write(line)
     with pytest.raises(InvalidInput, match="line 2"):
@@ -423,32 +425,32 @@ def test_a_file_that_is_not_there_gives_no_anchors_but_an_error(tmp_path: Path, 
     with pytest.raises(InvalidInput):
         audit.read_anchors(tmp_path / "nothing")
     with pytest.raises(InvalidInput):
-        audit.add_anchor(tmp_path / "no" / "folder", audit.head_of(store, START))
+        audit.add_anchor(tmp_path / "no" / "folder", audit.AuditTrail(store).head(now=START))
 
 
 def test_pruning_takes_a_signed_checkpoint_and_a_whole_trail(path: Path, store: SqliteStore, signer: Signer) -> None:
     fill(store, 10)
     with pytest.raises(NotFound):
-        audit.prune(store, 5, [signer.public])
-    anchor = audit.head_of(store, START, signer)
-    made = audit.take_checkpoint(store, signer, START)
-    assert audit.prune(store, made.seq, [signer.public]) == 11
-    found = audit.verify(store, [anchor], [signer.public])
+        audit.AuditTrail(store).prune(5, [signer.public])
+    anchor = audit.AuditTrail(store).head(signer, START)
+    made = audit.AuditTrail(store).checkpoint(signer, START)
+    assert audit.AuditTrail(store).prune(made.seq, [signer.public]) == 11
+    found = audit.AuditTrail(store).verify([anchor], [signer.public])
     assert (found.ok, found.first, found.last) == (True, 12, 13)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute("UPDATE audit SET count = 5 WHERE seq = 12")
     with pytest.raises(Conflict, match="entry 12"):
-        audit.prune(store, made.seq, [signer.public])
+        audit.AuditTrail(store).prune(made.seq, [signer.public])
 
 
 def test_a_beginning_that_was_cut_off_is_not_taken_for_pruned(path: Path, store: SqliteStore, signer: Signer) -> None:
     fill(store, 10)
-    made = audit.take_checkpoint(store, signer, START)
+    made = audit.AuditTrail(store).checkpoint(signer, START)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         unguarded(raw)
         raw.execute("DELETE FROM audit WHERE seq <= ?", (made.seq,))
-    (problem,) = audit.verify(store, keys=[signer.public]).problems
+    (problem,) = audit.AuditTrail(store).verify(keys=[signer.public]).problems
     assert (problem.seq, "pruned" in problem.what) == (made.seq, True)
 
 
@@ -457,14 +459,14 @@ def test_a_forged_pruning_is_found_by_the_key(path: Path, store: SqliteStore, si
     forged = audit.signer(tmp_path / "forger.key").sign(5, store.trail(4, 1)[0].hash, START)
     store.checkpoint(forged)
     store.prune(5)
-    assert audit.verify(store).ok
-    assert [problem.seq for problem in audit.verify(store, keys=[signer.public]).problems] == [5]
+    assert audit.AuditTrail(store).verify().ok
+    assert [problem.seq for problem in audit.AuditTrail(store).verify(keys=[signer.public]).problems] == [5]
 
 
 def test_an_export_can_be_verified_by_anybody_with_sha256(store: SqliteStore) -> None:
     fill(store, 20)
     prev = ""
-    for line in audit.export(store):
+    for line in audit.AuditTrail(store).export():
         entry = json.loads(line)
         hash, at = entry.pop("hash"), datetime.fromisoformat(entry.pop("at"))
         entry["at"] = round((at - datetime.fromisoformat("1970-01-01T00:00:00Z")).total_seconds() * 1_000_000)
@@ -475,7 +477,7 @@ def test_an_export_can_be_verified_by_anybody_with_sha256(store: SqliteStore) ->
 
 
 def test_what_is_hashed_while_writing_is_the_canonical_form() -> None:
-    deed = Deed('a"\\', "é", "\x1f", "t\n", "g", 3, {"b": [1.5, None, True], "a": {"y": "ü", "x": 10**20}})
+    deed = AuditAction('a"\\', "é", "\x1f", "t\n", "g", 3, {"b": [1.5, None, True], "a": {"y": "ü", "x": 10**20}})
     row = sealing(deed, START).at(7, "ab")
     assert to_entry(row).expected_hash == row["hash"]
 

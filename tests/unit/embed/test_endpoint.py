@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import engram
-from engram.embed.endpoint import LONGEST_TEXT, EndpointEmbedder, Limits, openai
+from engram.embed.endpoint import LONGEST_TEXT, EndpointEmbedder, EndpointLimits, openai
 from engram.embed.hashing import HashingEmbedder
 from engram.errors import InvalidInput, ModelError, ModelUnavailable
 from engram.model import Clean
@@ -215,7 +215,7 @@ class TestAShorterEndpointKeepsTheContract(EmbedderContract):
 
     @pytest.fixture
     def embedder(self, make: Callable[..., EndpointEmbedder]) -> EndpointEmbedder:
-        return make(dim=32, limits=Limits(texts=3, characters=100))
+        return make(dim=32, limits=EndpointLimits(texts=3, characters=100))
 
 
 # --- what is sent
@@ -256,7 +256,7 @@ def test_batches_hold_no_more_texts_and_characters_than_allowed(
     server: Server, make: Callable[..., EndpointEmbedder]
 ) -> None:
     texts = [Clean("x" * size) for size in (10, 10, 10, 10, 50, 60, 120, 5, 5)]
-    rows = make(limits=Limits(texts=3, characters=100)).embed(texts)
+    rows = make(limits=EndpointLimits(texts=3, characters=100)).embed(texts)
     sizes = sorted([len(text) for text in request["input"]] for request in server.requests)
     assert sizes == [[5, 5], [10, 10, 10], [10, 50], [60], [120]]
     assert np.allclose(rows, HashingEmbedder(NATIVE).embed(texts), atol=1e-6)
@@ -280,7 +280,7 @@ def test_no_more_than_four_requests_are_under_way_however_many_threads_ask(
         fine(handler, body)
 
     server.script = [together] * 24
-    embedder = make(limits=Limits(texts=1))
+    embedder = make(limits=EndpointLimits(texts=1))
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(embedder.embed, [TEXTS[:8]] * 3))
     assert server.most_at_once == 4
@@ -350,7 +350,7 @@ def test_an_answer_larger_than_allowed_is_not_read_to_its_end(
 ) -> None:
     server.script = [endless]
     with pytest.raises(ModelError, match="more than 1000000 bytes"):
-        make(limits=Limits(answer=1_000_000)).embed(TEXTS[:1])
+        make(limits=EndpointLimits(answer=1_000_000)).embed(TEXTS[:1])
 
 
 # --- trouble that passes
@@ -411,7 +411,7 @@ def test_nobody_waits_for_long(server: Server, embedder: EndpointEmbedder, pause
 def test_one_bad_batch_fails_the_call(server: Server, make: Callable[..., EndpointEmbedder]) -> None:
     server.script = [fine, refusing(400), fine, fine]
     with pytest.raises(ModelError):
-        make(limits=Limits(texts=2)).embed(TEXTS)
+        make(limits=EndpointLimits(texts=2)).embed(TEXTS)
 
 
 # --- trouble that stays
@@ -464,7 +464,7 @@ def test_a_slow_endpoint_is_given_up_and_not_asked_again(
 ) -> None:
     server.script = [behaviour]
     with pytest.raises(ModelUnavailable, match=r"did not answer within 1\.5 seconds"):
-        make(limits=Limits(timeout=1.5)).embed(TEXTS)
+        make(limits=EndpointLimits(timeout=1.5)).embed(TEXTS)
     assert len(server.requests) == 1
 
 

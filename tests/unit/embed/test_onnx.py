@@ -106,6 +106,7 @@ def test_pooling_changes_the_vector(minilm: Path) -> None:
     assert mean @ cls < 0.99
 
 
+@pytest.mark.model
 def test_the_constructor_reads_no_file_and_the_first_use_says_what_is_missing(tmp_path: Path) -> None:
     embedder = using(tmp_path / "nowhere", Recipe(), dim=384)
     assert embedder.embed([]).shape == (0, 384)
@@ -186,12 +187,14 @@ def test_loading_starts_no_thread_that_could_report_to_anybody(minilm: Path) -> 
     subprocess.run([sys.executable, "-c", THREADS, str(minilm)], check=True, timeout=60, env=environment)
 
 
+@pytest.mark.process
 def test_importing_the_embedders_imports_neither_library() -> None:
     program = "import sys, engram.embed.models; print({'onnxruntime', 'tokenizers'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.model
 def test_a_missing_library_is_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtra, match="pip install tokenizers"):

@@ -46,7 +46,7 @@ OFF_TOPIC = (
 )
 
 
-@pytest.fixture(scope="module", params=["default", "hashing"])
+@pytest.fixture(scope="module", params=[pytest.param("default", marks=pytest.mark.model), "hashing"])
 def brain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engram]:
     embedder = {} if request.param == "default" else {"embedder": request.param}
     with engram.open(tmp_path_factory.mktemp("advice") / "engram.db", **embedder) as opened:
@@ -316,7 +316,7 @@ def test_few_decisions_in_many_wordings_are_pooled_where_the_nearest_contexts_ca
         ("сервер отвечает", "сервер не отвечает"),
     ],
 )
-@pytest.mark.parametrize("embedder", ["arctic-embed-s", "hashing"])
+@pytest.mark.parametrize("embedder", [pytest.param("arctic-embed-s", marks=pytest.mark.model), "hashing"])
 def test_the_opposite_gets_no_advice(known: str, asked: str, embedder: str) -> None:
     with engram.open(":memory:", embedder=embedder) as brain:
         agent = brain.agent("one")

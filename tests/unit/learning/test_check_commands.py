@@ -17,6 +17,7 @@ def test_nothing_runs_without_permission(tmp_path: Path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.process
 def test_the_exit_code_says_whether_the_condition_holds() -> None:
     assert run_check_command([sys.executable, "-c", "print('fine')"], allowed=True).met
     done = run_check_command(
@@ -26,6 +27,7 @@ def test_the_exit_code_says_whether_the_condition_holds() -> None:
     assert "no" in done.output
 
 
+@pytest.mark.process
 def test_arguments_never_pass_through_a_shell(tmp_path: Path) -> None:
     text = f"$HOME; touch {tmp_path / 'made'} && `id` | *"
     done = run_check_command([sys.executable, "-c", "import sys; print(sys.argv[1])", text], allowed=True)
@@ -33,6 +35,7 @@ def test_arguments_never_pass_through_a_shell(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.process
 def test_a_command_that_takes_too_long_is_stopped_with_what_it_started() -> None:
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     begun = time.monotonic()
@@ -42,11 +45,13 @@ def test_a_command_that_takes_too_long_is_stopped_with_what_it_started() -> None
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.process
 def test_long_output_is_cut() -> None:
     done = run_check_command([sys.executable, "-c", "print('x' * 1_000_000)"], allowed=True)
     assert len(done.output) == SHOWN_CHARACTERS + 1
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["npm test", [], ["a\0b"], ["no-such-program-anywhere"]])
 def test_what_cannot_be_started_is_a_clear_error(command: list[str]) -> None:
     with pytest.raises(InvalidInput):

@@ -117,7 +117,7 @@ def test_nothing_of_what_was_forgotten_stays_in_what_was_learned(brain: Engram) 
     assert receipt.id is not None
     assert "zanzibar" not in str(dumped(brain))
     assert isinstance(brain.store, KeepsEvents)
-    assert "zanzibar" not in str(brain.store.feed(ALICE, 0, 100))
+    assert "zanzibar" not in str(brain.store.events_after(ALICE, 0, 100))
 
 
 def test_agents_learn_apart(brain: Engram) -> None:

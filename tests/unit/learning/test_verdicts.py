@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ from engram.engine import AgentHandle, Engram
 from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 from engram.learning.prevention.verdicts import SETTINGS, check
 from engram.model import Verdict
-from engram.upkeep.reindex import relearn
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMEOUT = "TimeoutError: connect to 10.0.0.7:5432 timed out after 30s"
@@ -289,6 +289,7 @@ def test_asking_changes_nothing_and_the_same_question_gets_the_same_answer() -> 
     assert check(reloaded, "npm install", "CI build", now=story.now) == story.check("npm install", "CI build")
 
 
+@pytest.mark.process
 def test_the_answer_does_not_depend_on_how_the_process_hashes() -> None:
     program = """
 import sys
@@ -362,7 +363,7 @@ def test_a_wrong_check_is_retired_in_use_and_comes_back_when_the_action_fails_ag
     assert check.status == "active"
     assert agent.check("npm install", contexts[0]).decision != "allow"
     learned = agent.learning.checks()
-    relearn(brain, ["alice"])
+    brain.upkeep.relearn(["alice"])
     assert agent.learning.checks() == learned
 
 

@@ -104,6 +104,7 @@ def test_what_another_process_writes_is_seen(url: str) -> None:
         assert here.semantic.facts() == []
 
 
+@pytest.mark.process
 def test_what_a_child_process_writes_is_seen(path: Path) -> None:
     with engram.open(path, embedder="hashing") as brain:
         brain.agent("alice").semantic.learn("API", "uses", "Redis")

@@ -131,7 +131,7 @@ def test_what_is_used_pinned_cited_or_learned_from_stays_and_the_rest_goes(
     alice.learn_from_failure("TimeoutError: no answer", action="call")
     clock.moment = START + 300 * DAY
     used = str(alice.remember("fresh news").id)
-    found = maintenance.fading(brain, ["alice"])
+    found = brain.upkeep.fading(["alice"])
     assert [each.id for each in found.gone] == [low, gone]
     assert found.kept == {
         "cited": 1,
@@ -150,8 +150,8 @@ def test_a_recall_keeps_a_memory_alive(brain: Engram, alice: AgentHandle, clock:
     clock.moment = START + 280 * DAY
     alice.recall("when is the bridge closed?")
     clock.moment = START + 380 * DAY
-    assert maintenance.forget(brain, ["alice"], tmp_path / "gone.gz").gone == ()
-    assert [each.id for each in maintenance.fading(brain, ["alice"], Limits(below=0.5)).gone] == [id]
+    assert brain.upkeep.forget(["alice"], tmp_path / "gone.gz").gone == ()
+    assert [each.id for each in brain.upkeep.fading(["alice"], Limits(below=0.5)).gone] == [id]
 
 
 def test_a_fact_that_is_asked_for_is_kept_alive(
@@ -163,7 +163,7 @@ def test_a_fact_that_is_asked_for_is_kept_alive(
         clock.moment = START + days * DAY
         answer = alice.semantic.ask("Staging", "runs on")
         assert answer is not None
-    gone = maintenance.forget(brain, ["alice"], tmp_path / "gone.gz").gone
+    gone = brain.upkeep.forget(["alice"], tmp_path / "gone.gz").gone
     assert [each.text for each in gone] == ["The harbour runs on steam"]
 
 
@@ -173,7 +173,7 @@ def test_what_helped_in_a_decision_stays(brain: Engram, alice: AgentHandle, cloc
     alice.record_decision(context="sunday", action="take the ferry", outcome="success", informed_by=[hits.id])
     alice.outcome(hits.id, "success")
     clock.moment = START + 3000 * DAY
-    assert maintenance.fading(brain, ["alice"]).kept == {"cited": 1, "learned from": 1}
+    assert brain.upkeep.fading(["alice"]).kept == {"cited": 1, "learned from": 1}
 
 
 def test_what_goes_is_archived_first_and_can_come_back(
@@ -184,7 +184,7 @@ def test_what_goes_is_archived_first_and_can_come_back(
     before = {memory.id: memory for name in brain.agents() for memory in brain.agent(name).list()}
     clock.moment = START + 400 * DAY
     archive = tmp_path / "gone.jsonl.gz"
-    found = maintenance.forget(brain, brain.agents(), archive)
+    found = brain.upkeep.forget(brain.agents(), archive)
     assert {each.id for each in found.gone} == set(before)
     assert found.archive == str(archive)
     assert alice.list() == []
@@ -193,11 +193,11 @@ def test_what_goes_is_archived_first_and_can_come_back(
     assert {line["memory"]["id"] for line in kept} == set(before)
     assert all(line["reason"] for line in kept)
     with pytest.raises(Conflict, match="already"):
-        maintenance.forget(brain, brain.agents(), archive)
-    assert maintenance.restore(brain, archive) == 3
+        brain.upkeep.forget(brain.agents(), archive)
+    assert brain.upkeep.restore(archive) == 3
     assert {memory.id: memory for name in brain.agents() for memory in brain.agent(name).list()} == before
     assert alice.recall("which bus was late?")
-    assert maintenance.restore(brain, archive) == 0
+    assert brain.upkeep.restore(archive) == 0
 
 
 def test_nothing_is_forgotten_if_it_cannot_be_archived(
@@ -206,7 +206,7 @@ def test_nothing_is_forgotten_if_it_cannot_be_archived(
     alice.remember("A bus was late")
     clock.moment = START + 400 * DAY
     with pytest.raises(OSError, match="No such file"):
-        maintenance.forget(brain, ["alice"], tmp_path / "nowhere" / "gone.gz")
+        brain.upkeep.forget(["alice"], tmp_path / "nowhere" / "gone.gz")
     assert len(alice.list()) == 1
 
 
@@ -222,13 +222,13 @@ def test_what_is_used_while_others_go_stays(
         alice.annotate(id, importance=0.9)
 
     monkeypatch.setattr(maintenance, "write_archive", slowly)
-    assert maintenance.forget(brain, ["alice"], tmp_path / "gone.gz").gone == ()
+    assert brain.upkeep.forget(["alice"], tmp_path / "gone.gz").gone == ()
     assert alice.get(id) is not None
 
 
 def test_without_anything_to_forget_there_is_no_archive(brain: Engram, alice: AgentHandle, tmp_path: Path) -> None:
     alice.remember("A bus was late")
-    assert maintenance.forget(brain, ["alice"], tmp_path / "gone.gz").archive is None
+    assert brain.upkeep.forget(["alice"], tmp_path / "gone.gz").archive is None
     assert not (tmp_path / "gone.gz").exists()
 
 
@@ -238,19 +238,19 @@ def test_an_archive_that_is_none_or_was_tampered_with_is_refused(
     broken = tmp_path / "broken.gz"
     broken.write_bytes(b"no gzip at all")
     with pytest.raises(InvalidInput, match="no archive"):
-        maintenance.restore(brain, broken)
+        brain.upkeep.restore(broken)
     memory = alice.get(str(alice.remember("a door").id))
     assert memory is not None
     with gzip.open(tmp_path / "secret.gz", "wt", encoding="utf-8") as file:
         changed = memory.model_dump(mode="json") | {"text": "password=hunter2hunter2 opens it"}
         file.write(json.dumps({"memory": changed}) + "\n")
     with pytest.raises(InvalidInput, match="secrets"):
-        maintenance.restore(brain, tmp_path / "secret.gz")
+        brain.upkeep.restore(tmp_path / "secret.gz")
     for name in ("\x1fledger", "group:team"):
         with gzip.open(tmp_path / "named.gz", "wt", encoding="utf-8") as file:
             file.write(json.dumps({"memory": memory.model_dump(mode="json") | {"agent": name}}) + "\n")
         with pytest.raises(InvalidInput, match="agent"):
-            maintenance.restore(brain, tmp_path / "named.gz")
+            brain.upkeep.restore(tmp_path / "named.gz")
     assert brain.agents() == ["alice"]
 
 
@@ -259,9 +259,9 @@ def test_the_sources_of_a_consolidation_stay_as_long_as_it_does(
 ) -> None:
     alice.remember(["The deploys happen at midnight", "Deploys occur at midnight"], kind="knowledge")
     clock.moment = START + DAY
-    (made,) = maintenance.consolidate(brain, ["alice"])
+    (made,) = brain.upkeep.consolidate(["alice"])
     clock.moment = START + 3000 * DAY
-    assert {each.id for each in maintenance.fading(brain, ["alice"]).gone} == {made.id, *made.sources}
+    assert {each.id for each in brain.upkeep.fading(["alice"]).gone} == {made.id, *made.sources}
 
 
 def test_no_memories_fade_from_an_empty_mind() -> None:

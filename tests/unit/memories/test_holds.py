@@ -17,17 +17,15 @@ from engram.memories.holds import Keeping
 from engram.ports import Maintains
 from engram.privacy import keys
 from engram.retention import archive, erasure
-from engram.retention.policies import Retention
 from engram.stores import sqlite
-from engram.transfer import Knowledge
-from engram.upkeep import maintenance, reindex
+from engram.upkeep import copying
 
 
 def test_a_hold_cannot_be_got_around() -> None:
     with engram.open(":memory:", embedder="hashing") as brain:
         alice = brain.agent("alice")
         id = str(alice.remember("The contract was signed on Monday", tags=["legal", "deal"]).id)
-        Retention(brain).hold("a lawsuit", tags=["legal"])
+        brain.retention.hold("a lawsuit", tags=["legal"])
         for away in (lambda: alice.forget(id), lambda: alice.annotate(id, tags=["deal"])):
             with pytest.raises(NotAllowed, match="a lawsuit"):
                 away()
@@ -41,24 +39,24 @@ def test_a_hold_cannot_be_got_around() -> None:
 
 def test_what_consolidating_made_is_not_taken_back_while_it_is_held() -> None:
     with engram.open(":memory:", embedder="hashing") as brain:
-        alice, retention = brain.agent("alice"), Retention(brain)
+        alice, retention = brain.agent("alice"), brain.retention
         alice.remember("The deploys happen at midnight", kind="knowledge", tags=["legal"])
         alice.remember("Deploys occur at midnight.", kind="knowledge", tags=["legal"])
-        (made,) = maintenance.consolidate(brain, ["alice"])
+        (made,) = brain.upkeep.consolidate(["alice"])
         for named in ({"tags": ["legal"]}, {"memories": [str(made.id)]}, {"agent": "alice"}):
             hold = retention.hold("a lawsuit", **named)
             with pytest.raises(NotAllowed, match=f"held by {hold.id} \\(a lawsuit\\)"):
-                maintenance.undo(brain, "alice", str(made.id))
+                brain.upkeep.undo("alice", str(made.id))
             assert alice.get(str(made.id)) is not None
             retention.release(hold.id)
-        assert maintenance.undo(brain, "alice", str(made.id)).reason == "taken back"
+        assert brain.upkeep.undo("alice", str(made.id)).reason == "taken back"
 
 
 def test_cycles_and_workspaces_stay_while_all_of_their_agent_is_held(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "a.txt").write_text("a")
     with engram.open(tmp_path / "x.db", embedder="hashing", durable=False) as brain:
-        alice, bob, retention = brain.agent("alice"), brain.agent("bob"), Retention(brain)
+        alice, bob, retention = brain.agent("alice"), brain.agent("bob"), brain.retention
         for agent in (alice, bob):
             agent.life.result(agent.life.propose(thoughts="think"), output="done")
         alice.workspaces.create("site", tmp_path / "site")
@@ -94,19 +92,19 @@ def refused(brain: Engram, id: str, hold: str) -> None:
 def test_holds_travel_with_a_copy_and_a_backup(tmp_path: Path) -> None:
     with engram.open(tmp_path / "one.db", embedder="hashing", durable=False) as brain:
         id = str(brain.agent("alice").remember("The contract was signed", tags=["legal"]).id)
-        hold = Retention(brain).hold("a lawsuit", tags=["legal"]).id
+        hold = brain.retention.hold("a lawsuit", tags=["legal"]).id
         assert isinstance(brain.store, Maintains)
         brain.store.backup(tmp_path / "saved.db")
         with engram.open(tmp_path / "two.db", embedder="hashing", durable=False) as copy:
-            reindex.copy(brain.store, copy.store, "one")
-        Retention(brain).release(hold)
+            copying.copy(brain.store, copy.store, "one")
+        brain.retention.release(hold)
         brain.agent("alice").forget(id)
     sqlite.restore(tmp_path / "saved.db", tmp_path / "one.db", Sources())
     for name in ("one.db", "two.db", "saved.db"):
         with engram.open(tmp_path / name, embedder="hashing", durable=False) as brain:
-            assert [each.id for each in Retention(brain).holds()] == [hold]
+            assert [each.id for each in brain.retention.holds()] == [hold]
             refused(brain, id, hold)
-            Retention(brain).release(hold)
+            brain.retention.release(hold)
             assert brain.agent("alice").forget(id).forgotten
 
 
@@ -116,13 +114,13 @@ def test_an_agent_stays_whole_while_a_copy_of_what_it_said_is_held(tmp_path: Pat
         alice.remember("The contract was signed", kind="knowledge", tags=["legal"])
         alice.workspaces.create("site", tmp_path)
         alice.grants.share("bob", tags=["legal"])
-        Knowledge(brain, bob).merge("alice")
-        hold = Retention(brain).hold("a lawsuit", agent="bob").id
+        bob.knowledge.merge("alice")
+        hold = brain.retention.hold("a lawsuit", agent="bob").id
         with pytest.raises(NotAllowed, match=f"held by {hold}"):
             erasure.erase(brain, "alice")
         assert [workspace.name for workspace in alice.workspaces.list()] == ["site"]
         assert [grant.state for grant in alice.grants.list()] == ["granted"]
-        Retention(brain).release(hold)
+        brain.retention.release(hold)
         assert erasure.erase(brain, "alice").removed["copies"] == 1
 
 
@@ -134,8 +132,8 @@ def test_a_held_copy_of_what_is_taken_back_is_set_apart(tmp_path: Path) -> None:
         bob.recall("was the contract signed?")
         derived = str(bob.remember("So we have a contract", kind="knowledge", tags=["deal"], sources=[known]).id)
         bob.grants.share("carol", tags=["deal"])
-        Knowledge(brain, carol).merge("bob")
-        hold = Retention(brain).hold("a lawsuit", agent="carol")
+        carol.knowledge.merge("bob")
+        hold = brain.retention.hold("a lawsuit", agent="carol")
         alice.grants.revoke(lent.id)
         assert carol.get(derived) is None
         assert derived in {each.id for each in carol.quarantine.list()}
@@ -151,12 +149,12 @@ def test_what_an_archive_has_is_held_like_what_is_here(tmp_path: Path) -> None:
         alice.remember("The sun is warm", importance=1.0)
         sources.at += timedelta(days=900)
         file = tmp_path / "gone.jsonl.gz"
-        assert len(maintenance.forget(brain, ["alice"], file, Limits(below=0.2)).gone) == 1
+        assert len(brain.upkeep.forget(["alice"], file, Limits(below=0.2)).gone) == 1
         hold = keeping.hold("a lawsuit", tags=["legal"]).id
         refused(brain, id, hold)
         assert [memory.id for memory, _ in archive.read(file)] == [id]
-        assert maintenance.restore(brain, file) == 1
-        assert maintenance.forget(brain, ["alice"], tmp_path / "again.jsonl.gz", Limits(below=0.2)).gone == ()
+        assert brain.upkeep.restore(file) == 1
+        assert brain.upkeep.forget(["alice"], tmp_path / "again.jsonl.gz", Limits(below=0.2)).gone == ()
         refused(brain, id, hold)
 
 

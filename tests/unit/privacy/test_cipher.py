@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engram.errors import ConfigError, Conflict, MissingExtra, StoreCorrupt
 from engram.privacy import keys
-from engram.privacy.cipher import DataKey, MasterKey, derived, from_text, to_text
+from engram.privacy.cipher import DataKey, MasterKey, derive_key, from_text, to_text
 
 KEY, OTHER = DataKey(bytes(32)), DataKey(bytes([1]) * 32)
 MASTER = MasterKey(bytes(32))
@@ -70,7 +70,7 @@ def test_a_signature_needs_the_key() -> None:
 
 
 def test_keys_for_different_purposes_differ() -> None:
-    assert len({derived(bytes(32), purpose) for purpose in ("seal", "mask", "sign", "blind", "wrap")}) == 5
+    assert len({derive_key(bytes(32), purpose) for purpose in ("seal", "mask", "sign", "blind", "wrap")}) == 5
 
 
 def test_a_wrapped_key_opens_with_its_master_key_and_its_name_only() -> None:
@@ -198,6 +198,7 @@ def test_a_key_can_be_kept_in_the_keyring(keyring: dict[tuple[str, str], str]) -
         keys.make("keyring:team")
 
 
+@pytest.mark.process
 def test_a_keyring_that_does_not_work_is_an_error() -> None:
     import keyring
     from keyring.backends.fail import Keyring

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.errors import ConfigError, InvalidInput, MissingExtra
-from engram.privacy import Detector, Finding, Policy, SecretRedactor, clean_json, policy_of
+from engram.privacy import Detector, Finding, RedactionPolicy, SecretRedactor, clean_json, policy_of
 from engram.privacy.detectors import placeholder_name
 from engram.privacy.presidio import PresidioDetector, open_detector
 from engram_bench import sensitive
@@ -72,7 +72,7 @@ def test_each_kind_has_its_own_action() -> None:
     dropped = SecretRedactor(key=b"k", policy={"email": "drop"}).clean([TEXT])[0].text
     assert dropped.endswith("then mail [personal:email]")
     assert "[secret:github-token:" in dropped
-    assert SecretRedactor(policy={"keyed-value": "keep"}).under("password", "hunter") is None
+    assert SecretRedactor(policy={"keyed-value": "keep"}).clean_keyed("password", "hunter") is None
 
 
 def test_a_rejected_kind_is_refused_and_not_repeated() -> None:
@@ -91,7 +91,7 @@ def test_a_policy_that_names_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="called 'e-mail'"):
         SecretRedactor(policy={"e-mail": "keep"})
     assert "national-id" in SecretRedactor().names
-    assert policy_of({"email": "keep"}) == Policy({"email": "keep"})
+    assert policy_of({"email": "keep"}) == RedactionPolicy({"email": "keep"})
 
 
 def rules(path: Path, text: str) -> Path:

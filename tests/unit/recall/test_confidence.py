@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model import Clean
-from engram.ports import Glimpse, Spread
+from engram.ports import RankingInput, TermCounts
 from engram.recall.confidence import HALFWAY, WORDS_HALFWAY, confidence
 from engram.recall.features import Scene, scene
 from engram.recall.understand import Asked
@@ -26,10 +26,10 @@ def seen(similar: Mapping[str, float], neighbours: Mapping[str, float] | None = 
     """Memories of these speakers, and neighbours that are no candidates, so similar to the query."""
     both = {**similar, **(neighbours or {})}
     rows = [
-        Glimpse(name, n, None, name, None, NOW, Clean(name), 5, [0], 0.5, 1.0, 0.5)
+        RankingInput(name, n, None, name, None, NOW, Clean(name), 5, [0], 0.5, 1.0, 0.5)
         for n, name in enumerate(both, start=1)
     ]
-    return scene(rows, frozenset(similar), both, ANYBODY, Spread(10, {}))
+    return scene(rows, frozenset(similar), both, ANYBODY, TermCounts(10, {}))
 
 
 def sure(similar: Mapping[str, float], asked: Asked = ANYBODY) -> float:

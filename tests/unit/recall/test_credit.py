@@ -14,7 +14,7 @@ from engram import engine
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Hit
-from engram.ports import KeepsEvents, Scope, Shown
+from engram.ports import KeepsEvents, LoggedRecall, Scope
 from engram.recall import credit as credits
 from engram.recording.echoes import Echoes
 from engram.testing import FixedSources
@@ -135,7 +135,7 @@ def test_only_what_was_shown_can_have_been_used(alice: AgentHandle) -> None:
 @given(st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=8), st.floats(0, 1), st.data())
 def test_credit_is_conserved(ids: list[str], quality: float, data: st.DataObject) -> None:
     used = data.draw(st.none() | st.lists(st.sampled_from(ids), unique=True)) if ids else None
-    credit = credits.shared(Shown("r", START, tuple(ids)), used, quality, START)
+    credit = credits.shared(LoggedRecall("r", START, tuple(ids)), used, quality, START)
     given = ids if used is None else used
     total = sum(good + bad for good, bad in credit.counts.values())
     assert total == pytest.approx(1.0 if given else 0.0)
@@ -240,6 +240,7 @@ def test_what_keeps_failing_is_blocked_and_what_works_again_is_not(alice: AgentH
     assert alice.check(action="npm install", context="ci build").decision == "allow"
 
 
+@pytest.mark.process
 def test_checks_are_made_listed_and_run_only_with_permission(alice: AgentHandle) -> None:
     for _ in range(2):
         alice.learn_from_failure("npm ERR! code ETIMEDOUT", "verify npm cache", action="npm install", context="ci")
@@ -410,6 +411,7 @@ def test_refusals_count_before_they_are_written(alice: AgentHandle) -> None:
     assert "allow" in verdicts
 
 
+@pytest.mark.process
 def test_a_check_whose_command_finds_all_well_no_longer_blocks(alice: AgentHandle) -> None:
     for _ in range(4):
         alice.learn_from_failure("npm ERR! code ETIMEDOUT", "verify npm cache", action="npm install", context="ci")
@@ -496,7 +498,7 @@ def test_nothing_about_a_failure_stays_when_it_is_forgotten(brain: Engram, alice
     alice.learning.tried(pattern.name, "sail to zanzibar", 1.0)
     alice.forget(pattern.episodes[0])
     assert isinstance(brain.store, KeepsEvents)
-    assert "zanzibar" not in str(brain.store.feed(Scope("alice"), 0, 100))
+    assert "zanzibar" not in str(brain.store.events_after(Scope("alice"), 0, 100))
 
 
 def test_a_lent_memory_informs_only_whom_it_was_shown(brain: Engram, alice: AgentHandle) -> None:

@@ -20,7 +20,6 @@ from engram.stores.memory import InMemoryStore
 from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources
-from engram.upkeep.reindex import rebuild, tune
 
 TEXTS = ["The red comet was seen in May", "The blue comet was seen in June", "The grey comet was seen in July"]
 
@@ -149,7 +148,7 @@ def test_a_store_that_cannot_keep_it_says_so() -> None:
     with pytest.raises(Unsupported, match="needs a store that keeps the outcomes of recalls"):
         alice.credit(hits, hits[0])
     with pytest.raises(Unsupported, match="learning from recalls needs a store"):
-        tune(brain)
+        brain.upkeep.tune()
 
 
 def test_rebuilding_counts_anew_from_the_log(path: Path) -> None:
@@ -163,7 +162,7 @@ def test_rebuilding_counts_anew_from_the_log(path: Path) -> None:
         before = store.page("memory_stats", None, 9)
         assert [(row["helped"], row["hindered"]) for row in before if row["memory_id"] == hits[1].id] == [(2, 1)]
         store._transact(None, lambda conn: conn.exec_driver_sql("UPDATE memory_stats SET helped = 9, hindered = 9"))
-        rebuild(brain)
+        brain.upkeep.rebuild()
         assert store.page("memory_stats", None, 9) == before
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model import Clean
-from engram.ports import Glimpse, Spread
+from engram.ports import RankingInput, TermCounts
 from engram.recall.features import (
     MATCHES,
     NAMES,
@@ -44,7 +44,7 @@ def asked(**fields: Any) -> Asked:
     return Asked(**given | fields)
 
 
-def glimpse(id: str, seq: int, session: str | None = None, **fields: Any) -> Glimpse:
+def glimpse(id: str, seq: int, session: str | None = None, **fields: Any) -> RankingInput:
     given: dict[str, Any] = {
         "speaker": None,
         "role": None,
@@ -54,19 +54,19 @@ def glimpse(id: str, seq: int, session: str | None = None, **fields: Any) -> Gli
         "counts": [0] * len(TERMS),
     }
     given |= {"importance": 0.5, "trust": 1.0, "usefulness": 0.5}
-    return Glimpse(id=id, seq=seq, session=session, **given | fields)
+    return RankingInput(id=id, seq=seq, session=session, **given | fields)
 
 
 def seen(
-    glimpses: Sequence[Glimpse],
+    glimpses: Sequence[RankingInput],
     *,
     similar: Mapping[str, float] | None = None,
     candidates: Sequence[str] | None = None,
     query: Asked | None = None,
-    spread: Spread | None = None,
+    spread: TermCounts | None = None,
 ) -> Scene:
     chosen = [row.id for row in glimpses] if candidates is None else candidates
-    common = spread or Spread(1000, dict.fromkeys(TERMS, 50))
+    common = spread or TermCounts(1000, dict.fromkeys(TERMS, 50))
     return scene(glimpses, frozenset(chosen), similar or {}, query or asked(), common)
 
 
@@ -111,16 +111,16 @@ def test_what_is_at_an_offset_is_of_the_same_session_and_so_far_away(sessions: l
 def test_a_scene_of_nothing_and_a_query_without_terms_have_the_right_shapes() -> None:
     empty = seen([])
     assert (empty.counts.shape, empty.at(1).shape) == ((0, 2), (0,))
-    mute = seen([glimpse("a", 1, counts=[])], query=asked(terms=()), spread=Spread(1, {}))
+    mute = seen([glimpse("a", 1, counts=[])], query=asked(terms=()), spread=TermCounts(1, {}))
     assert mute.counts.shape == (1, 0)
     assert set(features(mute, asked(terms=()))) == {*NAMES, "session"}
 
 
 def test_rare_terms_tell_more_and_none_tells_less_than_nothing() -> None:
     rows = [glimpse("a", 1)]
-    rare, common = seen(rows, spread=Spread(100, {"zebra": 1, "giraffe": 90})).telling
+    rare, common = seen(rows, spread=TermCounts(100, {"zebra": 1, "giraffe": 90})).telling
     assert rare > common > 0
-    stale = seen(rows, spread=Spread(0, {"zebra": 40}))  # a count of rows that lags behind
+    stale = seen(rows, spread=TermCounts(0, {"zebra": 40}))  # a count of rows that lags behind
     assert (stale.telling > 0).all()
     assert np.isfinite(stale.telling).all()
 
@@ -285,23 +285,23 @@ def scenes(draw: st.DrawFn, *, sessions: bool = True) -> Scene:
 QUERY = asked(speaker="ann", times=(interval(NOW, NOW + DAY),))
 
 
-def more_similar(row: Glimpse) -> Glimpse:
+def more_similar(row: RankingInput) -> RankingInput:
     return row
 
 
-def more_words(row: Glimpse) -> Glimpse:
+def more_words(row: RankingInput) -> RankingInput:
     return row._replace(counts=[row.counts[0] + 1, row.counts[1]])
 
 
-def by_whom(row: Glimpse) -> Glimpse:
+def by_whom(row: RankingInput) -> RankingInput:
     return row._replace(speaker="Ann")
 
 
-def at_that_time(row: Glimpse) -> Glimpse:
+def at_that_time(row: RankingInput) -> RankingInput:
     return row._replace(at=NOW)
 
 
-BETTER: dict[str, Callable[[Glimpse], Glimpse]] = {
+BETTER: dict[str, Callable[[RankingInput], RankingInput]] = {
     "similar": more_similar,
     "words": more_words,
     "about": by_whom,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model import Clean
-from engram.ports import Glimpse, Match, Spread
+from engram.ports import Match, RankingInput, TermCounts
 from engram.recall.features import NAMES, Scene, features, scene
 from engram.recall.rank import Ranked, Weights, circumstances, corrections, fuse, rank
 from engram.recall.trees import Trees, grown
@@ -66,14 +66,14 @@ NOW = datetime(2026, 3, 18, tzinfo=UTC)
 QUERY = Asked(Clean("zebra"), ("zebra",), speaker="ann", role=None, times=())
 
 
-def glimpse(id: str, seq: int = 1, session: str | None = None, **fields: Any) -> Glimpse:
+def glimpse(id: str, seq: int = 1, session: str | None = None, **fields: Any) -> RankingInput:
     given: dict[str, Any] = {"speaker": None, "role": None, "at": NOW, "text": Clean(id), "length": 10, "counts": [0]}
     given |= {"importance": 0.5, "trust": 1.0, "usefulness": 0.5}
-    return Glimpse(id=id, seq=seq, session=session, **given | fields)
+    return RankingInput(id=id, seq=seq, session=session, **given | fields)
 
 
-def seen(glimpses: Sequence[Glimpse], **similar: float) -> Scene:
-    return scene(glimpses, frozenset(row.id for row in glimpses), similar, QUERY, Spread(100, {"zebra": 9}))
+def seen(glimpses: Sequence[RankingInput], **similar: float) -> Scene:
+    return scene(glimpses, frozenset(row.id for row in glimpses), similar, QUERY, TermCounts(100, {"zebra": 9}))
 
 
 def order(

@@ -15,7 +15,18 @@ import engram
 from engram.embed.hashing import HashingEmbedder
 from engram.engine import AgentHandle, Engram
 from engram.model import Clean, ForgetReceipt, Hit, Memory, Receipt
-from engram.ports import Embedder, Entry, Glimpse, Match, Matrix, MemoryStore, Purpose, Query, Scope, Surveys
+from engram.ports import (
+    Embedder,
+    Entry,
+    Match,
+    Matrix,
+    MemoryStore,
+    Purpose,
+    Query,
+    RankingInput,
+    ReadsNeighbours,
+    Scope,
+)
 from engram.privacy import SecretRedactor
 from engram.stores.memory import InMemoryStore
 from engram.stores.sqlite import SqliteStore
@@ -281,9 +292,9 @@ def test_what_is_forgotten_vanishes_at_once(alice: AgentHandle) -> None:
 class Forgetful(InMemoryStore):
     """A store in which others forget everything between two looks at it."""
 
-    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+    def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
         self.forget(scope, ids)
-        return super().around(scope, ids, reach, terms)
+        return super().neighbours(scope, ids, reach, terms)
 
 
 def test_what_is_forgotten_during_a_recall_is_not_found() -> None:
@@ -297,7 +308,7 @@ def test_what_is_forgotten_during_a_recall_is_not_found() -> None:
 
 def test_a_store_that_knows_nothing_of_surroundings_is_searched_by_words_and_vectors() -> None:
     store = Plain(InMemoryStore(ExactVectors()))
-    assert not isinstance(store, Surveys)
+    assert not isinstance(store, ReadsNeighbours)
     alice = brain_on(store).agent("alice")
     dog, answer = said(alice, "s", ("Bob", "Which dog did you get?"), ("Ann", "A beagle"))
     crowd(alice)

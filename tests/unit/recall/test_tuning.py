@@ -23,7 +23,7 @@ from engram.recall.tuning import FRESH, Tuning
 from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources
-from engram.upkeep.reindex import copy, tune
+from engram.upkeep.copying import copy
 
 ALICE = Scope("alice")
 WORDS = [f"word{n}" for n in range(30)]
@@ -63,7 +63,7 @@ def test_what_credits_teach_is_adopted_used_and_given_up_when_it_no_longer_helps
             remember_some(agent)
         use(alice, 60, important)
         before, untouched = mean_importance(alice), mean_importance(bob)
-        (name, outcome), *others = tune(brain).items()
+        (name, outcome), *others = brain.upkeep.tune().items()
         assert (name, outcome.decision, others) == ("alice", "adopted", [])
         assert outcome.multipliers["importance"] > 2
         assert mean_importance(alice) > before + 0.1
@@ -72,7 +72,7 @@ def test_what_credits_teach_is_adopted_used_and_given_up_when_it_no_longer_helps
         alice = brain.agent("alice")
         assert mean_importance(alice) > before + 0.1
         use(alice, 60, unimportant, seed=3)
-        assert tune(brain)["alice"].decision == "reverted"
+        assert brain.upkeep.tune()["alice"].decision == "reverted"
         assert mean_importance(alice) < before + 0.1
         assert brain.tuning.read(ALICE) == {}
 
@@ -83,7 +83,7 @@ def test_a_trial_changes_nothing(path: Path) -> None:
         remember_some(alice)
         use(alice, 60, important)
         before = mean_importance(alice)
-        assert tune(brain, dry_run=True)["alice"].decision == "adopted"
+        assert brain.upkeep.tune(dry_run=True)["alice"].decision == "adopted"
         assert (brain.tuning.read(ALICE), mean_importance(alice)) == ({}, before)
 
 
@@ -92,11 +92,11 @@ def test_what_was_learned_goes_along_with_a_copy(path: Path, tmp_path: Path) -> 
         alice = brain.agent("alice")
         remember_some(alice)
         use(alice, 60, important)
-        learned = tune(brain)["alice"].multipliers
+        learned = brain.upkeep.tune()["alice"].multipliers
         copy(brain.store, other.store, "team")
         assert other.tuning.read(ALICE) == learned
         assert mean_importance(other.agent("alice")) == mean_importance(alice)
-        assert tune(other)["alice"].decision == "kept"
+        assert other.upkeep.tune()["alice"].decision == "kept"
 
 
 def test_parts_are_kept_as_they_were_before_anything_was_learned(path: Path) -> None:

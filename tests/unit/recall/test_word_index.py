@@ -157,12 +157,12 @@ def test_what_is_written_after_the_sizes_were_counted_is_found_and_what_is_forgo
 
 def test_a_growing_scope_is_counted_anew(store: SqliteStore) -> None:
     term = index_terms("zebra")[0]
-    assert store.spread(Scope("agent0"), [term]).rows == 0
+    assert store.term_counts(Scope("agent0"), [term]).rows == 0
     make = Maker("agent0")
     for size in (5, 50, 500):
-        before = store.spread(Scope("agent0"), [term]).rows
+        before = store.term_counts(Scope("agent0"), [term]).rows
         store.add(Scope("agent0"), [make.event("zebra") for _ in range(size)])
-        spread = store.spread(Scope("agent0"), [term])
+        spread = store.term_counts(Scope("agent0"), [term])
         assert spread.rows == spread.holders[term] == before + size
 
 

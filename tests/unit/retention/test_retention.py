@@ -25,8 +25,6 @@ from engram.memories.forgetting_curve import Limits
 from engram.model.retention import RetentionReport
 from engram.retention import archive
 from engram.retention.policies import HELD, IS_PINNED, NEEDED, Retention, went
-from engram.transfer import Knowledge
-from engram.upkeep import maintenance
 from support.command_line import Run, value
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -58,7 +56,7 @@ def alice(brain: Engram) -> AgentHandle:
 
 @pytest.fixture
 def retention(brain: Engram) -> Retention:
-    return Retention(brain)
+    return brain.retention
 
 
 def later(brain: Engram, days: float) -> None:
@@ -185,7 +183,7 @@ def test_what_faded_is_held_too(brain: Engram, alice: AgentHandle, retention: Re
     alice.remember("A bus was late", importance=0.01)
     later(brain, 900)
     hold = retention.hold("lawsuit", agent="alice")
-    found = maintenance.forget(brain, ["alice"], tmp_path / "a.gz", Limits(below=0.5))
+    found = brain.upkeep.forget(["alice"], tmp_path / "a.gz", Limits(below=0.5))
     assert (found.gone, dict(found.kept)) == ((), {"held": 1})
     with pytest.raises(NotAllowed, match="lawsuit"):
         alice.forget(alice.list()[0].id)
@@ -220,17 +218,18 @@ def test_what_is_archived_comes_back_with_what_was_learned_from_it(
     assert (texts(alice), alice.learning.failures()) == ({"stays"}, [])
     with pytest.raises(Conflict):
         retention.run(file)
-    assert maintenance.restore(brain, file) == 1
+    assert brain.upkeep.restore(file) == 1
     assert sorted(memory.text for memory in alice.list()) == sorted(memory.text for memory in before)
     assert [each.name for each in alice.learning.failures()] == [each.name for each in patterns]
     assert len(archive.read(file)) == 1
 
 
+@pytest.mark.process
 def test_a_run_that_is_killed_goes_on_where_it_was(path: Path) -> None:
     with engram.open(path, embedder="hashing", durable=False) as brain:
         brain.agent("alice").remember([f"plan {number}" for number in range(300)], kind="plan")
         brain.agent("alice").remember([f"note {number}" for number in range(20)])
-        Retention(brain).set("plans", kinds=["plan"], action="forget")
+        brain.retention.set("plans", kinds=["plan"], action="forget")
     for seconds in (0.05, 0.15, 0.3, 0.5):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # this process may have threads; none has our locks
@@ -238,14 +237,14 @@ def test_a_run_that_is_killed_goes_on_where_it_was(path: Path) -> None:
         if child == 0:  # pragma: no cover - it is killed
             try:
                 with engram.open(path, embedder="hashing", durable=False) as brain:
-                    Retention(brain).run()
+                    brain.retention.run()
             finally:
                 os._exit(0)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     with engram.open(path, embedder="hashing", durable=False) as brain:
-        Retention(brain).run()
+        brain.retention.run()
         alice = brain.agent("alice")
         assert {memory.kind for memory in alice.list(limit=1000)} == {"observation"}
         assert len(alice.list(limit=1000)) == 20
@@ -321,7 +320,7 @@ def test_a_dry_run_says_what_would_go_along(brain: Engram, alice: AgentHandle, r
     id = str(alice.remember("The vault opens with a brass key", tags=["chatter"]).id)
     alice.remember("So we need the brass key on Monday", sources=[id])
     alice.grants.share("bob", tags=["chatter"])
-    Knowledge(brain, brain.agent("bob")).merge("alice")
+    brain.agent("bob").knowledge.merge("alice")
     retention.set("chat", tags=["chatter"], action="forget")
     (foreseen,) = retention.run(dry_run=True).gone
     assert (foreseen.memories, foreseen.removed) == (1, {"derived": 1, "copies": 1})

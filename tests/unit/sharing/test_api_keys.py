@@ -23,7 +23,7 @@ from engram.cli.invocation import Invocation
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupported
 from engram.model.api_key import RIGHTS
-from engram.ports import KeepsKeys, Redactor, Scope, TellsChanges
+from engram.ports import KeepsApiKeys, ListsChanges, Redactor, Scope
 from engram.privacy import SecretRedactor
 from engram.sharing.api_keys import Keys
 
@@ -52,7 +52,7 @@ def brain(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[engram.Eng
 
 @pytest.fixture
 def keys(brain: engram.Engram) -> Keys:
-    return Keys(brain.store, brain.redactor, brain.sources)
+    return brain.keys
 
 
 def move(brain: engram.Engram, **by: float) -> None:
@@ -81,8 +81,8 @@ def test_admin_may_do_all_and_write_does_not_mean_read(keys: Keys) -> None:
 def test_the_secret_is_nowhere_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "keys.db"
     with engram.open(path) as brain:
-        _, token = Keys(brain.store, brain.redactor, brain.sources).create("ci")
-        assert isinstance(brain.store, KeepsKeys)
+        _, token = brain.keys.create("ci")
+        assert isinstance(brain.store, KeepsApiKeys)
         assert token not in repr(brain.store.keys())
     secret = token.rpartition("_")[2].encode()
     assert all(secret not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
@@ -98,7 +98,7 @@ def test_anything_else_is_refused(keys: Keys, change: str) -> None:
 @given(st.integers(0, 60), st.sampled_from("0123456789abcdefXYZ_"))
 def test_a_key_with_one_character_changed_is_refused(place: int, other: str) -> None:
     with engram.open(":memory:") as brain:
-        keys = Keys(brain.store, brain.redactor, brain.sources)
+        keys = brain.keys
         _, token = keys.create("ci")
         place %= len(token)
         changed = token[:place] + other + token[place + 1 :]
@@ -195,7 +195,7 @@ def test_a_caller_is_not_told_where_the_database_is() -> None:
 
 def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram) -> None:
     store, alice, bob = brain.store, brain.agent("alice"), brain.agent("bob")
-    assert isinstance(store, TellsChanges)
+    assert isinstance(store, ListsChanges)
     here = Scope("alice")
     assert (store.changes(here, 0, 10), store.newest(here)) == ([], 0)
     one, two = (receipt.id for receipt in alice.remember(["one", "two"]))

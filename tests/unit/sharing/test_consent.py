@@ -16,7 +16,6 @@ from engram.model.grant import Grant, GrantState, Right
 from engram.ports import KeepsAudit, reserved
 from engram.sharing.lenders import annex
 from engram.testing.factories import FixedSources
-from engram.transfer import Knowledge
 
 HOUR = timedelta(hours=1)
 SECRET_OF_ALICE = "The staging database runs PostgreSQL 15 behind pgbouncer"
@@ -323,11 +322,11 @@ def test_a_copy_is_worth_what_its_grant_is_at_every_moment(
 ) -> None:
     id = remembered(alice, SECRET_OF_ALICE, tags=["db"])
     alice.grants.share("bob", tags=["db"], rights=["learn"])
-    assert Knowledge(brain, bob).merge("alice").stored == 1
+    assert bob.knowledge.merge("alice").stored == 1
     assert not sees(bob, id), "the right to learn is not the right to read"
     alice.grants.share("carol", tags=["db"], expires=HOUR)
     carol = brain.agent("carol")
-    Knowledge(brain, carol).merge("alice")
+    carol.knowledge.merge("alice")
     assert sees(carol, id)
     alice.annotate(id, tags=["private"])
     assert not sees(carol, id)
@@ -347,7 +346,7 @@ def test_a_revocation_reaches_copies_however_far_they_were_shared_on(
     second = bob.grants.share("carol", everything=True, via=root.id, rights=every)
     carol.grants.share("dave", everything=True, via=second.id, rights=["read", "learn"])
     for agent in (carol, dave):
-        assert Knowledge(brain, agent).merge("alice").stored == 1
+        assert agent.knowledge.merge("alice").stored == 1
     cites = remembered(dave, "Dave's plan for staging", sources=[id])
     assert sees(dave, id)
     revocation = alice.grants.revoke(root.id)
@@ -355,7 +354,7 @@ def test_a_revocation_reaches_copies_however_far_they_were_shared_on(
     assert not sees(carol, id)
     assert not sees(dave, id)
     again = alice.grants.share("dave", tags=["db"])
-    assert Knowledge(brain, dave).merge("alice").stored == 1
+    assert dave.knowledge.merge("alice").stored == 1
     assert alice.grants.get(again.id).state == GrantState.GRANTED
 
 
@@ -363,7 +362,7 @@ def test_who_left_a_group_keeps_no_copy(brain: Engram, alice: AgentHandle, bob: 
     id = remembered(alice, SECRET_OF_ALICE)
     brain.sharing.ledger.regroup("team", add=["bob"])
     grant = alice.grants.share("group:team", memories=[id])
-    Knowledge(brain, bob).merge("alice")
+    bob.knowledge.merge("alice")
     bob.recall("which database runs in staging?")
     cites = remembered(bob, "Bob's plan for staging", sources=[id])
     brain.sharing.ledger.regroup("team", remove=["bob"])
@@ -448,7 +447,7 @@ def test_grants_uses_exports_and_imports_are_on_record(
     grant = alice.grants.share("bob", memories=[id])
     bob.get(id)
     alice.grants.revoke(grant.id)
-    Knowledge(brain, alice).export(tmp_path / "out.json")
+    alice.knowledge.export(tmp_path / "out.json")
     told = [(entry.action, entry.actor, entry.agent, entry.target) for entry in brain.store.trail(grant=grant.id)]
     assert told == [
         ("grant.share", "alice", "alice", "bob"),
@@ -456,5 +455,5 @@ def test_grants_uses_exports_and_imports_are_on_record(
         ("grant.revoke", "alice", "alice", "bob"),
     ]
     assert brain.store.trail(newest=True, limit=1)[0].action == "export"
-    assert audit.verify(brain.store).ok
+    assert audit.AuditTrail(brain.store).verify().ok
     assert SECRET_OF_ALICE not in "".join(entry.model_dump_json() for entry in brain.store.trail())

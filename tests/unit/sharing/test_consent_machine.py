@@ -37,7 +37,7 @@ from engram.errors import Conflict, NotAllowed, NotFound
 from engram.model import Clean, Receipt
 from engram.model.grant import Grant
 from engram.testing.factories import START, FixedSources
-from engram.transfer import Knowledge, installation
+from engram.transfer import installation
 from engram.transfer.signing import PrivateKey, create_key
 from support.command_line import run_line, value
 from support.consent_model import Consent, Given, Kept, Subject
@@ -336,17 +336,17 @@ class ConsentMachine(RuleBasedStateMachine):
         file = self.folder / f"file-{len(self.files)}.json"
         tags, domains = subject.get("tags", ()), subject.get("domains", ())
         sign = self.key if signed else None
-        Knowledge(self.brain, self.agent(who)).export(file, tags=tags, domains=domains, sign=sign)
+        self.agent(who).knowledge.export(file, tags=tags, domains=domains, sign=sign)
         self.files.append((file, signed))
         told = [record["id"] for record in json.loads(file.read_text())["memories"]]
         assert sorted(told) == sorted(self.model.exports(who, subject))
 
     @rule(data=st.data(), who=agents)
-    def take_in(self, data: st.DataObject, who: str) -> None:
+    def import_file(self, data: st.DataObject, who: str) -> None:
         file, signed = data.draw(st.sampled_from(self.files))
         local, brain = file != self.foreign, self.brain
         trusted = {installation(brain): self.key.public} if signed else None
-        Knowledge(brain, brain.agent(who)).take_in(file, trusted=trusted)
+        brain.agent(who).knowledge.import_file(file, trusted=trusted)
         written = json.loads(file.read_text())
         source = written["source"]["agent"] if local else "somebody else"
         records = {record["id"]: self.record(record, source) for record in written["memories"]}
@@ -376,7 +376,7 @@ class ConsentMachine(RuleBasedStateMachine):
         tags, domains = subject.get("tags", ()), subject.get("domains", ())
         brain = self.brain
         try:
-            Knowledge(brain, brain.agent(who)).merge(owner, tags=tags, domains=domains)
+            brain.agent(who).knowledge.merge(owner, tags=tags, domains=domains)
         except NotAllowed:
             assert not self.model.merged(who, owner, subject)
         else:
@@ -887,7 +887,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
             alice.record_decision(context=CONTEXT, action=WAYS[0], outcome="success")
         alice.remember(_instruction("foreign3x"))
         alice.learn_from_failure(ERRORS[0], "wait for foreign4x", action=RISK, context=PLACE)
-        Knowledge(brain, alice).export(file)
+        alice.knowledge.export(file)
     return file
 
 

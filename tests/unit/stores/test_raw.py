@@ -25,6 +25,7 @@ def others_see(path: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["forget", "open again"])
 def test_what_is_written_after_a_look_at_the_file_is_seen_by_others(tmp_path: Path, how: str) -> None:
     path = tmp_path / "team.db"

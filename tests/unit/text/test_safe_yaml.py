@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from engram.errors import InvalidInput
 from engram.model.content import Frozen
-from engram.text.safe_yaml import DEEPEST, MOST_BYTES, fitting, read_as, read_yaml
+from engram.text.safe_yaml import DEEPEST, MOST_BYTES, read_as, read_yaml, validate_as
 
 
 class Rule(Frozen):
@@ -164,7 +164,7 @@ def test_a_value_that_does_not_fit_names_its_line_and_place() -> None:
     with pytest.raises(InvalidInput, match="line 1: rules: Tuple should have at least 1"):
         read_as("rules: []", "the rule", Rules)
     with pytest.raises(InvalidInput, match="the rule does not fit: name: Field required"):
-        fitting({}, "the rule", Rule)
+        validate_as({}, "the rule", Rule)
 
 
 JSON = st.recursive(

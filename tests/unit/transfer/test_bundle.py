@@ -34,7 +34,6 @@ from engram.transfer import signing
 from engram.transfer.bundle import (
     Form,
     Holder,
-    canonical,
     carried_event,
     draft,
     event,
@@ -42,11 +41,12 @@ from engram.transfer.bundle import (
     lineage,
     read,
     reading,
-    save,
+    signed_bytes,
     write,
+    write_records,
 )
 from engram.transfer.signing import PrivateKey, PublicKey
-from engram.transfer.untrusted import Limits
+from engram.transfer.untrusted import ReadLimits
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SOURCE = FileSource(agent="alice", installation="home", made_at=NOON, tags=("db",), grants=("g1",))
@@ -129,7 +129,7 @@ def test_writing_what_was_read_gives_the_same_bytes(bundle: Bundle, form: Form, 
     assert again.verification.status == ("valid" if sign else "unsigned")
     assert written(again, form) == first
     assert written(read(io.BytesIO(written(again, "json"))), "jsonl") == written(again, "jsonl")
-    assert canonical(again) == canonical(bundle)
+    assert signed_bytes(again) == signed_bytes(bundle)
 
 
 FULL = Bundle(
@@ -293,7 +293,7 @@ def test_a_file_at_the_path_is_replaced_as_a_whole_and_only_the_owner_reads_it(t
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        save(SOURCE, failing(), path)
+        write_records(SOURCE, failing(), path)
     assert said(read(path)) == said(FULL)
     assert [one.name for one in tmp_path.iterdir()] == ["k.json"]
     with pytest.raises(InvalidInput, match="cannot be written"):
@@ -310,7 +310,7 @@ def test_compressed_files_are_the_same_each_time(tmp_path: Path) -> None:
 
 def test_records_in_another_order_are_refused() -> None:
     with pytest.raises(InvalidInput, match="memories come before events"):
-        save(SOURCE, [*FULL.events, memory()], io.BytesIO(), "jsonl")
+        write_records(SOURCE, [*FULL.events, memory()], io.BytesIO(), "jsonl")
 
 
 def test_a_file_by_hand_may_leave_out_what_it_does_not_say() -> None:
@@ -335,10 +335,10 @@ def test_without_cryptography_a_signature_is_not_known(monkeypatch: pytest.Monke
 
 def test_a_file_too_large_for_memory_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    save(SOURCE, (memory(f"m{n}") for n in range(50)), path, "jsonl")
+    write_records(SOURCE, (memory(f"m{n}") for n in range(50)), path, "jsonl")
     with pytest.raises(InvalidInput, match="more than 10 records"):
-        read(path, limits=Limits(whole_records=10))
-    with reading(path, limits=Limits(whole_records=10)) as found:
+        read(path, limits=ReadLimits(whole_records=10))
+    with reading(path, limits=ReadLimits(whole_records=10)) as found:
         assert (found.counts["memories"], sum(1 for _ in found.records())) == (50, 50)
 
 
@@ -358,7 +358,7 @@ print(found.counts["memories"], total, int(most.split()[1]) // 1000)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_hundred_megabytes_are_read_in_two_hundred(tmp_path: Path, form: Form) -> None:
     path = tmp_path / "large"
-    save(SOURCE, (memory(f"m{n}", "x" * 199_000 + str(n)) for n in range(495)), path, form)
+    write_records(SOURCE, (memory(f"m{n}", "x" * 199_000 + str(n)) for n in range(495)), path, form)
     assert path.stat().st_size > 98_000_000
     done = subprocess.run([sys.executable, "-c", STREAM, str(path)], capture_output=True, text=True, check=True)
     count, total, megabytes = map(int, done.stdout.split())

@@ -22,7 +22,6 @@ from engram.privacy import SecretRedactor, refuse_secret
 from engram.privacy.instructions import any_instruction, is_instruction
 from engram.recording.draft import readable
 from engram.recording.quarantine import Quarantine
-from engram.retention.policies import Retention
 from engram.stores import sqlite
 from support.command_line import Run
 
@@ -165,7 +164,7 @@ def test_a_name_with_a_secret_is_refused() -> None:
 
 
 def _hold(brain: engram.Engram, **what: Any) -> Any:
-    return Retention(brain).hold("lawsuit", **what)
+    return brain.retention.hold("lawsuit", **what)
 
 
 NAMED: dict[str, Callable[[engram.Engram, Path], Any]] = {
@@ -175,7 +174,7 @@ NAMED: dict[str, Callable[[engram.Engram, Path], Any]] = {
     "receiving group": lambda brain, _: brain.agent("alice").grants.share(f"group:{TOKEN}", everything=True),
     "held agent": lambda brain, _: _hold(brain, agent=TOKEN),
     "held memory": lambda brain, _: _hold(brain, memories=[TOKEN]),
-    "policy's agent": lambda brain, _: Retention(brain).set("p", agent=TOKEN, weaker_than=0.1, action="forget"),
+    "policy's agent": lambda brain, _: brain.retention.set("p", agent=TOKEN, weaker_than=0.1, action="forget"),
     "workspace": lambda brain, folder: brain.agent("alice").workspaces.create(TOKEN, folder),
 }
 
@@ -192,7 +191,7 @@ def test_names_with_secrets_are_refused_and_not_on_disk(
 
 
 def test_what_is_not_a_name_is_cleaned(brain: engram.Engram, path: Path) -> None:
-    alice, retention = brain.agent("alice"), Retention(brain)
+    alice, retention = brain.agent("alice"), brain.retention
     id = alice.remember("plain").id or ""
     alice.quarantine.move([id], f"it has {TOKEN} in it")
     assert alice.quarantine.get(id).reason.startswith("it has [secret:github-token")

@@ -104,7 +104,7 @@ first, trusted = Path(sys.argv[1]), {"lab": PrivateKey(b"t" * 32).public}
 empty, fresh = first.with_name("empty.db"), first.with_name("fresh.db")
 with opened(empty) as brain:  # what is imported late is there before memory is measured
     brain.store.set_setting("installation", "office")
-    Knowledge(brain, brain.agent("other")).take_in(first)
+    brain.agent("other").knowledge.import_file(first)
 limit = status("VmSize") * 1024 + int(sys.argv[2]) * 1_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for line in sys.stdin:
@@ -119,7 +119,7 @@ for line in sys.stdin:
             before, start = status("VmHWM"), time.process_time()
             signal.alarm(60)
             try:
-                taken = Knowledge(brain, brain.agent("bob")).take_in(
+                taken = brain.agent("bob").knowledge.import_file(
                     Path(path), format=FORMATS.get(reader, reader), trusted=trusted, dry_run=dry_run
                 )
                 reports.append(taken.model_copy(update={"dry_run": False}))
@@ -661,6 +661,7 @@ def outcomes(folder: Path, cases: list[Case], runner: str = RUNNER) -> Iterator[
     yield from zip(cases, said, strict=True)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured through /proc")
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 def test_hostile_files_do_no_harm(tmp_path: Path, group: Group) -> None:
@@ -690,6 +691,7 @@ IMPORTED: dict[str, Group] = {
 AT_ONCE = [pytest.param(group, marks=[] if name == "values" else pytest.mark.slow) for name, group in IMPORTED.items()]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is measured through /proc")
 @pytest.mark.parametrize("group", AT_ONCE, ids=IMPORTED)
 def test_importing_them_does_no_harm_and_does_what_the_dry_run_says(tmp_path: Path, group: Group) -> None:

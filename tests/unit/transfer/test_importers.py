@@ -17,7 +17,7 @@ from engram.model.bundle import Incoming
 from engram.model.content import MemoryType
 from engram.transfer.importers import IMPORTERS, detect, incoming
 from engram.transfer.importers.markdown import pieces
-from engram.transfer.untrusted import Limits
+from engram.transfer.untrusted import ReadLimits
 
 MEM0 = [
     {
@@ -379,7 +379,7 @@ def test_limits_hold_for_every_importer(tmp_path: Path, name: str) -> None:
     path = tmp_path / "memory.md"
     path.write_text("- a\n" * 20 if name == "markdown" else json.dumps(MEM0 * 20))
     with pytest.raises(InvalidInput):
-        list(incoming(path, name, Limits(records=10, file=10_000, record=1000)))
+        list(incoming(path, name, ReadLimits(records=10, file=10_000, record=1000)))
 
 
 def test_what_was_imported_can_be_remembered_once(tmp_path: Path) -> None:

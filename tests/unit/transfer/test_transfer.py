@@ -19,7 +19,6 @@ from engram.errors import InvalidInput, NotAllowed
 from engram.model import Memory, Origin
 from engram.ports import ListsAgents, Query, Scope
 from engram.recording.quarantine import apart
-from engram.retention.policies import Retention
 from engram.sharing.lenders import annex
 from engram.transfer import Knowledge, installation
 from engram.transfer.signing import create_key
@@ -65,7 +64,7 @@ def counted(brain: Engram) -> dict[str, tuple[int, float]]:
 
 
 def exported(brain: Engram, agent: str, path: Path, **options: object) -> Path:
-    Knowledge(brain, brain.agent(agent)).export(path, **options)  # type: ignore[arg-type]
+    brain.agent(agent).knowledge.export(path, **options)  # type: ignore[arg-type]
     return path
 
 
@@ -74,7 +73,7 @@ def test_what_one_has_learned_helps_another_in_another_database(opened: Open, tm
     file = exported(opened("one"), "alice", tmp_path / "deploy.json", domains=["deploy"])
     two = opened("two")
     assert recommended(two, "bob") is None
-    report = Knowledge(two, two.agent("bob")).take_in(file)
+    report = two.agent("bob").knowledge.import_file(file)
     assert (report.stored, report.verification.status) == (12, "unsigned")
     assert recommended(two, "bob") == "rolling update"
     assert two.agent("bob").list() == [], "what came in is no memory of bob's own"
@@ -88,10 +87,10 @@ def test_importing_twice_changes_nothing(opened: Open, tmp_path: Path) -> None:
     taught(opened("one"))
     file = exported(opened("one"), "alice", tmp_path / "all.jsonl", form="jsonl")
     two = opened("two")
-    knowledge = Knowledge(two, two.agent("bob"))
-    knowledge.take_in(file)
+    knowledge = two.agent("bob").knowledge
+    knowledge.import_file(file)
     before = counted(two)
-    report = knowledge.take_in(file)
+    report = knowledge.import_file(file)
     assert (report.stored, report.known, report.status) == (0, 12, "nothing new")
     assert counted(two) == before
 
@@ -100,10 +99,10 @@ def test_a_dry_run_says_the_same_and_stores_nothing(opened: Open, tmp_path: Path
     taught(opened("one"))
     file = exported(opened("one"), "alice", tmp_path / "all.json")
     two = opened("two")
-    knowledge = Knowledge(two, two.agent("bob"))
-    planned = knowledge.take_in(file, dry_run=True)
+    knowledge = two.agent("bob").knowledge
+    planned = knowledge.import_file(file, dry_run=True)
     assert two.agent("bob").grants.sources() == []
-    done = knowledge.take_in(file)
+    done = knowledge.import_file(file)
     assert planned.model_copy(update={"dry_run": False}) == done
 
 
@@ -113,10 +112,10 @@ def test_the_same_episode_by_two_ways_counts_once(opened: Open, tmp_path: Path) 
     direct = exported(one, "alice", tmp_path / "direct.json")
     one.agent("alice").grants.share("carol", everything=True, rights=["read", "learn", "reshare"])
     around = exported(one, "carol", tmp_path / "around.json")
-    bob = Knowledge(two, two.agent("bob"))
-    bob.take_in(direct)
+    bob = two.agent("bob").knowledge
+    bob.import_file(direct)
     before = counted(two)
-    report = bob.take_in(around)
+    report = bob.import_file(around)
     assert (report.stored, report.known) == (0, 12)
     assert counted(two) == before
 
@@ -125,7 +124,7 @@ def test_what_comes_back_to_its_author_counts_no_second_time(opened: Open, tmp_p
     one, two = opened("one"), opened("two")
     taught(one)
     file = exported(one, "alice", tmp_path / "out.json")
-    report = Knowledge(one, one.agent("alice")).take_in(file)
+    report = one.agent("alice").knowledge.import_file(file)
     assert (report.own, report.stored) == (12, 0)
     assert installation(one) != installation(two)
 
@@ -147,13 +146,13 @@ def test_a_signature_tells_who_wrote_it_and_that_nobody_changed_it(opened: Open,
     taught(one)
     key = create_key(tmp_path / "signing.key")
     file = exported(one, "alice", tmp_path / "signed.json", sign=key)
-    bob = Knowledge(two, two.agent("bob"))
-    assert bob.take_in(file, dry_run=True).verification.status == "unknown"
+    bob = two.agent("bob").knowledge
+    assert bob.import_file(file, dry_run=True).verification.status == "unknown"
     trusted = {installation(one): key.public}
-    assert bob.take_in(file, trusted=trusted, dry_run=True).verification.status == "valid"
+    assert bob.import_file(file, trusted=trusted, dry_run=True).verification.status == "valid"
     file.write_text(file.read_text().replace("rolling update", "rolling upgrade", 1))
     with pytest.raises(InvalidInput):
-        bob.take_in(file, trusted=trusted)
+        bob.import_file(file, trusted=trusted)
     assert two.agent("bob").grants.sources() == []
 
 
@@ -163,11 +162,11 @@ def test_instructions_in_a_file_are_set_apart(opened: Open, tmp_path: Path) -> N
     one.agent("alice").remember("The api is deployed from the main branch")
     file = exported(one, "alice", tmp_path / "mixed.json")
     bob = two.agent("bob")
-    report = Knowledge(two, bob).take_in(file)
+    report = bob.knowledge.import_file(file)
     assert (report.stored, report.quarantined) == (1, 1)
     assert ATTACK not in [hit.memory.text for hit in bob.recall("instructions contents ssh", k=20)]
     assert [each.memory.text for each in bob.quarantine.list()] == [ATTACK]
-    again = Knowledge(two, bob).take_in(file)
+    again = bob.knowledge.import_file(file)
     assert (again.quarantined, again.known) == (0, 2)
     assert len(bob.quarantine.list()) == 1
 
@@ -179,14 +178,14 @@ def test_secrets_in_a_file_are_taken_out(opened: Open, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     told = json.loads(file.read_text().replace("the main branch", secret))
     file.write_text(json.dumps({name: value for name, value in told.items() if name != "end"}))
-    Knowledge(two, two.agent("bob")).take_in(file)
+    two.agent("bob").knowledge.import_file(file)
     assert secret not in "".join(memory.text for memory in two.agent("bob").list(shared=True))
 
 
 def test_merging_needs_a_grant_and_ends_with_it(opened: Open) -> None:
     one = opened("one")
     taught(one)
-    alice, bob = one.agent("alice"), Knowledge(one, one.agent("bob"))
+    alice, bob = one.agent("alice"), one.agent("bob").knowledge
     with pytest.raises(NotAllowed, match="grant request"):
         bob.merge("alice", domains=["deploy"])
     grant = alice.grants.share("bob", domains=["deploy"])
@@ -202,7 +201,7 @@ def test_merging_needs_a_grant_and_ends_with_it(opened: Open) -> None:
 def test_a_dry_run_of_a_merge_under_several_grants_says_the_same(opened: Open) -> None:
     one = opened("one")
     ids = taught(one, times=2)
-    alice, bob = one.agent("alice"), Knowledge(one, one.agent("bob"))
+    alice, bob = one.agent("alice"), one.agent("bob").knowledge
     alice.grants.share("bob", domains=["deploy"])
     alice.grants.share("bob", memories=ids[:2])
     planned = bob.merge("alice", dry_run=True)
@@ -219,7 +218,7 @@ def test_own_evidence_is_never_overwritten(opened: Open, tmp_path: Path) -> None
         bob.record_decision(context=CONTEXT, action="rolling update", outcome="failure")
         bob.record_decision(context=CONTEXT, action="all at once", outcome="success")
     own = [memory.id for memory in bob.list()]
-    Knowledge(two, bob).take_in(file)
+    bob.knowledge.import_file(file)
     assert [memory.id for memory in bob.list()] == own
     assert recommended(two, "bob") == "all at once"
 
@@ -232,7 +231,7 @@ def test_outcomes_told_later_travel_too(opened: Open, tmp_path: Path) -> None:
         assert receipt.id is not None
         alice.outcome(receipt.id, "success")
     file = exported(one, "alice", tmp_path / "out.json")
-    report = Knowledge(two, two.agent("bob")).take_in(file)
+    report = two.agent("bob").knowledge.import_file(file)
     assert (report.stored, report.outcomes) == (6, 6)
     assert recommended(two, "bob") == "rolling update"
 
@@ -242,10 +241,10 @@ def test_what_other_programs_keep_becomes_memories_under_a_key_each(opened: Open
     told = [{"id": f"m{n}", "memory": f"Fact number {n} about the api", "user_id": "u"} for n in range(3)]
     file.write_text(json.dumps({"results": [*told, {"id": "m9", "memory": ATTACK, "user_id": "u"}]}))
     bob = opened("two").agent("bob")
-    first = Knowledge(opened("two"), bob).take_in(file)
+    first = Knowledge(opened("two"), bob).import_file(file)
     assert (first.format, first.stored, first.quarantined) == ("mem0", 3, 1)
     assert {memory.provenance.origin for memory in bob.list()} == {Origin.IMPORTED}
-    again = Knowledge(opened("two"), bob).take_in(file)
+    again = Knowledge(opened("two"), bob).import_file(file)
     assert again.stored == 0
     assert len(bob.list()) == 3
 
@@ -263,7 +262,7 @@ def test_forged_procedures_are_never_active(opened: Open, tmp_path: Path) -> Non
         )
     file = exported(one, "mallory", tmp_path / "skills.jsonl", form="jsonl")
     bob = two.agent("bob")
-    Knowledge(two, bob).take_in(file)
+    bob.knowledge.import_file(file)
     assert bob.procedural.skills() == []
     assert bob.procedural.match("deploy the api") == []
 
@@ -273,11 +272,11 @@ def test_an_unsigned_file_has_nothing_of_the_trust_that_a_signed_source_earned(o
     taught(one)
     key, bob = create_key(tmp_path / "signing.key"), two.agent("bob")
     trusted = {installation(one): key.public}
-    Knowledge(two, bob).take_in(exported(one, "alice", tmp_path / "signed.json", sign=key), trusted=trusted)
+    bob.knowledge.import_file(exported(one, "alice", tmp_path / "signed.json", sign=key), trusted=trusted)
     plain = exported(one, "alice", tmp_path / "plain.json")
     with pytest.raises(InvalidInput, match="are signed"):
-        Knowledge(two, bob).take_in(plain, trusted=trusted)
-    Knowledge(two, bob).take_in(plain)
+        bob.knowledge.import_file(plain, trusted=trusted)
+    bob.knowledge.import_file(plain)
     assert len({source.name for source in bob.grants.sources()}) == 1, "and what is known comes no second time"
 
 
@@ -291,9 +290,9 @@ def test_who_pretends_to_pass_something_on_does_not_stand_in_its_way(opened: Ope
     told["memories"][0]["lineage"] = {"agent": "alice", "installation": installation(one), "id": id, "hands": [hand]}
     (tmp_path / "forged.json").write_text(json.dumps({name: value for name, value in told.items() if name != "end"}))
     bob = two.agent("bob")
-    Knowledge(two, bob).take_in(tmp_path / "forged.json")
+    bob.knowledge.import_file(tmp_path / "forged.json")
     assert {memory.provenance.author for memory in bob.list(shared=True)} == {"mallory"}
-    assert Knowledge(two, bob).take_in(genuine).stored == 1
+    assert bob.knowledge.import_file(genuine).stored == 1
 
 
 def test_many_names_without_a_signature_are_one_voice(opened: Open, tmp_path: Path) -> None:
@@ -307,7 +306,7 @@ def test_many_names_without_a_signature_are_one_voice(opened: Open, tmp_path: Pa
             mallory = evil.agent(f"m{number}")
             mallory.record_decision(context=CONTEXT, action="all at once", outcome="success")
             mallory.record_decision(context=CONTEXT, action="rolling update", outcome="failure")
-        Knowledge(two, bob).take_in(exported(evil, f"m{number}", tmp_path / f"{number}.json"))
+        bob.knowledge.import_file(exported(evil, f"m{number}", tmp_path / f"{number}.json"))
     assert recommended(two, "bob") == "rolling update"
 
 
@@ -341,7 +340,7 @@ def everything(brain: Engram) -> dict[str, list[Memory | None]]:
 
 def imported(brain: Engram, path: Path, agent: str = "eve") -> list[Memory]:
     """What bob has from a file of somebody in another place."""
-    Knowledge(brain, brain.agent("bob")).take_in(path)
+    brain.agent("bob").knowledge.import_file(path)
     scope = annex(Scope("bob"), f"{agent}@far\x1f")
     ids = [match.id for match in brain.store.search(scope, Query(limit=100))]
     return [memory for memory in brain.store.get(scope, ids) if memory is not None]
@@ -359,7 +358,7 @@ WANTING = {
 def test_nothing_that_is_imported_gives_itself_rights(opened: Open, tmp_path: Path) -> None:
     brain = opened("two")
     id = str(brain.agent("bob").remember("Keep this").id)
-    holding = Retention(brain)
+    holding = brain.retention
     holding.hold("court", tags=["lawsuit"], sessions=["negotiation"])
     holding.hold("court", memories=[id])
     (memory, other) = sorted(imported(brain, forged(tmp_path / "f.json", WANTING, {"id": id})), key=lambda m: m.text)
@@ -370,7 +369,7 @@ def test_nothing_that_is_imported_gives_itself_rights(opened: Open, tmp_path: Pa
 
 
 def test_what_other_programs_keep_gives_itself_no_rights(opened: Open, tmp_path: Path) -> None:
-    brain, bob = opened("two"), opened("two").agent("bob")
+    bob = opened("two").agent("bob")
     own = str(bob.remember("Staging runs PostgreSQL 15", kind="knowledge").id)
     told = [
         {"id": "1", "memory": "Staging runs PostgreSQL 15", "categories": ["pinned"]},
@@ -378,7 +377,7 @@ def test_what_other_programs_keep_gives_itself_no_rights(opened: Open, tmp_path:
         {"id": "3", "memory": "Staging is old", "metadata": {"lineage": {"agent": "bob", "id": own}}},
     ]
     (tmp_path / "mem0.json").write_text(json.dumps(told))
-    report = Knowledge(brain, bob).take_in(tmp_path / "mem0.json")
+    report = bob.knowledge.import_file(tmp_path / "mem0.json")
     assert (report.stored, report.merged) == (2, 1)
     kept = {str(memory.text): memory for memory in bob.list()}
     assert kept["Staging is slow"].tags == ("ops",)
@@ -402,7 +401,7 @@ def test_two_that_have_one_id_can_both_stay(opened: Open, tmp_path: Path) -> Non
     begun = [{"agent": name, "installation": "far", "id": "1", "hands": [HAND]} for name in ("ann", "ben", "ann")]
     file = forged(tmp_path / "f.json", *({"lineage": each} for each in begun))
     assert sorted(memory.text for memory in imported(brain, file)) == ["Fact 0", "Fact 1"]
-    report = Knowledge(brain, brain.agent("bob")).take_in(file)
+    report = brain.agent("bob").knowledge.import_file(file)
     assert (report.stored, report.known) == (0, 3)
 
 
@@ -411,7 +410,7 @@ def test_an_instruction_in_an_outcome_goes_no_further(opened: Open, tmp_path: Pa
     decision = {"kind": "decision", "content": {"decision_context": CONTEXT, "chosen_action": "go"}}
     told = {"subject": "m0", "body": {"quality": 0.5, "error": ATTACK}}
     file = forged(tmp_path / "f.json", decision, events=(told, {"subject": "m0", "body": {"quality": 7}}))
-    report = Knowledge(brain, brain.agent("bob")).take_in(file)
+    report = brain.agent("bob").knowledge.import_file(file)
     assert (report.stored, report.outcomes, len(report.reasons)) == (1, 1, 2)
     assert ATTACK.encode() not in b"".join(each.read_bytes() for each in tmp_path.glob("two.db*"))
 
@@ -420,10 +419,10 @@ def test_the_outcome_of_one_decision_is_told_so_often_and_no_more(opened: Open, 
     brain = opened("two")
     decision = {"kind": "decision", "content": {"decision_context": CONTEXT, "chosen_action": "go"}}
     told = tuple({"subject": "m0", "body": {"quality": 0.5}} for _ in range(150))
-    knowledge, file = Knowledge(brain, brain.agent("bob")), forged(tmp_path / "f.json", decision, events=told)
-    planned, done = knowledge.take_in(file, dry_run=True), knowledge.take_in(file)
+    knowledge, file = brain.agent("bob").knowledge, forged(tmp_path / "f.json", decision, events=told)
+    planned, done = knowledge.import_file(file, dry_run=True), knowledge.import_file(file)
     assert planned.outcomes == done.outcomes == 100
-    assert knowledge.take_in(file).outcomes == 0
+    assert knowledge.import_file(file).outcomes == 0
 
 
 def test_what_takes_long_needs_consent(opened: Open, tmp_path: Path) -> None:
@@ -435,17 +434,17 @@ def test_what_takes_long_needs_consent(opened: Open, tmp_path: Path) -> None:
     for file in (ours, tmp_path / "mem0.json", tmp_path / "long.md"):
         for dry_run in (True, False):
             with pytest.raises(InvalidInput, match="--large"):
-                Knowledge(brain, bob).take_in(file, dry_run=dry_run)
+                bob.knowledge.import_file(file, dry_run=dry_run)
     assert everything(brain) == {}
-    assert Knowledge(brain, bob).take_in(tmp_path / "long.md", large=True).stored == 110
+    assert bob.knowledge.import_file(tmp_path / "long.md", large=True).stored == 110
 
 
 def test_a_file_that_goes_wrong_in_the_middle_leaves_nothing(opened: Open, tmp_path: Path) -> None:
-    brain, bob = opened("two"), opened("two").agent("bob")
+    bob = opened("two").agent("bob")
     told: list[Any] = [{"memory": f"Fact {n}"} for n in range(600)]
     (tmp_path / "mem0.json").write_text(json.dumps([*told, {"memory": 7}]))
     with pytest.raises(InvalidInput):
-        Knowledge(brain, bob).take_in(tmp_path / "mem0.json")
+        bob.knowledge.import_file(tmp_path / "mem0.json")
     assert bob.list() == []
 
 
@@ -455,10 +454,10 @@ def test_an_export_says_what_it_left_out(opened: Open, tmp_path: Path) -> None:
     ids = [memory.id for memory in one.agent("alice").list()]
     one.agent("alice").grants.share("carol", memories=ids[:3])
     one.agent("alice").grants.share("carol", memories=ids[2:4], rights=["read", "reshare"])
-    carol = Knowledge(one, one.agent("carol"))
+    carol = one.agent("carol").knowledge
     one.agent("carol").remember("My own")
     one.agent("carol").remember(ATTACK, role="tool")
-    carol.take_in(forged(tmp_path / "f.json", {}, {"tags": ["deploy"]}))
+    carol.import_file(forged(tmp_path / "f.json", {}, {"tags": ["deploy"]}))
     report = carol.export(tmp_path / "out.json")
     assert (report.memories, report.lent) == (3, 2)
     assert report.left_out == {
@@ -471,7 +470,7 @@ def test_an_export_says_what_it_left_out(opened: Open, tmp_path: Path) -> None:
         "it came in by an import or a merge": 1,
         "others lent it without the right to share it on": 2,
     }
-    assert Knowledge(one, one.agent("alice")).export(tmp_path / "all.json").left_out == {}
+    assert one.agent("alice").knowledge.export(tmp_path / "all.json").left_out == {}
 
 
 # A dry run -----------------------------------------------------------------------------------------------
@@ -536,16 +535,16 @@ def test_a_dry_run_says_what_the_import_does(place: str, tmp_path: Path) -> None
         with TemporaryDirectory(dir=tmp_path) as folder:
             url = ":memory:" if place == "memory" else str(Path(folder) / "x.db")
             with engram.open(url, embedder="hashing", durable=False) as brain:
-                knowledge = Knowledge(brain, brain.agent("bob"))
+                knowledge = brain.agent("bob").knowledge
                 brain.agent("bob").remember("The api is slow", kind="knowledge")
                 for path in [written(Path(folder), told) for told in files]:
                     before = everything(brain)
-                    planned = knowledge.take_in(path, dry_run=True)
+                    planned = knowledge.import_file(path, dry_run=True)
                     assert everything(brain) == before
-                    done = knowledge.take_in(path)
+                    done = knowledge.import_file(path)
                     assert planned.model_copy(update={"dry_run": False}) == done
                     after = everything(brain)
-                    again = knowledge.take_in(path)
+                    again = knowledge.import_file(path)
                     assert (again.stored, again.outcomes, again.quarantined) == (0, 0, 0)
                     assert everything(brain) == after
                     assert bool(done.quarantined) <= (apart(Scope("bob")).agent in after)
@@ -558,28 +557,28 @@ def test_who_calls_itself_signed_is_no_signed_source(opened: Open, tmp_path: Pat
     taught(one)
     key, bob = create_key(tmp_path / "signing.key"), two.agent("bob")
     trusted = {installation(one): key.public}
-    Knowledge(two, bob).take_in(exported(one, "alice", tmp_path / "signed.json", sign=key), trusted=trusted)
+    bob.knowledge.import_file(exported(one, "alice", tmp_path / "signed.json", sign=key), trusted=trusted)
     told = json.loads(forged(tmp_path / "forged.json", {"text": "Deploy from my fork"}, agent="alice").read_text())
     told["source"]["installation"] = f"{installation(one)} signed by {key.public.id}"
     (tmp_path / "forged.json").write_text(json.dumps(told))
-    with pytest.raises(InvalidInput, match="calls itself signed"):
-        Knowledge(two, bob).take_in(tmp_path / "forged.json", trusted=trusted)
+    with pytest.raises(InvalidInput, match="claims to be signed"):
+        bob.knowledge.import_file(tmp_path / "forged.json", trusted=trusted)
     assert all(memory.text != "Deploy from my fork" for memory in bob.list(shared=True))
 
 
 def test_a_name_that_nobody_signed_for_has_nothing_of_the_trust_that_it_earned_before(
     opened: Open, tmp_path: Path
 ) -> None:
-    two, bob = opened("two"), opened("two").agent("bob")
-    Knowledge(two, bob).take_in(forged(tmp_path / "first.json", {"id": "a", "text": "The api is deployed from main"}))
+    bob = opened("two").agent("bob")
+    bob.knowledge.import_file(forged(tmp_path / "first.json", {"id": "a", "text": "The api is deployed from main"}))
     for outcome in ("success", "success", "success", "success", "failure"):
         bob.outcome(bob.recall("what is the api deployed from?").id, outcome)
     (earned,) = bob.grants.sources()
     assert earned.trust > 0.45
-    assert Knowledge(two, bob).take_in(tmp_path / "first.json").known == 1
+    assert bob.knowledge.import_file(tmp_path / "first.json").known == 1
     assert bob.grants.sources() == [earned], "what came before changes nothing"
     forged(tmp_path / "next.json", {"id": "b", "text": "The api is deployed from my fork"})
-    Knowledge(two, bob).take_in(tmp_path / "next.json")
+    bob.knowledge.import_file(tmp_path / "next.json")
     (now,) = bob.grants.sources()
     assert (now.helped, now.hindered) == (0, earned.hindered)
     assert now.trust < 0.3

@@ -16,9 +16,8 @@ from engram.model import Origin
 from engram.ports import LONG_TERM, Entry, ListsAgents, MirrorsVectors, Scope
 from engram.recording.quarantine import NO_PLACE, NO_SOURCE, apart
 from engram.sharing.lenders import INSTALLATION
-from engram.transfer import Knowledge, installation
+from engram.transfer import installation
 from engram.transfer.signing import create_key
-from engram.upkeep.reindex import missing_vectors
 
 NOW = "2026-01-31T12:00:00Z"
 CONTEXT = "build the app"
@@ -68,21 +67,19 @@ def failed(brain: Engram) -> None:
 def test_released_decisions_weigh_what_an_ordinary_import_weighs(brain: Engram, tmp_path: Path) -> None:
     failed(brain)
     alone, forged = rate(brain), [decision(f"e{number}") for number in range(100)]
-    report = Knowledge(brain, brain.agent("bob")).take_in(
-        file_of(tmp_path / "f.json", *forged, place=installation(brain))
-    )
+    report = brain.agent("bob").knowledge.import_file(file_of(tmp_path / "f.json", *forged, place=installation(brain)))
     assert (report.stored, report.quarantined) == (0, 100)
     released(brain)
     assert rate(brain, shared=False) == alone
     with engram.open(":memory:", embedder="hashing") as other:
         failed(other)
-        Knowledge(other, other.agent("bob")).take_in(file_of(tmp_path / "o.json", *forged))
+        other.agent("bob").knowledge.import_file(file_of(tmp_path / "o.json", *forged))
         assert rate(brain) == rate(other)
 
 
 def test_what_is_released_is_its_sources_and_is_handed_on_by_nobody(brain: Engram, tmp_path: Path) -> None:
     bob = brain.agent("bob")
-    Knowledge(brain, bob).take_in(file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK}))
+    bob.knowledge.import_file(file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK}))
     assert [source.memories for source in bob.grants.sources()] == [0]
     told = bob.quarantine.release("q1")
     assert (told.agent, told.trust, told.provenance.origin) == ("zed@far", 0.3, Origin.IMPORTED)
@@ -91,7 +88,7 @@ def test_what_is_released_is_its_sources_and_is_handed_on_by_nobody(brain: Engra
     assert bob.quarantine.list() == []
     assert [source.memories for source in bob.grants.sources()] == [1]
     assert bob.recall("guest list")[0].memory.agent == "zed@far"
-    report = Knowledge(brain, bob).export(tmp_path / "out.json")
+    report = bob.knowledge.export(tmp_path / "out.json")
     assert (report.memories, report.left_out) == (0, {"it came in by an import or a merge": 1})
 
 
@@ -106,11 +103,11 @@ def test_what_a_tool_said_is_released_to_the_agent_under_its_key(brain: Engram) 
 def test_what_is_released_is_found_by_its_meaning_at_once(brain: Engram, tmp_path: Path) -> None:
     bob = brain.agent("bob")
     bob.remember(ATTACK, origin="tool")
-    Knowledge(brain, bob).take_in(file_of(tmp_path / "f.json", {"id": "q1", "text": f"{ATTACK}, now"}))
+    bob.knowledge.import_file(file_of(tmp_path / "f.json", {"id": "q1", "text": f"{ATTACK}, now"}))
     embedder, store = brain.embedder.identity, brain.store
     assert isinstance(store, MirrorsVectors)
     assert store.count_unembedded(LONG_TERM, embedder) == 2, "what waits for a review is among no vectors"
-    assert missing_vectors(brain) == 0, "and needs none"
+    assert brain.upkeep.missing_vectors() == 0, "and needs none"
     released(brain)
     assert store.count_unembedded(LONG_TERM, embedder) == 0
 
@@ -125,9 +122,9 @@ def test_a_key_that_is_anothers_by_now_keeps_nothing_from_coming_back(brain: Eng
 
 def counts(brain: Engram, file: Path) -> tuple[int, int, int]:
     """What an import says, which its dry run says too."""
-    knowledge = Knowledge(brain, brain.agent("bob"))
-    planned = knowledge.take_in(file, dry_run=True)
-    done = knowledge.take_in(file)
+    knowledge = brain.agent("bob").knowledge
+    planned = knowledge.import_file(file, dry_run=True)
+    done = knowledge.import_file(file)
     assert planned.model_copy(update={"dry_run": False}) == done
     return done.quarantined, done.known, done.stored
 
@@ -170,17 +167,17 @@ def test_what_waits_keeps_nobody_from_saying_it_himself(brain: Engram, tmp_path:
     alice, bob = brain.agent("alice"), brain.agent("bob")
     id, key = str(alice.remember("The api is fast").id), create_key(tmp_path / "key")
     plain, signed = tmp_path / "plain.json", tmp_path / "signed.json"
-    Knowledge(brain, alice).export(plain)
-    Knowledge(brain, alice).export(signed, sign=key)
-    assert Knowledge(brain, bob).take_in(plain).quarantined == 1
-    assert Knowledge(brain, bob).take_in(signed, trusted={installation(brain): key.public}).stored == 1
+    alice.knowledge.export(plain)
+    alice.knowledge.export(signed, sign=key)
+    assert bob.knowledge.import_file(plain).quarantined == 1
+    assert bob.knowledge.import_file(signed, trusted={installation(brain): key.public}).stored == 1
     assert [memory.id for memory in bob.list(shared=True)] == [id]
 
 
 def test_nothing_is_released_to_a_place_that_is_no_more(brain: Engram, tmp_path: Path) -> None:
     bob, ledger = brain.agent("bob"), brain.sharing.ledger
     file = file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK})
-    Knowledge(brain, bob).take_in(file)
+    bob.knowledge.import_file(file)
     ((name, body),) = ledger.annexes("bob").items()
     ledger.annex(name, {**body, "gone": True})
     with pytest.raises(NotAllowed, match="import the file") as refused:
@@ -192,7 +189,7 @@ def test_nothing_is_released_to_a_place_that_is_no_more(brain: Engram, tmp_path:
 
 def test_what_waits_without_a_source_is_not_the_agents_own(brain: Engram, tmp_path: Path) -> None:
     bob, store = brain.agent("bob"), brain.store
-    Knowledge(brain, bob).take_in(file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK}))
+    bob.knowledge.import_file(file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK}))
     (memory,) = store.get(apart(Scope("bob")), ["q1"])
     assert memory is not None
     bob.quarantine.discard("q1")
@@ -207,10 +204,10 @@ def test_outcomes_of_a_released_decision_are_its_sources(brain: Engram, tmp_path
     told = {"kind": "outcome", "at": NOW, "subject": "e0"}
     outcomes = [{**told, "id": f"o{number}", "body": {"quality": 0}} for number in range(150)]
     file = file_of(tmp_path / "f.json", decision("e0"), place=installation(brain), events=outcomes)
-    knowledge = Knowledge(brain, brain.agent("bob"))
-    assert (knowledge.take_in(file).outcomes, knowledge.take_in(file).outcomes) == (0, 0)
+    knowledge = brain.agent("bob").knowledge
+    assert (knowledge.import_file(file).outcomes, knowledge.import_file(file).outcomes) == (0, 0)
     released(brain)
-    assert (knowledge.take_in(file).outcomes, knowledge.take_in(file).outcomes) == (100, 0)
+    assert (knowledge.import_file(file).outcomes, knowledge.import_file(file).outcomes) == (100, 0)
     assert brain.agent("bob").suggest(context=CONTEXT, shared=False).actions == ()
 
 
@@ -219,7 +216,7 @@ def test_a_dry_run_leaves_a_new_database_as_it_was(tmp_path: Path, write: Any) -
     with engram.open(tmp_path / "x.db", embedder="hashing", durable=False) as brain:
         trail = audit.audited(brain.store)
         before = trail.head()
-        Knowledge(brain, brain.agent("bob")).take_in(write(tmp_path / "f.json"), dry_run=True)
+        brain.agent("bob").knowledge.import_file(write(tmp_path / "f.json"), dry_run=True)
         assert trail.head() == before
         assert brain.store.setting(INSTALLATION) is None
         assert isinstance(brain.store, ListsAgents)

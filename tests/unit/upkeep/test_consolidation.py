@@ -18,7 +18,7 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, NotFound, Unsupported
 from engram.memories.forgetting_curve import Limits
 from engram.ports import Scope
-from engram.upkeep import consolidation, maintenance
+from engram.upkeep import consolidation
 from engram.upkeep.consolidation import FOREVER, MARK, statement, topics
 from support.topics import BUILT_BY, JUDGED_BY
 
@@ -114,7 +114,7 @@ def test_any_text_states_the_same_as_itself_in_other_spacing(text: str) -> None:
 def test_statements_that_say_the_same_become_one_with_their_evidence(brain: Engram, alice: AgentHandle) -> None:
     one, other = stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
     stated(alice, "Deploys occur at midnight.")
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     assert (change.how, change.sources) == ("merge", (one, other))
     made = alice.get(str(change.id))
     assert made is not None
@@ -136,47 +136,47 @@ def test_what_differs_in_context_content_or_owner_stays_apart(brain: Engram, ali
     stated(alice, "Disk is full", content={"domain": "sales"})
     stated(alice, "The gate is green")
     stated(brain.agent("bob"), "Gate is green")
-    assert maintenance.consolidate(brain, brain.agents()) == []
+    assert brain.upkeep.consolidate(brain.agents()) == []
 
 
 def test_running_it_again_makes_nothing_new_and_more_of_the_same_is_more_evidence(
     brain: Engram, alice: AgentHandle
 ) -> None:
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     before = [memory.model_dump() for memory in alice.list()]
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.consolidate(["alice"]) == []
     assert [memory.model_dump() for memory in alice.list()] == before
     (late,) = stated(alice, "The deploys really happen at midnight!")
-    (more,) = maintenance.consolidate(brain, ["alice"])
+    (more,) = brain.upkeep.consolidate(["alice"])
     assert (more.id, more.sources) == (change.id, (late,))
     assert getattr(alice.get(str(change.id)), "evidence", 0) == 3
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.consolidate(["alice"]) == []
 
 
 def test_a_dry_run_changes_nothing(brain: Engram, alice: AgentHandle) -> None:
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
     before = [memory.model_dump() for memory in alice.list()]
-    (change,) = maintenance.consolidate(brain, ["alice"], dry_run=True)
+    (change,) = brain.upkeep.consolidate(["alice"], dry_run=True)
     assert change.id is None
     assert [memory.model_dump() for memory in alice.list()] == before
 
 
 def test_what_was_made_can_be_taken_back_and_is_not_made_again(brain: Engram, alice: AgentHandle) -> None:
     ids = stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     late = stated(alice, "The deploys really happen at midnight!")
-    maintenance.consolidate(brain, ["alice"])
-    back = maintenance.undo(brain, "alice", str(change.id))
+    brain.upkeep.consolidate(["alice"])
+    back = brain.upkeep.undo("alice", str(change.id))
     assert set(back.sources) == {*ids, *late}
     assert alice.get(str(change.id)) is None
     assert {hit.id for hit in alice.recall("when do deploys happen?")} == {*ids, *late}
     assert {getattr(alice.get(id), "valid_until", None) for id in ids} == {FOREVER}
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.consolidate(["alice"]) == []
     with pytest.raises(NotFound, match="nothing was consolidated"):
-        maintenance.undo(brain, "alice", str(change.id))
+        brain.upkeep.undo("alice", str(change.id))
     with pytest.raises(NotFound, match="nothing was consolidated"):
-        maintenance.undo(brain, "alice", ids[0])
+        brain.upkeep.undo("alice", ids[0])
 
 
 @pytest.mark.parametrize("method", ["append", "annotate"])
@@ -191,22 +191,22 @@ def test_stopped_anywhere_nothing_is_lost_and_the_next_run_finishes(
     with monkeypatch.context() as patch:
         patch.setattr(brain.store, method, killed)
         with pytest.raises(KeyboardInterrupt):
-            maintenance.consolidate(brain, ["alice"])
+            brain.upkeep.consolidate(["alice"])
     assert "The deploys happen at midnight" in found(alice, "when do deploys happen?")
     assert all(alice.get(id) is not None for id in ids)
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     made = alice.get(str(change.id))
     assert made is not None
     assert made.evidence == 2
     assert len(alice.recall("when do deploys happen?")) == 1
-    assert maintenance.consolidate(brain, ["alice"]) == []
-    assert set(maintenance.undo(brain, "alice", made.id).sources) == set(ids)
+    assert brain.upkeep.consolidate(["alice"]) == []
+    assert set(brain.upkeep.undo("alice", made.id).sources) == set(ids)
     assert len(alice.recall("when do deploys happen?")) == 2
 
 
 def test_what_was_seen_on_three_days_becomes_a_fact_that_names_them(brain: Engram, alice: AgentHandle) -> None:
     ids = observed(alice, "The nightly backup fails on node seven", 3)
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     assert (change.how, change.sources) == ("fact", tuple(ids))
     made = alice.get(str(change.id))
     assert made is not None
@@ -214,13 +214,13 @@ def test_what_was_seen_on_three_days_becomes_a_fact_that_names_them(brain: Engra
     assert made.provenance.sources == tuple(ids)
     assert made.evidence == 3
     assert all(getattr(alice.get(id), "valid_until", "?") is None for id in ids)
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.consolidate(["alice"]) == []
     alice.remember("Nightly backup fails on node seven")
-    (more,) = maintenance.consolidate(brain, ["alice"])
+    (more,) = brain.upkeep.consolidate(["alice"])
     assert more.id == change.id
     assert getattr(alice.get(made.id), "evidence", 0) == 4
-    maintenance.undo(brain, "alice", made.id)
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    brain.upkeep.undo("alice", made.id)
+    assert brain.upkeep.consolidate(["alice"]) == []
 
 
 def test_no_fact_is_made_of_moments_questions_echoes_or_what_is_known(brain: Engram, alice: AgentHandle) -> None:
@@ -236,7 +236,7 @@ def test_no_fact_is_made_of_moments_questions_echoes_or_what_is_known(brain: Eng
     alice.recall("where do cats sleep?")
     for day in range(4):
         alice.remember("Cats sleep on the warm router", at=START - timedelta(days=day))
-    assert [each for each in maintenance.consolidate(brain, ["alice"]) if each.how == "fact"] == []
+    assert [each for each in brain.upkeep.consolidate(["alice"]) if each.how == "fact"] == []
 
 
 def test_a_topic_gets_a_summary_in_its_own_words_that_names_its_sources(brain: Engram, alice: AgentHandle) -> None:
@@ -244,18 +244,18 @@ def test_a_topic_gets_a_summary_in_its_own_words_that_names_its_sources(brain: E
     other = ["Lunch was soup", "Frank plays chess", "A bus was late", "Paint dries slowly", "Owls hunt at night"]
     ids = [str(receipt.id) for receipt in alice.remember(about)]
     alice.remember(other)
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     assert change.how == "summary"
     assert set(change.sources) == set(ids)
     made = alice.get(str(change.id))
     assert made is not None
     assert made.kind == "reflection"
     assert set(made.text.splitlines()) <= set(about)
-    assert maintenance.consolidate(brain, ["alice"]) == []
-    maintenance.undo(brain, "alice", made.id)
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.consolidate(["alice"]) == []
+    brain.upkeep.undo("alice", made.id)
+    assert brain.upkeep.consolidate(["alice"]) == []
     alice.remember([f"The Lisbon migration moved table {name} to the new cluster" for name in "ghijk"])
-    assert len(maintenance.consolidate(brain, ["alice"])) == 1
+    assert len(brain.upkeep.consolidate(["alice"])) == 1
 
 
 SAID = st.builds(
@@ -277,13 +277,13 @@ def test_consolidating_and_taking_all_back_changes_nothing_that_is_believed(text
             return {memory.id: memory.evidence for memory in alice.list(as_of=FOREVER - timedelta(days=1))}
 
         before = believed()
-        made = maintenance.consolidate(brain, ["alice"])
+        made = brain.upkeep.consolidate(["alice"])
         assert {statement(memory.text) for memory in alice.list()} == {statement(text) for text in texts}
         assert sum(believed().values()) == sum(before.values()) == len(texts)
         assert len(believed()) == len({statement(text) for text in texts})
-        assert maintenance.consolidate(brain, ["alice"]) == []
+        assert brain.upkeep.consolidate(["alice"]) == []
         for change in made:
-            maintenance.undo(brain, "alice", str(change.id))
+            brain.upkeep.undo("alice", str(change.id))
         assert believed() == before
 
 
@@ -301,7 +301,7 @@ def test_observations_of_one_topic_are_summed_up_together_and_others_are_left_al
     with engram.open(path, embedder=embedder, durable=False, sources=Clock()) as brain:
         alice = brain.agent("alice")
         texts = {str(receipt.id): text for receipt, text in zip(alice.remember(told), told, strict=True)}
-        made = [each for each in maintenance.consolidate(brain, ["alice"]) if each.how == "summary"]
+        made = [each for each in brain.upkeep.consolidate(["alice"]) if each.how == "summary"]
     found = pairs([[texts[id] for id in each.sources] for each in made])
     wanted = pairs([own for topic, own in labelled.items() if topic])
     assert len(found & wanted) >= 0.95 * len(found), "precision"
@@ -319,7 +319,7 @@ def test_a_text_is_of_one_topic_at_most_and_what_was_used_of_none(texts: list[st
 
 def test_secrets_are_redacted_in_what_is_made(brain: Engram, alice: AgentHandle) -> None:
     stated(alice, "The password=hunter2hunter2 opens the door", "password=hunter2hunter2 opens the door")
-    maintenance.consolidate(brain, ["alice"])
+    brain.upkeep.consolidate(["alice"])
     assert all("hunter2" not in memory.text for memory in alice.list())
 
 
@@ -327,7 +327,7 @@ def test_a_store_without_events_says_so(brain: Engram, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(brain, "store", object())
         with pytest.raises(Unsupported):
-            maintenance.consolidate(brain, ["alice"])
+            brain.upkeep.consolidate(["alice"])
 
 
 def test_the_past_is_read_from_events() -> None:
@@ -342,22 +342,22 @@ def test_forgetting_and_restoring_what_was_made_neither_counts_twice_nor_loses_a
 ) -> None:
     observed(alice, "The nightly build takes forty minutes", 5)
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
-    made = {each.how: str(each.id) for each in maintenance.consolidate(brain, ["alice"])}
+    made = {each.how: str(each.id) for each in brain.upkeep.consolidate(["alice"])}
     archive = tmp_path / "gone.gz"
-    gone = [each.id for each in maintenance.forget(brain, ["alice"], archive, AT_ONCE).gone]
+    gone = [each.id for each in brain.upkeep.forget(["alice"], archive, AT_ONCE).gone]
     assert made["fact"] in gone
     assert made["merge"] in gone
     assert alice.list(kinds="knowledge") == [], "a merge takes what it has ended along"
 
-    assert maintenance.restore(brain, archive) == len(gone)
-    assert maintenance.consolidate(brain, ["alice"]) == []
+    assert brain.upkeep.restore(archive) == len(gone)
+    assert brain.upkeep.consolidate(["alice"]) == []
     fact, merge = alice.get(made["fact"]), alice.get(made["merge"])
     assert fact is not None
     assert merge is not None
     assert (fact.evidence, merge.evidence) == (5, 2)
 
-    assert len(maintenance.undo(brain, "alice", made["fact"]).sources) == 5
-    assert len(maintenance.undo(brain, "alice", made["merge"]).sources) == 2
+    assert len(brain.upkeep.undo("alice", made["fact"]).sources) == 5
+    assert len(brain.upkeep.undo("alice", made["merge"]).sources) == 2
     assert {"The deploys happen at midnight", "Deploys occur at midnight."} <= set(found(alice, "when do deploys"))
 
 
@@ -365,10 +365,10 @@ def test_what_was_made_again_meanwhile_is_not_restored_beside_it(
     brain: Engram, alice: AgentHandle, tmp_path: Path
 ) -> None:
     observed(alice, "The nightly build takes forty minutes", 4)
-    maintenance.consolidate(brain, ["alice"])
-    maintenance.forget(brain, ["alice"], tmp_path / "gone.gz", AT_ONCE)
-    (again,) = maintenance.consolidate(brain, ["alice"])
-    maintenance.restore(brain, tmp_path / "gone.gz")
+    brain.upkeep.consolidate(["alice"])
+    brain.upkeep.forget(["alice"], tmp_path / "gone.gz", AT_ONCE)
+    (again,) = brain.upkeep.consolidate(["alice"])
+    brain.upkeep.restore(tmp_path / "gone.gz")
     assert [(memory.id, memory.evidence) for memory in alice.list(kinds="knowledge")] == [(again.id, 4)]
 
 
@@ -376,18 +376,18 @@ def test_a_merge_without_events_is_taken_back_by_the_sources_that_it_names(
     brain: Engram, alice: AgentHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
-    (made,) = maintenance.consolidate(brain, ["alice"])
+    (made,) = brain.upkeep.consolidate(["alice"])
     monkeypatch.setattr(type(brain.store), "events_of", lambda *_: [])
-    assert set(maintenance.undo(brain, "alice", str(made.id)).sources) == set(made.sources)
+    assert set(brain.upkeep.undo("alice", str(made.id)).sources) == set(made.sources)
     assert len(alice.list(kinds="knowledge")) == 2
 
 
 def test_a_merge_whose_sources_are_gone_is_not_taken_back(brain: Engram, alice: AgentHandle) -> None:
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
-    (made,) = maintenance.consolidate(brain, ["alice"])
+    (made,) = brain.upkeep.consolidate(["alice"])
     brain.store.forget(Scope("alice"), made.sources)
     with pytest.raises(Conflict, match="nothing is left"):
-        maintenance.undo(brain, "alice", str(made.id))
+        brain.upkeep.undo("alice", str(made.id))
     assert alice.get(str(made.id)) is not None
 
 
@@ -401,7 +401,7 @@ def test_what_is_made_is_no_more_the_agents_own_word_than_its_sources(
     about = [f"The Lisbon migration moved table {name} to the new cluster" for name in "abcdef"]
     alice.remember([*about[:5]])
     alice.remember(about[5], origin=origin)
-    made = [alice.get(str(change.id)) for change in maintenance.consolidate(brain, ["alice"])]
+    made = [alice.get(str(change.id)) for change in brain.upkeep.consolidate(["alice"])]
     assert [memory.kind for memory in made if memory] == ["knowledge", "knowledge", "reflection"]
     trust = 0.5 if origin == "tool" else 0.3
     assert [(memory.provenance.origin, memory.trust) for memory in made if memory] == [(origin, trust)] * 3
@@ -412,7 +412,7 @@ def test_a_statement_that_the_agent_made_itself_stays_its_own_when_others_say_th
 ) -> None:
     stated(alice, "The deploys happen at midnight", origin="tool")
     stated(alice, "Deploys occur at midnight")
-    (change,) = maintenance.consolidate(brain, ["alice"])
+    (change,) = brain.upkeep.consolidate(["alice"])
     made = alice.get(str(change.id))
     assert made is not None
     assert (made.text, made.provenance.origin, made.trust) == ("Deploys occur at midnight", "self", 1.0)

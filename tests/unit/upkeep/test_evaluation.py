@@ -17,7 +17,6 @@ from engram.learning.decisions.comparisons import fisher
 from engram.model.upkeep import Period
 from engram.ports import Credit
 from engram.testing import FixedSources
-from engram.upkeep import maintenance
 from engram.upkeep.evaluation import PERIODS, end_of, measured, report, start_of
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
@@ -53,7 +52,7 @@ def test_recalls_memories_and_decisions_are_counted_by_week(brain: Engram, clock
     late = alice.record_decision(context="monday", action="walk")
     alice.outcome(str(late.id), "failure")
     alice.outcome(str(late.id), "success", correct=True)
-    found = maintenance.evaluate(brain, ["alice"])
+    found = brain.upkeep.evaluate(["alice"])
     assert [row.start for row in found.rows] == [datetime(2026, 3, 2, tzinfo=UTC), datetime(2026, 3, 9, tzinfo=UTC)]
     first, last = found.rows
     assert (first.retrieval_success.some, first.retrieval_success.all) == (1, 1)
@@ -64,7 +63,7 @@ def test_recalls_memories_and_decisions_are_counted_by_week(brain: Engram, clock
     assert (found.total.success.some, found.total.success.all) == (3, 3)
     assert [each.measure for each in found.drift] == ["retrieval_success", "hit_ratio", "informed", "success"]
     assert not found.drifted
-    only = maintenance.evaluate(brain, ["alice"], since=START + timedelta(days=1), until=START + 2 * WEEK)
+    only = brain.upkeep.evaluate(["alice"], since=START + timedelta(days=1), until=START + 2 * WEEK)
     assert len(only.rows) == 1
     assert only.drift == ()
 
@@ -72,8 +71,8 @@ def test_recalls_memories_and_decisions_are_counted_by_week(brain: Engram, clock
 def test_several_agents_are_counted_together(brain: Engram) -> None:
     for name in ("alice", "bob"):
         brain.agent(name).record_decision(context="rain", action="umbrella", outcome="success")
-    assert maintenance.evaluate(brain, ["alice", "bob"]).total.success.all == 2
-    assert maintenance.evaluate(brain, ["nobody"]).rows == ()
+    assert brain.upkeep.evaluate(["alice", "bob"]).total.success.all == 2
+    assert brain.upkeep.evaluate(["nobody"]).rows == ()
 
 
 def test_a_real_change_is_drift_and_the_same_rate_is_not() -> None:
@@ -106,7 +105,7 @@ def test_a_change_in_the_middle_is_found_and_dated() -> None:
 
 def test_a_decision_that_cites_what_does_not_exist_is_not_informed(brain: Engram) -> None:
     brain.agent("alice").record_decision(context="rain", action="umbrella", outcome="success", informed_by=["nothing"])
-    informed = maintenance.evaluate(brain, ["alice"]).total.informed
+    informed = brain.upkeep.evaluate(["alice"]).total.informed
     assert (informed.some, informed.all) == (0, 1)
 
 
@@ -158,8 +157,8 @@ def test_unknown_periods_and_stores_that_keep_nothing_are_refused(
     brain: Engram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InvalidInput, match="day, week, month"):
-        maintenance.evaluate(brain, ["alice"], period="year")  # type: ignore[arg-type]
+        brain.upkeep.evaluate(["alice"], period="year")  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
         patch.setattr(brain, "store", object())
         with pytest.raises(Unsupported):
-            maintenance.evaluate(brain, ["alice"])
+            brain.upkeep.evaluate(["alice"])

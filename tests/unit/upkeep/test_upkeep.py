@@ -12,7 +12,6 @@ import engram
 from engram.engine import Engram
 from engram.errors import Unsupported
 from engram.ports import LONG_TERM, MirrorsVectors
-from engram.upkeep.reindex import maintained, rebuild, reembed, relearn
 
 
 def remember_some(brain: Engram, count: int = 150) -> None:
@@ -33,14 +32,14 @@ def test_changing_the_embedder_needs_no_wipe_and_can_be_interrupted(path: Path) 
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            reembed(brain, stop)
+            brain.upkeep.reembed(stop)
         left = store.count_unembedded(LONG_TERM, "hashing-64@1")
         assert 0 < left < 300
-        assert reembed(brain) == left
+        assert brain.upkeep.reembed() == left
         assert alice.recall("comet number 7", k=1)[0].why["found_by"] == "both"
-        assert maintained(brain).info()["memory_index"] == 600
-        assert reembed(brain, drop_old=True) == 0
-        assert maintained(brain).info()["memory_index"] == 300
+        assert brain.upkeep.database.info()["memory_index"] == 600
+        assert brain.upkeep.reembed(drop_old=True) == 0
+        assert brain.upkeep.database.info()["memory_index"] == 300
         assert store.embedder() == "hashing-64@1"
 
 
@@ -54,9 +53,9 @@ def test_lost_indexes_are_noticed_and_rebuilt_and_recall_is_the_same(path: Path)
         raw.execute("DELETE FROM memory_tags")
         raw.commit()
     with engram.open(path) as brain:
-        assert maintained(brain).check()
-        assert rebuild(brain) == {"words": 300, "tags": 300, "vectors": 300, "patterns": 0}
-        assert maintained(brain).check() == []
+        assert brain.upkeep.database.check()
+        assert brain.upkeep.rebuild() == {"words": 300, "tags": 300, "vectors": 300, "patterns": 0}
+        assert brain.upkeep.database.check() == []
         after = brain.agent("alice").recall("comet number 7", k=10)
         assert [(hit.id, round(hit.score, 6)) for hit in after] == [(hit.id, round(hit.score, 6)) for hit in before]
         assert len(brain.agent("alice").recall("comet", k=3, tags="sky")) == 3
@@ -68,11 +67,11 @@ def test_what_was_learned_is_learned_again(path: Path) -> None:
             for n in range(2):
                 brain.agent(agent).learn_from_failure(f"ConnectionError: port {n} is closed", action="deploy")
         before = brain.agent("alice").learning.failures()
-        assert relearn(brain, ["alice"]) == {"alice": 1}
-        assert rebuild(brain)["patterns"] == 2
+        assert brain.upkeep.relearn(["alice"]) == {"alice": 1}
+        assert brain.upkeep.rebuild()["patterns"] == 2
         assert brain.agent("alice").learning.failures() == before
 
 
 def test_a_memory_in_this_process_has_nothing_to_maintain() -> None:
     with engram.open(":memory:") as brain, pytest.raises(Unsupported, match="nothing to maintain"):
-        rebuild(brain)
+        brain.upkeep.rebuild()

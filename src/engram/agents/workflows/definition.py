@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from engram.errors import InvalidInput
 from engram.model.content import texts_in
 from engram.model.workflow import Stage, Workflow, WorkflowStep
-from engram.text.safe_yaml import fitting, read_as
+from engram.text.safe_yaml import read_as, validate_as
 
 _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _FORMS = "${parameters.NAME}, ${steps.NAME.output.KEY} and ${run.id}"
@@ -26,7 +26,7 @@ def read(source: str | Path | Mapping[str, JsonValue]) -> Workflow:
     """The workflow in a YAML text, in the file at a path, or in a mapping. Raises `InvalidInput` with the place."""
     what = "the workflow" if isinstance(source, str | Mapping) else f"the workflow {source.name}"
     if isinstance(source, Mapping):
-        return checked(fitting(dict(source), what, Workflow))
+        return checked(validate_as(dict(source), what, Workflow))
     return checked(read_as(source, what, Workflow))
 
 

@@ -17,7 +17,7 @@ from engram.errors import Conflict, Hint, NotFound
 from engram.model.workflow import RunStatus, RunSummary, StageCheck, StepResult, StepStatus, Workflow
 from engram.ports import Event, KeepsEvents, Scope, Store
 from engram.ports.completed import require
-from engram.text.safe_yaml import fitting
+from engram.text.safe_yaml import validate_as
 
 RUN, STAGE, STEP = "run", "stage", "step"
 TOPIC = "workflow runs"
@@ -63,7 +63,7 @@ class State:
             self.closed = event if closing else None
         if event.kind == STAGE:
             self.looks += 1
-            checks = [fitting(check, "the check", StageCheck) for check in body["checks"]]
+            checks = [validate_as(check, "the check", StageCheck) for check in body["checks"]]
             self.checks[body["stage"]] = tuple(checks)
         elif event.kind == STEP:
             attempts = self.attempts.setdefault(body["step"], {})
@@ -178,7 +178,7 @@ class Journal:
         """The beginnings of the newest runs, the oldest of them first; it is read as far back as is needed."""
         asked = limit
         while True:
-            begun = self._events().about(self._scope, TOPIC, asked)
+            begun = self._events().events_by_topic(self._scope, TOPIC, asked)
             chosen = [event for event in begun if not workflow or _definition(event)["name"] == workflow]
             if len(chosen) >= limit or len(begun) < asked:
                 return chosen[-limit:]
@@ -227,7 +227,7 @@ def _folded(events: list[Event]) -> State:
 
 
 def _opened(event: Event) -> State:
-    workflow = fitting(_definition(event), "the workflow", Workflow)
+    workflow = validate_as(_definition(event), "the workflow", Workflow)
     given: Any = event.body["parameters"]
     return State(event.subject.removeprefix(_subject("")), workflow, dict(given), event.at)
 

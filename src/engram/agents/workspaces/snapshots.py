@@ -143,12 +143,12 @@ class Workspaces:
 
     def list(self) -> Sequence[Workspace]:
         """All workspaces, the oldest first."""
-        found = self._store.about(self._scope, WORKSPACES, _MOST)
+        found = self._store.events_by_topic(self._scope, WORKSPACES, _MOST)
         return [_workspace(event) for event in found if event.kind == "workspace"]
 
     def snapshots(self, name: str) -> Sequence[Snapshot]:
         """The snapshots of a workspace, the oldest first."""
-        found = self._store.about(self._scope, f"workspace:{self.workspace(name).name}", _MOST)
+        found = self._store.events_by_topic(self._scope, f"workspace:{self.workspace(name).name}", _MOST)
         return [_snapshot(event) for event in found if event.kind == "snapshot"]
 
     def find(self, name: str, snapshot: str = LATEST) -> Snapshot:
@@ -398,7 +398,7 @@ class Workspaces:
     def _unneeded(self, trees: set[str]) -> Sequence[str]:
         """The trees that are none of these."""
         found, after = _Hashes(), 0
-        while page := self._store.feed(self._scope, after, _FEED):
+        while page := self._store.events_after(self._scope, after, _FEED):
             hashes = (event.id.removeprefix("tree:") for event in page if event.kind == "tree")
             found += [hash for hash in hashes if hash not in trees]
             after = page[-1].seq

@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any, Literal
 
 from engram.api import paging
-from engram.audit import verify
 from engram.clock import from_micros
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
@@ -31,19 +30,18 @@ from engram.ports import (
     Filter,
     FindsDerived,
     KeepsAudit,
+    ListsChanges,
     Maintains,
     Query,
+    ReadsNeighbours,
     Scope,
-    Surveys,
-    TellsChanges,
     unstorable,
 )
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
 from engram.recall.search import Wanted
 from engram.server.dashboard.params import Asking, Board
-from engram.upkeep import maintenance
-from engram.upkeep.reindex import unplaced
+from engram.upkeep.maintenance import unplaced
 
 PAGE = 2000
 """So many changes are counted at a time."""
@@ -102,7 +100,7 @@ def overview(asking: Asking) -> Overview:
 
 def how_many(brain: Engram, scope: Scope) -> int | None:
     """How many memories an agent has, if the store knows without counting."""
-    return brain.store.spread(scope, ()).rows if isinstance(brain.store, Surveys) else None
+    return brain.store.term_counts(scope, ()).rows if isinstance(brain.store, ReadsNeighbours) else None
 
 
 def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bool]:
@@ -117,7 +115,7 @@ def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bo
 def _count(board: Board, scope: Scope) -> None:
     """Count what came and went since the last time: each change once, whoever looks."""
     store, more = board.brain.store, True
-    while more and isinstance(store, TellsChanges) and not board.stopping.is_set():
+    while more and isinstance(store, ListsChanges) and not board.stopping.is_set():
         with board.counting:
             after, days = board.growth.get(scope.agent, (0, {}))
             if after > store.newest(scope):  # all of it was erased
@@ -134,7 +132,7 @@ def _count(board: Board, scope: Scope) -> None:
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
     try:
-        return maintenance.evaluate(brain, [agent], period="week")
+        return brain.upkeep.evaluate([agent], period="week")
     except Unsupported:
         return None
 
@@ -233,9 +231,9 @@ def _derived(brain: Engram, scope: Scope, id: str) -> list[Memory]:
 
 def _around(brain: Engram, scope: Scope, id: str) -> list[Memory]:
     """What was said before and after it in its session."""
-    if not isinstance(brain.store, Surveys):
+    if not isinstance(brain.store, ReadsNeighbours):
         return []
-    near = sorted(brain.store.around(scope, [id], 2, ()), key=lambda glimpse: glimpse.seq)
+    near = sorted(brain.store.neighbours(scope, [id], 2, ()), key=lambda glimpse: glimpse.seq)
     ids = [glimpse.id for glimpse in near]
     return [each for each in brain.store.get(scope, ids) if each is not None] if len(ids) > 1 else []
 
@@ -477,7 +475,4 @@ def _older(look: Callable[[int, int], list[AuditEntry]], before: int, limit: int
 
 def verified(asking: Asking) -> AuditVerification:
     """What a look at the whole audit trail finds."""
-    store = asking.brain.store
-    if not isinstance(store, KeepsAudit):
-        raise Unsupported("this store keeps no audit trail; SQLite, PostgreSQL and the store in memory do")
-    return verify(store)
+    return asking.brain.audit.verify()

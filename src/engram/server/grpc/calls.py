@@ -60,10 +60,10 @@ from engram.model.wire import (
     Recalled,
     Receipts,
 )
+from engram.server.grpc import messages
 from engram.server.grpc.convert import read, written
+from engram.server.grpc.messages import DESCRIPTOR
 from engram.server.grpc.problems import AFTER, CODE, PROBLEM
-from engram.server.grpc.service import DESCRIPTOR
-from engram.server.grpc.v1 import service_pb2
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -153,7 +153,7 @@ def error_of(error: Any) -> EngramError:
         return kind(f"the server does not answer as it should ({status.name}); is it running, is the address right?")
     found = ERRORS.get(told[CODE], EngramError)(error.details())
     try:
-        problem = service_pb2.Problem.FromString(told.get(PROBLEM, b""))
+        problem = messages.Problem.FromString(told.get(PROBLEM, b""))
     except DecodeError:
         return found
     if problem.HasField("receipt"):
@@ -542,7 +542,7 @@ def drafts(
     """What a stream of memories sends, up to one that cannot be sent; what is `wrong` with that one is added there."""
     for item in texts:
         try:
-            message = _said(_keyed(draft(item, fields), new_key), service_pb2.NewMemory)
+            message = _said(_keyed(draft(item, fields), new_key), messages.NewMemory)
         except InvalidInput as error:  # whoever sends the stream would make something else of it
             wrong.append(error)
             return
@@ -551,18 +551,18 @@ def drafts(
 
 def export_query(wanted: Mapping[str, Any]) -> Message:
     """What is asked for a knowledge file."""
-    return _said(made(ExportQuery, wanted), service_pb2.ExportQuery)
+    return _said(made(ExportQuery, wanted), messages.ExportQuery)
 
 
 def event_query(after: int | None, seconds: float | None) -> Message:
     """What is asked to hear of what happens."""
-    return _said(made(EventQuery, {"after": after, "seconds": seconds}), service_pb2.EventQuery)
+    return _said(made(EventQuery, {"after": after, "seconds": seconds}), messages.EventQuery)
 
 
 def import_options(format: str | None, dry_run: bool, large: bool) -> Message:
     """What comes before the bytes of a knowledge file."""
     options = made(ImportOptions, {"format": format, "dry_run": dry_run, "large": large})
-    return service_pb2.ImportPart(options=_said(options, service_pb2.ImportOptions))
+    return messages.ImportPart(options=_said(options, messages.ImportOptions))
 
 
 def parts(file: Path, options: Message) -> Iterator[Message]:
@@ -578,7 +578,7 @@ def _parts(file: Path, options: Message) -> Iterator[Message]:
     yield options
     with file.open("rb") as stream:
         while data := stream.read(CHUNK):
-            yield service_pb2.ImportPart(data=data)
+            yield messages.ImportPart(data=data)
 
 
 class Arriving:

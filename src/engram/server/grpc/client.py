@@ -23,7 +23,7 @@ from engram.ports import unstorable
 from engram.server.grpc import calls
 from engram.server.grpc.calls import Call, error_of
 from engram.server.grpc.interceptor import MESSAGE
-from engram.server.grpc.v1 import service_pb2_grpc
+from engram.server.grpc.messages import Stub
 from engram.system import is_loopback
 
 R = TypeVar("R")
@@ -77,7 +77,7 @@ class Client(_Asking):
         super().__init__(key, agent, timeout, new_key)
         self._sleep = sleep
         self._channel = _channel(grpc, address, tls, plaintext)
-        self._stub: Any = service_pb2_grpc.EngramStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub = Stub(self._channel)
 
     @overload
     def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
@@ -174,7 +174,7 @@ class Client(_Asking):
         finally:
             arriving.close()
 
-    def take_in(
+    def import_file(
         self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
     ) -> ImportReport:
         """Take in knowledge from a file here; `large` if it has very many records, and may take long."""
@@ -244,7 +244,7 @@ class AsyncClient(_Asking):
         super().__init__(key, agent, timeout, new_key)
         self._sleep = sleep
         self._channel = _channel(grpc.aio, address, tls, plaintext)
-        self._stub: Any = service_pb2_grpc.EngramStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub = Stub(self._channel)
 
     @overload
     async def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
@@ -354,7 +354,7 @@ class AsyncClient(_Asking):
         finally:
             await asyncio.to_thread(arriving.close)
 
-    async def take_in(
+    async def import_file(
         self, file: Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
     ) -> ImportReport:
         """Take in knowledge from a file here; `large` if it has very many records, and may take long."""

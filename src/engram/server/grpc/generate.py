@@ -1,37 +1,141 @@
-"""Makes the code in `v1` from the .proto files there; `make proto` runs it with the Python that has the generator.
-
-The digests of all files are kept beside them, so that a .proto file that was changed without this is noticed.
-"""
+"""Number new fields of the protocol, and write its .proto files; `make proto` runs this."""
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import sys
-from pathlib import Path
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
-FOLDER = Path("engram/rpc/v1")
-SUMS = "SHA256SUMS"
-VERSION = "1.71.2"
-"""Of grpcio-tools: what it makes works with protobuf 5.29 to 7, so that other frameworks can be installed beside."""
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+
+from engram.server.grpc.schema import ANSWERS, FOLDER, NUMBERS, PACKAGE, Numbers, Schema
+from engram.server.rest.glossary import FIELDS
+
+WIDTH = 120
+HEADS = {
+    True: """\
+What Engram answers with: the values of the library, field by field.
+
+Times are in UTC. A field that says `optional` may be left out, which means that it is not known. JSON comes as
+google.protobuf.Struct or Value, whose numbers are doubles: whole numbers beyond 2^53 come as their digits, and what
+is nested deeper than 24 levels comes as a text of JSON.""",
+    False: """\
+A memory for AI agents that learns from outcomes: the methods of the service, and their requests.
+
+Every call needs a key in its metadata, `authorization: Bearer eng_…`. The key says for which agents it is; if that is
+more than one, `engram-agent` (percent-encoded UTF-8) names the one that a call is for. Anything of another agent is
+reported as not found. Errors carry a Problem in the trailing metadata `engram-problem-bin`, and its code in
+`engram-code`.""",
+}
 
 
-def generate(to: Path = ROOT) -> None:
-    """Write the code, below a folder, and the digests. Raises `CalledProcessError` if a .proto file is not right."""
-    files = [str(FOLDER / name) for name in ("model.proto", "service.proto")]
-    protoc = [sys.executable, "-m", "grpc_tools.protoc", "-I", "."]
-    subprocess.run([*protoc, f"--python_out={to}", f"--pyi_out={to}", *files], check=True, cwd=ROOT)  # noqa: S603
-    subprocess.run([*protoc, f"--grpc_python_out={to}", files[1]], check=True, cwd=ROOT)  # noqa: S603
-    (to / FOLDER / SUMS).write_text(sums(to / FOLDER), encoding="ascii")
+def generate(numbers: Numbers) -> dict[str, str]:
+    """Number what has no number yet, and describe the protocol: the text of each file, by its name."""
+    schema = Schema(numbers)
+    texts = {file.name.rpartition("/")[2]: "\n".join(_file(schema, file)) + "\n" for file in schema.files}
+    return texts | {"numbers.json": _numbers(schema.numbers)}
 
 
-def sums(folder: Path) -> str:
-    """The digest of each .proto file, and of each file that was made from them."""
-    sources = [ROOT / FOLDER / name for name in ("model.proto", "service.proto")]
-    files = [*sources, *sorted(folder.glob("*_pb2*.py*"))]
-    return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+def _numbers(numbers: Numbers) -> str:
+    """The numbers as JSON, one message or enum on each line."""
+    files = (
+        f"  {json.dumps(file)}: {{\n"
+        + ",\n".join(f"    {json.dumps(name)}: {json.dumps(fields)}" for name, fields in types.items())
+        + "\n  }"
+        for file, types in numbers.items()
+    )
+    return "{\n" + ",\n".join(files) + "\n}\n"
+
+
+def _file(schema: Schema, file: FileDescriptorProto) -> Iterator[str]:
+    yield from _comment(HEADS[file.name.endswith(ANSWERS)])
+    yield from ("", 'syntax = "proto3";', "", f"package {file.package};")
+    yield from ("", *(f'import "{imported}";' for imported in file.dependency))
+    for service in file.service:
+        yield from ("", "// The memory of the agents that a key is for.", f"service {service.name} {{")
+        for index, method in enumerate(service.method):
+            yield from [""] if index else []
+            yield from _comment(schema.methods[method.name].summary, "  ")
+            request = "stream " * method.client_streaming + _short(method.input_type)
+            response = "stream " * method.server_streaming + _short(method.output_type)
+            yield f"  rpc {method.name}({request}) returns ({response});"
+        yield "}"
+    for enum in file.enum_type:
+        yield from ("", *_enum(schema, enum))
+    for message in file.message_type:
+        yield from ("", *_message(schema, message))
+
+
+def _enum(schema: Schema, enum: EnumDescriptorProto) -> Iterator[str]:
+    yield from _comment(schema.enums[enum.name])
+    yield f"enum {enum.name} {{"
+    yield from (f"  {value.name} = {value.number};" for value in enum.value)
+    yield "}"
+
+
+def _message(schema: Schema, message: DescriptorProto) -> Iterator[str]:
+    model = schema.models[message.name]
+    yield from _comment(str(inspect.getdoc(model)))
+    if not message.field:
+        yield f"message {message.name} {{}}"
+        return
+    yield f"message {message.name} {{"
+    if message.reserved_range:
+        yield f"  reserved {', '.join(str(gone.start) for gone in message.reserved_range)};"
+        yield f"  reserved {', '.join(json.dumps(name) for name in message.reserved_name)};"
+    choice = next((each.name for each in message.oneof_decl if not each.name.startswith("_")), None)
+    indent = "    " if choice else "  "
+    if choice:
+        yield from ("  // One of these.", f"  oneof {choice} {{")
+    entries = {f".{_full(message, entry)}": entry for entry in message.nested_type}
+    for field in message.field:
+        yield from _comment(_description(schema, message.name, field.name), indent)
+        entry = entries.get(field.type_name)
+        if entry is not None:
+            kind = f"map<string, {_kind(entry.field[1])}> "
+        elif field.label == FieldDescriptorProto.LABEL_REPEATED:
+            kind = f"repeated {_kind(field)} "
+        else:
+            kind = "optional " * field.proto3_optional + f"{_kind(field)} "
+        yield f"{indent}{kind}{field.name} = {field.number};"
+    if choice:
+        yield "  }"
+    yield "}"
+
+
+def _full(message: DescriptorProto, entry: DescriptorProto) -> str:
+    return f"{PACKAGE}.{message.name}.{entry.name}"
+
+
+def _kind(field: FieldDescriptorProto) -> str:
+    if field.type_name:
+        return _short(field.type_name)
+    return str(FieldDescriptorProto.Type.Name(field.type)).removeprefix("TYPE_").lower()
+
+
+def _short(name: str) -> str:
+    return name.removeprefix(f".{PACKAGE}.").removeprefix(".")
+
+
+def _description(schema: Schema, message: str, field: str) -> str:
+    model = schema.models[message]
+    known = (FIELDS.get(f"{name}.{field}") for name in (message, model.__name__))
+    return model.model_fields[field].description or next(filter(None, known), None) or FIELDS[field]
+
+
+def _comment(text: str, indent: str = "") -> Iterator[str]:
+    for index, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
+        if index:
+            yield f"{indent}//"
+        yield from textwrap.wrap(paragraph, WIDTH, initial_indent=f"{indent}// ", subsequent_indent=f"{indent}// ")
 
 
 if __name__ == "__main__":
-    generate()
+    for name, text in generate(json.loads(NUMBERS.read_bytes())).items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

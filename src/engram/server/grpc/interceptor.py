@@ -106,7 +106,7 @@ class Door:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self.keys = Keys(self.brain.store, self.brain.redactor, self.brain.sources)
+        self.keys = self.brain.keys
         self._listeners = Streams(limits)
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engram-rpc")
         self._callers = Buckets(limits.rate, limits.burst, self.clock)

@@ -11,8 +11,8 @@ from engram import errors
 from engram.api.operations import operation_of
 from engram.api.problems import Crowded, Refused, public_message
 from engram.errors import Conflict, EngramError, Hint, InvalidInput, StoreBusy, TooMany
+from engram.server.grpc import messages
 from engram.server.grpc.convert import written
-from engram.server.grpc.v1 import model_pb2, service_pb2
 
 CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
 """The trailing metadata of a call."""
@@ -89,13 +89,13 @@ def method_of(hint: Hint) -> str | None:
 def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:
     """What goes with the status of an error."""
     code, detail = error.code, detail_of(error)
-    problem = service_pb2.Problem(code=code, detail=detail, request_id=request_id)
+    problem = messages.Problem(code=code, detail=detail, request_id=request_id)
     if isinstance(error, Refused):
         code = problem.code = error.receipt.code or InvalidInput.code
         receipt = error.receipt.model_copy(update={"reason": detail, "redacted": error.receipt.redacted[:MOST_FLAWS]})
-        problem.receipt.CopyFrom(written(receipt, model_pb2.Receipt))
+        problem.receipt.CopyFrom(written(receipt, messages.Receipt))
     if isinstance(error, Unfit):
-        problem.errors.extend(service_pb2.Flaw(where=where, what=what) for where, what in error.flaws)
+        problem.errors.extend(messages.Flaw(where=where, what=what) for where, what in error.flaws)
     found: list[tuple[str, str | bytes]] = [
         (CODE, code),
         (PROBLEM, problem.SerializeToString()),

@@ -21,7 +21,8 @@ from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.server.binding import Place
 from engram.server.grpc.interceptor import MESSAGE, Door, Observe
-from engram.server.grpc.service import NAME, handlers
+from engram.server.grpc.messages import NAME
+from engram.server.grpc.service import handlers
 from engram.transfer.signing import PublicKey
 
 T = TypeVar("T")

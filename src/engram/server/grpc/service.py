@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from engram.api.call import Call
 from engram.api.operations import OPERATIONS, Operation
 from engram.model.api_key import Right
 from engram.server.grpc.interceptor import Door, parsed, rendered
+from engram.server.grpc.messages import DESCRIPTOR, NAME
 from engram.server.grpc.streams import STREAMS, Stream
-from engram.server.grpc.v1 import service_pb2
-
-DESCRIPTOR: ServiceDescriptor = service_pb2.DESCRIPTOR.services_by_name["Engram"]
-NAME: str = DESCRIPTOR.full_name
 
 
 def methods() -> Iterator[tuple[MethodDescriptor, Operation | Stream]]:

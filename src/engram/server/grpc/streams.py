@@ -26,11 +26,10 @@ from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.ports import Scope, reserved
 from engram.recording.draft import rejected
+from engram.server.grpc import messages
 from engram.server.grpc.convert import written
 from engram.server.grpc.interceptor import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.server.grpc.problems import Late
-from engram.server.grpc.v1 import model_pb2, service_pb2
-from engram.transfer import Knowledge
 from engram.transfer.untrusted import CHUNK
 
 BATCH = 100
@@ -66,13 +65,13 @@ def _store(door: Door, call: Call, agent: AgentHandle, drafts: list[bytes]) -> l
     with on_behalf(call):
         stored = iter(agent.remember([each for each in known if isinstance(each, Draft)]))
     receipts = [each if isinstance(each, Receipt) else next(stored) for each in known]
-    return [rendered(receipt, model_pb2.Receipt) for receipt in receipts]
+    return [rendered(receipt, messages.Receipt) for receipt in receipts]
 
 
 def _draft(data: bytes) -> Draft | Receipt:
     """What is to be remembered, or the receipt of what cannot be."""
     try:
-        return draft_of(parsed(service_pb2.NewMemory, data, NewMemory))
+        return draft_of(parsed(messages.NewMemory, data, NewMemory))
     except InvalidInput as error:
         return rejected(error)
 
@@ -126,21 +125,19 @@ async def _messages(door: Door, visit: Visit, patience: Callable[[], float]) -> 
 
 async def export_knowledge(door: Door, visit: Visit, request: bytes) -> None:
     """Write a knowledge file, and send it."""
-    wanted = parsed(service_pb2.ExportQuery, request, ExportQuery)
+    wanted = parsed(messages.ExportQuery, request, ExportQuery)
     with door.stream(), TemporaryDirectory(prefix="engram-") as folder:
         file = Path(folder) / FILE
 
         def write(call: Call) -> ExportReport:
-            report = Knowledge(call.brain, call.agent).export(
-                file, domains=wanted.domains, tags=wanted.tags, form=wanted.form
-            )
+            report = call.agent.knowledge.export(file, domains=wanted.domains, tags=wanted.tags, form=wanted.form)
             return report.model_copy(update={"file": ""})
 
         report = await door.carry_out(visit, write, door.limits.long_seconds)
         with await door.aside(lambda: file.open("rb")) as written_file:
             while data := await door.aside(lambda: written_file.read(CHUNK)):
-                await visit.context.write(service_pb2.ExportPart(data=data).SerializeToString())
-        last = service_pb2.ExportPart(report=written(report, model_pb2.ExportReport))
+                await visit.context.write(messages.ExportPart(data=data).SerializeToString())
+        last = messages.ExportPart(report=written(report, messages.ExportReport))
         await visit.context.write(last.SerializeToString())
 
 
@@ -153,15 +150,15 @@ async def import_knowledge(door: Door, visit: Visit, _: bytes) -> bytes:
             options = await _receive(door, visit, receiving)
         file = came.rename(came.with_suffix(".md")) if options.format == "markdown" else came
 
-        def take_in(call: Call) -> ImportReport:
-            knowledge = Knowledge(call.brain, call.agent)
+        def import_file(call: Call) -> ImportReport:
+            knowledge = call.agent.knowledge
             try:
-                return knowledge.take_in(file, trusted=door.trusted, **options.model_dump())
+                return knowledge.import_file(file, trusted=door.trusted, **options.model_dump())
             except InvalidInput as error:
                 raise InvalidInput(str(error).replace(str(file), "the file").replace(file.name, "the file")) from None
 
-        report = await door.carry_out(visit, take_in, door.limits.long_seconds)
-        return rendered(report, model_pb2.ImportReport)
+        report = await door.carry_out(visit, import_file, door.limits.long_seconds)
+        return rendered(report, messages.ImportReport)
 
 
 async def _receive(door: Door, visit: Visit, file: IO[bytes]) -> ImportOptions:
@@ -172,13 +169,13 @@ async def _receive(door: Door, visit: Visit, file: IO[bytes]) -> ImportOptions:
         if data is None:
             continue
         try:
-            part = service_pb2.ImportPart.FromString(data)
+            part = messages.ImportPart.FromString(data)
         except DecodeError:
             raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
         if part.WhichOneof("part") == "options":
             if not first:
                 raise InvalidInput("the options come before the file, and once")
-            options = parsed(service_pb2.ImportOptions, part.options.SerializeToString(), ImportOptions)
+            options = parsed(messages.ImportOptions, part.options.SerializeToString(), ImportOptions)
         first, size = False, size + len(part.data)
         if size > door.limits.upload:
             raise TooMany(f"the file has more than {door.limits.upload:,} bytes; split it")
@@ -190,7 +187,7 @@ async def _receive(door: Door, visit: Visit, file: IO[bytes]) -> ImportOptions:
 
 async def listen(door: Door, visit: Visit, request: bytes) -> None:
     """Tell what happens, until the time is over, the key is no longer good, or the server stops."""
-    query = parsed(service_pb2.EventQuery, request, EventQuery)
+    query = parsed(messages.EventQuery, request, EventQuery)
     with door.stream():
         call = await door.carry_out(visit, lambda call: call)
         named = None if call.named is None else call.agent_name()
@@ -221,7 +218,7 @@ async def _tell(
             return
         news: list[LiveEvent] = await door.aside(lambda: listener.news(scopes()))
         for event in news:
-            await visit.context.write(rendered(event, model_pb2.LiveEvent))
+            await visit.context.write(rendered(event, messages.LiveEvent))
         if news:
             continue
         if seconds is not None and loop.time() - began >= seconds:

@@ -25,7 +25,6 @@ from engram.server.metrics import Metrics
 from engram.server.rest.middleware import Address, Border, Gate
 from engram.server.rest.problems import CODES, answer
 from engram.server.rest.run import Announced, Binding, listen, settings, tell_first_key, where
-from engram.sharing.api_keys import Keys
 
 PATH = "/v1/mcp"
 PORT = 8751
@@ -63,7 +62,7 @@ def application(
     )
     inner.router.redirect_slashes = False  # it would lead to `http://` behind whoever speaks TLS, with the key
     inner.add_exception_handler(HTTPException, _elsewhere)
-    keys = Keys(brain.store, brain.redactor, brain.sources)
+    keys = brain.keys
     gate = Gate(_unheard(inner), keys, most, metrics)
     return Border(gate, address or Address(), most, metrics, brain.sources.new_id)
 

@@ -27,7 +27,6 @@ from engram.server.rest.middleware import Address, Border, Gate
 from engram.server.rest.openapi import described
 from engram.server.rest.parameters import IDEMPOTENCY, Operations, known_parameters
 from engram.server.rest.routes import ROUTERS, server
-from engram.sharing.api_keys import Keys
 from engram.transfer.signing import PublicKey
 
 DRAIN = 20.0
@@ -66,7 +65,7 @@ def create(
     """
     where, most, metrics = address or Address(), limits or Limits(), metrics or Metrics()
     metrics.watch(brain.store)
-    keys = Keys(brain.store, brain.redactor, brain.sources)
+    keys = brain.keys
     api = application(more)
     api.state.brain, api.state.keys, api.state.metrics = brain, keys, metrics
     api.state.limits, api.state.streams, api.state.trusted = most, Streams(most), dict(trusted or {})

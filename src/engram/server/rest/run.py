@@ -22,7 +22,6 @@ from engram.server.rest.app import create
 from engram.server.rest.connections import HEAD, Connection
 from engram.server.rest.logs import LogFormat, log_to
 from engram.server.rest.middleware import ANYWHERE, Address
-from engram.sharing.api_keys import Keys
 from engram.system import LOOPBACK, is_loopback
 from engram.transfer.signing import PublicKey
 
@@ -121,7 +120,7 @@ def tell_first_key(brain: Engram, say: Callable[[str], None]) -> bool:
 
 def first_key(brain: Engram) -> str | None:
     """A key that may do everything, if there is none yet."""
-    keys = Keys(brain.store, brain.redactor, brain.sources)
+    keys = brain.keys
     if keys.every():
         return None
     return keys.create("made when the server first ran", agents=EVERYONE, rights=["admin"])[1]

@@ -8,7 +8,7 @@ from engram.errors import Conflict
 from engram.model import Receipt
 from engram.ports import Entry, Event
 from engram.stores.redis.batch import Batch, Pending
-from engram.stores.redis.layout import Evidence
+from engram.stores.redis.layout import EvidenceRow
 from engram.stores.rules import MERGED, by_place, evidence, fingerprint, key_receipt, merged, superseded
 from engram.text.terms import digest
 
@@ -35,7 +35,7 @@ class Adding:
             ended.merge_key, ended.changed = None, True
         if said is not None and said in self.twins:
             each = self.pending[self.twins[said]]
-            each.evidence.append(Evidence(**evidence(each.memory.id, self.batch.number(), memory)))
+            each.evidence.append(EvidenceRow(**evidence(each.memory.id, self.batch.number(), memory)))
             each.memory, each.changed = merged(each.memory, memory), True
             receipt = Receipt(id=each.memory.id, status="merged", reason=MERGED)
         else:

@@ -11,7 +11,7 @@ from engram.stores.expiring import milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RedisAddress:
     """A Redis URL, taken apart; shown without its password."""
 
     host: str
@@ -34,7 +34,7 @@ SCHEMES = {"redis": False, "valkey": False, "rediss": True, "valkeys": True}
 _OPTIONS = ("ca", "cluster", "prefix", "timeout", "ttl")
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> RedisAddress:
     """The address in a URL such as `redis://user:password@host:6379/0?ttl=3600&prefix=engram`.
 
     Raises `InvalidInput` without repeating the URL, which may hold a password.
@@ -51,7 +51,7 @@ def parse(url: str) -> Address:
     if "@" in parts.query + parts.fragment:  # what follows would be taken for options, and shown
         raise InvalidInput("special characters in a Redis URL are percent-encoded: ? is %3F, # is %23, @ is %40")
     options = _options(parts)
-    address = Address(
+    address = RedisAddress(
         host=host,
         port=port,
         db=db,

@@ -15,13 +15,13 @@ from engram.model import Memory
 from engram.ports import Event, Vector
 from engram.stores.redis.layout import (
     Card,
-    Evidence,
-    Keys,
-    Place,
+    EvidenceRow,
+    MemoryTrace,
     Posting,
-    Recall,
+    RecallRow,
+    RedisKeys,
     Tombstone,
-    Trace,
+    VectorPlace,
     event_members,
     groups,
     members_of,
@@ -33,7 +33,7 @@ from engram.stores.rows import Row, to_event_row, to_json, to_row
 from engram.stores.rules import memory_terms, stacked, vector_key
 from engram.text.terms import digest
 
-LOG_LENGTH = 10_000  # how many changed vectors are remembered; who is further behind reads the shelf anew
+LOG_LENGTH = 10_000  # how many changed vectors are remembered; who is further behind reads the space anew
 
 # ARGV: the clock that was read, the types of the keys, how long the indexes are kept, a token, the log's length, and
 # the writes: command, number of the key, number of arguments, arguments. A script is not undone when it fails half way,
@@ -78,15 +78,15 @@ class Pending:
     memory: Memory
     seq: int
     merge_key: str | None
-    before: Trace = field(default_factory=Trace)
+    before: MemoryTrace = field(default_factory=MemoryTrace)
     keys: dict[str, str] = field(default_factory=dict)
-    vectors: dict[Place, dict[int, Vector]] = field(default_factory=dict)
-    evidence: list[Evidence] = field(default_factory=list)
+    vectors: dict[VectorPlace, dict[int, Vector]] = field(default_factory=dict)
+    evidence: list[EvidenceRow] = field(default_factory=list)
     changed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ScopeState:
     """A scope at one moment: the number of its last write, the length of all texts, and what the clocks say."""
 
     clock: int
@@ -110,10 +110,12 @@ class State:
 class Batch:
     """The writes of one call, collected by command and key, in the order of their first use."""
 
-    def __init__(self, keys: Keys, state: State, shelves: dict[Place, tuple[int, int]], numbers: range) -> None:
+    def __init__(
+        self, keys: RedisKeys, state: ScopeState, spaces: dict[VectorPlace, tuple[int, int]], numbers: range
+    ) -> None:
         self.state = state
         self._length = state.length
-        self._shelves = shelves
+        self._vector_spaces = spaces
         self._rest = iter(numbers)
         self._first, self._last = next(self._rest), numbers[-1]
         self._keys = keys
@@ -155,7 +157,7 @@ class Batch:
         keys, memory, id, before = self._keys, each.memory, each.memory.id, each.before
         row = row or to_row(memory, each.seq, each.merge_key)
         terms = Counter(memory_terms(memory))
-        trace = Trace(
+        trace = MemoryTrace(
             newest=newest_member(row["happened_at"], each.seq, id),
             length=sum(terms.values()),
             evidence=memory.evidence - 1,
@@ -192,7 +194,7 @@ class Batch:
         for key in (keys.evidence, keys.recalls, keys.recalled, keys.feed, keys.topics, keys.subjects):
             self.keep("z", key)
 
-    def _unindex(self, id: str, before: Trace, after: Trace) -> None:
+    def _unindex(self, id: str, before: MemoryTrace, after: MemoryTrace) -> None:
         """Take a memory out of the words and groups that it had before and has no more."""
         for term in set(before.terms) - set(after.terms):
             self.put("h", "HDEL", self._keys.word(term), id)
@@ -200,31 +202,31 @@ class Batch:
             self.put("s", "SREM", self._keys.group(group), id)
         self._length += after.length - before.length
 
-    def trace(self, id: str, trace: Trace) -> None:
+    def trace(self, id: str, trace: MemoryTrace) -> None:
         """Write down everywhere a memory left something."""
         self.put("h", "HSET", self._keys.traces, id, trace.written())
 
-    def place(self, id: str, place: Place, passages: Mapping[int, Vector], *, new: bool) -> None:
+    def place(self, id: str, place: VectorPlace, passages: Mapping[int, Vector], *, new: bool) -> None:
         """Add vectors; `new` if the memory has none there. Raises `InvalidInput` if others there differ in length."""
         dim = stacked(list(passages.values())).shape[1]
-        known, count = self._shelves.get(place, (dim, 0))
+        known, count = self._vector_spaces.get(place, (dim, 0))
         if count and known != dim:
-            raise InvalidInput(f"vectors of {dim} dimensions cannot join a shelf of {known}")
-        self._shelves[place] = (dim, count + new)
+            raise InvalidInput(f"vectors of {dim} dimensions do not fit those already stored, which have {known}")
+        self._vector_spaces[place] = (dim, count + new)
         for passage, vector in passages.items():
             key = vector_key(id, passage)
             self.put("h", "HSET", self._keys.vectors(place), key, np.asarray(vector, dtype="<f4").tobytes())
             self.put("z", "ZADD", self._keys.log, self._first, key)
 
-    def displace(self, id: str, place: Place, passages: Iterable[int], *, all_of_them: bool = True) -> None:
+    def displace(self, id: str, place: VectorPlace, passages: Iterable[int], *, all_of_them: bool = True) -> None:
         """Remove vectors: all that a memory has there, or some."""
-        dim, count = self._shelves.get(place, (0, 0))
-        self._shelves[place] = (dim, count - all_of_them)
+        dim, count = self._vector_spaces.get(place, (0, 0))
+        self._vector_spaces[place] = (dim, count - all_of_them)
         for passage in passages:
             self.put("h", "HDEL", self._keys.vectors(place), vector_key(id, passage))
             self.put("z", "ZADD", self._keys.log, self._first, vector_key(id, passage))
 
-    def erase(self, traces: Mapping[str, Trace]) -> None:
+    def erase(self, traces: Mapping[str, MemoryTrace]) -> None:
         """Remove memories and everything they left; deletions come first, since a full server takes nothing else."""
         keys = self._keys
         for id, trace in traces.items():
@@ -243,14 +245,14 @@ class Batch:
                 self.put("h", "HDEL", keys.merges, trace.merge)
             for place, passages in trace.places.items():
                 self.displace(id, place, passages)
-            self._unindex(id, trace, Trace())
+            self._unindex(id, trace, MemoryTrace())
 
     def bury(self, tombstone: Tombstone) -> None:
         """Note that a memory was forgotten; what an earlier one of the same id left is replaced."""
         self.put("z", "ZREMRANGEBYLEX", self._keys.tombstones, *members_of(tombstone.memory_id))
         self.put("z", "ZADD", self._keys.tombstones, 0, tombstone.written())
 
-    def recall(self, recall: Recall) -> None:
+    def recall(self, recall: RecallRow) -> None:
         """Note what became of a recall."""
         self.put("z", "ZADD", self._keys.recalls, 0, recall.written())
         self.put("z", "ZADD", self._keys.recalled, 0, f"{moment(recall.at)}{recall.id}")
@@ -276,7 +278,7 @@ class Batch:
             self.put("z", "ZADD", key, 0, member)
         self.keep("z", self._keys.expiry)  # it says when the memory goes that the event is about
 
-    def unrecord(self, rows: Iterable[Row]) -> None:
+    def delete_events(self, rows: Iterable[Row]) -> None:
         """Remove events."""
         for row in rows:
             self.put("h", "HDEL", self._keys.events, row["id"])
@@ -285,12 +287,12 @@ class Batch:
 
     def call(self, keep: int, token: str) -> tuple[list[str], list[Any]]:
         """The keys and the arguments of the script that writes it all."""
-        for place, (dim, count) in self._shelves.items():
+        for place, (dim, count) in self._vector_spaces.items():
             name = json.dumps(place)
             if count > 0:
-                self.put("h", "HSET", self._keys.shelves, name, f"{dim} {count}")
+                self.put("h", "HSET", self._keys.spaces, name, f"{dim} {count}")
             else:
-                self.put("h", "HDEL", self._keys.shelves, name)
+                self.put("h", "HDEL", self._keys.spaces, name)
         self.put("h", "HSET", self._keys.meta, "clock", self._last, "length", self._length)
         if self.state.clock == 0:
             self.put("h", "HSET", self._keys.meta, "floor", self._first)

@@ -11,16 +11,16 @@ from typing import Any, cast
 import numpy as np
 
 from engram.errors import Conflict, StoreCorrupt, Unsupported
-from engram.ports import Cells, Scope, Tally
-from engram.stores.redis.address import Address
+from engram.ports import Cells, Scope, TableChecksum
+from engram.stores.redis.address import RedisAddress
 from engram.stores.redis.batch import Batch, Pending
 from engram.stores.redis.layout import (
-    Evidence,
-    Keys,
-    Place,
-    Recall,
+    EvidenceRow,
+    MemoryTrace,
+    RecallRow,
+    RedisKeys,
     Tombstone,
-    Trace,
+    VectorPlace,
     agents_key,
     enrolled_key,
     event_id,
@@ -57,14 +57,14 @@ class Copying:
     The indexes in that order are sorted sets, so that no page costs more than what it passes over.
     """
 
-    def __init__(self, server: Server, transactions: Transactions, address: Address) -> None:
+    def __init__(self, server: Server, transactions: Transactions, address: RedisAddress) -> None:
         self._server = server
         self._transactions = transactions
         self._ttl = address.ttl_ms
         self._agents = agents_key(address.prefix)
         self._enrolled = enrolled_key(address.prefix)
         self._settings = settings_key(address.prefix)
-        self._read: dict[str, Callable[[Keys, Cells | None], Iterator[Row]]] = {
+        self._read: dict[str, Callable[[RedisKeys, Cells | None], Iterator[Row]]] = {
             "memories": self._memories,
             "memory_tags": self._tags,
             "memory_keys": self._keys,
@@ -91,7 +91,7 @@ class Copying:
         """The tables to copy, in an order in which they can be filled."""
         return list(_KEYS)
 
-    def tally(self, table: str) -> Tally:
+    def tally(self, table: str) -> TableChecksum:
         """Count and sum up a table."""
         return tally(self._rows(table, None))
 
@@ -151,30 +151,30 @@ class Copying:
             yield members
             first = "(" + members[-1].decode()
 
-    def _living(self, keys: Keys, after: Cells | None) -> Iterator[list[str]]:
+    def _living(self, keys: RedisKeys, after: Cells | None) -> Iterator[list[str]]:
         """The ids of memories in order, in portions, from that of a row on; without those whose text is gone."""
         first = "" if after is None else str(after.get("memory_id", after.get("id")))
         for members in self._members(keys.ids, "[" + first):
             if living := self._alive(keys, [member.decode() for member in members]):
                 yield living
 
-    def _alive(self, keys: Keys, ids: Sequence[str]) -> list[str]:
+    def _alive(self, keys: RedisKeys, ids: Sequence[str]) -> list[str]:
         if not ids:
             return []
         there = self._server.ask(*(("EXISTS", keys.memory(id)) for id in ids))
         return [id for id, found in zip(ids, there, strict=True) if found]
 
-    def _memories(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _memories(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         for ids in self._living(keys, after):
             (bodies,) = self._server.ask(("MGET", *(keys.memory(id) for id in ids)))
             yield from (read_row(body) for body in bodies if body is not None)
 
-    def _tags(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _tags(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         """What a database keeps in a table of its own, to find memories by their tags."""
         for row in self._memories(keys, after):
             yield from ({"memory_id": row["id"], "tag": tag} for tag in sorted(set(json.loads(row["tags"]))))
 
-    def _keys(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _keys(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         for ids in self._living(keys, after):
             pairs = [(id, key) for id, t in self._transactions.traces(keys, ids).items() for key in sorted(t.keys)]
             if pairs:
@@ -183,14 +183,14 @@ class Copying:
                     if owner is not None:
                         yield {"memory_id": id, "key": key, "fingerprint": json.loads(owner)[1]}
 
-    def _evidence(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _evidence(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         first = "-" if after is None else members_of(str(after["memory_id"]))[0]
         for members in self._members(keys.evidence, first):
-            found = [Evidence.read(member) for member in members]
+            found = [EvidenceRow.read(member) for member in members]
             living = set(self._alive(keys, list(dict.fromkeys(each.memory_id for each in found))))
             yield from (each._asdict() for each in found if each.memory_id in living)
 
-    def _stats(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _stats(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         for ids in self._living(keys, after):
             hashes = (keys.counts, keys.seen, keys.helped)
             answers = self._server.ask(*(("HMGET", key, *ids) for key in hashes))
@@ -201,7 +201,7 @@ class Copying:
                     counted = {"memory_id": id, "last_accessed": last, "access_count": int(count or 0)}
                     yield counted | {"helped": helped, "hindered": hindered}
 
-    def _vectors(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _vectors(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         for ids in self._living(keys, after):
             traces = self._transactions.traces(keys, ids)
             wanted = sorted(
@@ -217,17 +217,17 @@ class Copying:
                     where = {"memory_id": id, "namespace": place[0], "embedder": place[1], "passage": passage}
                     yield where | {"seq": seq, "dim": len(vector) // 4, "vector": vector}
 
-    def _tombstones(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _tombstones(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         first = "-" if after is None else members_of(str(after["memory_id"]))[0]
         for members in self._members(keys.tombstones, first):
             yield from (Tombstone.read(member)._asdict() for member in members)
 
-    def _recalls(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _recalls(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         first = "-" if after is None else members_of(str(after["id"]))[0]
         for members in self._members(keys.recalls, first):
-            yield from (Recall.read(member)._asdict() for member in members)
+            yield from (RecallRow.read(member)._asdict() for member in members)
 
-    def _events(self, keys: Keys, after: Cells | None) -> Iterator[Row]:
+    def _events(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
         first = "-" if after is None else events_after(int(cast(int, after["seq"])))[0]
         for members in self._members(keys.feed, first):
             yield from self._transactions.events(keys, [event_id(member, in_feed=True) for member in members])
@@ -272,7 +272,9 @@ class Copying:
         keys = self._transactions.keys(scope)
         self._write(scope, rows, [("HMGET", keys.cards, *(row["id"] for row in rows))], plan)
 
-    def _take_belongings(self, scope: Scope, rows: Sequence[Row], put: Callable[[Batch, Trace, Row], bool]) -> None:
+    def _take_belongings(
+        self, scope: Scope, rows: Sequence[Row], put: Callable[[Batch, MemoryTrace, Row], bool]
+    ) -> None:
         """Write what leaves a trace at its memory; `put` says whether there was anything to do."""
         keys = self._transactions.keys(scope)
 
@@ -287,7 +289,7 @@ class Copying:
     def _take_keys(self, scope: Scope, rows: Sequence[Row]) -> None:
         keys = self._transactions.keys(scope)
 
-        def put(batch: Batch, trace: Trace, row: Row) -> bool:
+        def put(batch: Batch, trace: MemoryTrace, row: Row) -> bool:
             fresh = row["key"] not in trace.keys
             if fresh:
                 trace.keys.append(row["key"])
@@ -297,7 +299,7 @@ class Copying:
         self._take_belongings(scope, rows, put)
 
     def _take_vectors(self, scope: Scope, rows: Sequence[Row]) -> None:
-        def put(batch: Batch, trace: Trace, row: Row) -> bool:
+        def put(batch: Batch, trace: MemoryTrace, row: Row) -> bool:
             id, vector, place, passage = row["memory_id"], row["vector"], _place(row), row["passage"]
             there = trace.places.setdefault(place, {})
             fresh = passage not in there
@@ -316,7 +318,7 @@ class Copying:
         def plan(batch: Batch, answers: list[Any]) -> None:
             for row, card in zip(rows, answers[0], strict=True):
                 if card is not None:
-                    said = Evidence(**{name: row[name] for name in Evidence._fields})
+                    said = EvidenceRow(**{name: row[name] for name in EvidenceRow._fields})
                     batch.put("z", "ZADD", keys.evidence, 0, said.written())
 
         self._write(scope, rows, [("HMGET", keys.cards, *(row["memory_id"] for row in rows))], plan)
@@ -345,7 +347,7 @@ class Copying:
     def _take_recalls(self, scope: Scope, rows: Sequence[Row]) -> None:
         def plan(batch: Batch, _: list[Any]) -> None:
             for row in rows:
-                batch.recall(Recall(row["id"], row["at"], row["detail"]))
+                batch.recall(RecallRow(row["id"], row["at"], row["detail"]))
 
         self._write(scope, rows, [], plan)
 
@@ -367,5 +369,5 @@ def _known(table: str) -> tuple[str, ...]:
     return _KEYS[table]
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def _place(row: Mapping[str, Any]) -> VectorPlace:
     return row["namespace"], row["embedder"]

@@ -10,7 +10,7 @@ from engram.errors import InvalidInput
 from engram.ports import Scope
 from engram.stores.expiring import from_bytes, milliseconds, to_bytes
 from engram.stores.redis.address import parse
-from engram.stores.redis.layout import Keys
+from engram.stores.redis.layout import RedisKeys
 from engram.stores.redis.server import Server, chunks
 
 _PUT = """
@@ -60,7 +60,7 @@ class RedisExpiring:
 
     def _names(self, scope: Scope, keys: Iterable[str]) -> list[bytes]:
         try:
-            names = Keys(self._address.prefix, scope)
+            names = RedisKeys(self._address.prefix, scope)
             return [names.working(key).encode() for key in keys]
         except UnicodeEncodeError as error:
             raise InvalidInput(f"a key must be plain text: {error.reason}; choose another one") from None

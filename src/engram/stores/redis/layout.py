@@ -16,7 +16,7 @@ from engram.stores.rows import Row, to_json
 from engram.stores.rules import accepts
 from engram.text.terms import digest
 
-Place = tuple[str, str]
+VectorPlace = tuple[str, str]
 
 MOMENT_ZERO = 10**17  # makes every datetime a positive number of 18 digits
 MOMENT = 18
@@ -24,7 +24,7 @@ ID_AT = MOMENT + 17
 NUMBER = 19  # digits, enough for every number that a database can keep
 
 
-class Keys:
+class RedisKeys:
     """The names of everything in a scope. Quoting keeps what is in a name from ending the hash tag or the key."""
 
     def __init__(self, prefix: str, scope: Scope) -> None:
@@ -52,7 +52,7 @@ class Keys:
         """Hash: idempotency key to id and fingerprint."""
         self.merges = self._start + "merges"
         """Hash: digest of a statement to its id."""
-        self.shelves = self._start + "shelves"
+        self.spaces = self._start + "shelves"
         """Hash: namespace and embedder to the length of the vectors and the number of memories that have any."""
         self.evidence = self._start + "evidence"
         """Sorted set: id, number and what was said again, as text in this order."""
@@ -89,7 +89,7 @@ class Keys:
         """Set: the ids that have a kind, a tag, a session or a context in common."""
         return f"{self._start}group:{name}"
 
-    def vectors(self, place: Place) -> str:
+    def vectors(self, place: VectorPlace) -> str:
         """Hash: id and passage to a vector, as 32-bit floats."""
         return f"{self._start}vectors:{quote(place[0], safe='')}:{place[1]}"
 
@@ -193,7 +193,7 @@ class Card(NamedTuple):
 
 
 @dataclass(slots=True)
-class Trace:
+class MemoryTrace:
     """Everywhere a memory left something: enough to remove it after its text has expired."""
 
     newest: str = ""
@@ -201,13 +201,13 @@ class Trace:
     evidence: int = 0
     merge: str | None = None
     keys: list[str] = field(default_factory=list)
-    places: dict[Place, dict[int, int]] = field(default_factory=dict)
+    places: dict[VectorPlace, dict[int, int]] = field(default_factory=dict)
     """Where it has vectors: its passages, each with the number of its write."""
     groups: list[str] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, text: bytes) -> Trace:
+    def read(cls, text: bytes) -> MemoryTrace:
         """The trace that `written` wrote."""
         fields = json.loads(text)
         return cls(**fields | {"places": {(namespace, by): dict(seqs) for namespace, by, seqs in fields["places"]}})
@@ -238,7 +238,7 @@ def newest_member(happened: int, seq: int, id: str) -> str:
     return f"{moment(happened)}{seq:017d}{id}"
 
 
-class Evidence(NamedTuple):
+class EvidenceRow(NamedTuple):
     """A statement that was made again, and counts as evidence for a memory."""
 
     memory_id: str
@@ -248,7 +248,7 @@ class Evidence(NamedTuple):
     detail: str
 
     @classmethod
-    def read(cls, member: bytes) -> Evidence:
+    def read(cls, member: bytes) -> EvidenceRow:
         """The evidence that `written` wrote."""
         id, _, rest = member.decode().rpartition("\0")
         return cls(id, int(rest[:NUMBER]), *json.loads(rest[NUMBER:]))
@@ -277,7 +277,7 @@ class Tombstone(NamedTuple):
         return f"{self.memory_id}\0{self.seq} {self.at} {self.passages}"
 
 
-class Recall(NamedTuple):
+class RecallRow(NamedTuple):
     """What became of a recall, and when that was said."""
 
     id: str
@@ -285,7 +285,7 @@ class Recall(NamedTuple):
     detail: str
 
     @classmethod
-    def read(cls, member: bytes) -> Recall:
+    def read(cls, member: bytes) -> RecallRow:
         """The recall that `written` wrote."""
         id, _, rest = member.decode().rpartition("\0")
         return cls(id, *json.loads(rest))
@@ -295,7 +295,7 @@ class Recall(NamedTuple):
         return f"{self.id}\0{to_json([self.at, self.detail])}"
 
 
-def event_members(keys: Keys, row: Row) -> dict[str, str]:
+def event_members(keys: RedisKeys, row: Row) -> dict[str, str]:
     """What stands for an event in each of the sorted sets that it is found by."""
     member = f"{row['seq']:0{NUMBER}d}{row['id']}"
     return {
@@ -345,14 +345,14 @@ def read_row(body: bytes) -> Row:
     return row
 
 
-def read_place(name: bytes) -> Place:
-    """The namespace and the embedder of a shelf."""
+def read_place(name: bytes) -> VectorPlace:
+    """The namespace and the embedder of a space."""
     namespace, embedder = json.loads(name)
     return namespace, embedder
 
 
-def read_shelf(value: bytes) -> tuple[int, int]:
-    """How long the vectors of a shelf are, and how many memories have any."""
+def read_vector_space(value: bytes) -> tuple[int, int]:
+    """How long the vectors of a space are, and how many memories have any."""
     dim, number = value.split()
     return int(dim), int(number)
 

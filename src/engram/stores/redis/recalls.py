@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from engram.ports import Credit, Scope
-from engram.stores.redis.address import Address
+from engram.stores.redis.address import RedisAddress
 from engram.stores.redis.batch import Batch
-from engram.stores.redis.layout import MOMENT, Recall, agents_key, members_of
+from engram.stores.redis.layout import MOMENT, RecallRow, agents_key, members_of
 from engram.stores.redis.server import Command, Server, chunks
 from engram.stores.redis.transactions import Transactions
 from engram.stores.rows import to_credit, to_recall
 
 
-class Recalls:
+class RecallLog:
     """Keeps credits in the order of time; one and what it counts are one write."""
 
-    def __init__(self, server: Server, transactions: Transactions, address: Address) -> None:
+    def __init__(self, server: Server, transactions: Transactions, address: RedisAddress) -> None:
         self._server = server
         self._transactions = transactions
         self._agents = agents_key(address.prefix)
@@ -38,7 +38,7 @@ class Recalls:
             enrolled, known, *found = answers
             if enrolled is None or known:
                 return False
-            batch.recall(Recall(row["id"], row["at"], row["detail"]))
+            batch.recall(RecallRow(row["id"], row["at"], row["detail"]))
             cards, before = _joined(found[::2]), _joined(found[1::2])
             for (id, (helped, hindered)), card, said in zip(counts.items(), cards, before, strict=True):
                 if card is not None:
@@ -57,7 +57,7 @@ class Recalls:
         for some in chunks(newest):
             ids = [member.decode()[MOMENT:] for member in some]
             for members in self._server.ask(*(("ZRANGEBYLEX", keys.recalls, *members_of(id)) for id in ids)):
-                found += [to_credit(Recall.read(member)._asdict()) for member in members]
+                found += [to_credit(RecallRow.read(member)._asdict()) for member in members]
         return found
 
 

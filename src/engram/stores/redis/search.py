@@ -13,9 +13,9 @@ import numpy as np
 
 from engram.clock import micros
 from engram.errors import StoreCorrupt
-from engram.ports import Filter, Match, Placed, Query, Scope, Shelf, VectorStore
-from engram.stores.redis.batch import State
-from engram.stores.redis.layout import ID_AT, Card, Keys, Posting, groups, moment
+from engram.ports import Filter, Match, Placed, Query, Scope, VectorSpace, VectorStore
+from engram.stores.redis.batch import ScopeState
+from engram.stores.redis.layout import ID_AT, Card, Posting, RedisKeys, groups, moment
 from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Locks, Transactions
 from engram.stores.rules import ENOUGH, nearest, owner, term_score, term_weight
@@ -29,7 +29,7 @@ class Finder:
         self._server = server
         self._transactions = transactions
         self._vectors = vectors
-        self._marks: dict[Shelf, int] = {}
+        self._marks: dict[VectorSpace, int] = {}
         self._syncing = Locks(1)
 
     def find(self, scope: Scope, query: Query) -> list[Match]:
@@ -59,7 +59,7 @@ class Finder:
         return [Match(id, scores[id.encode()]) for id in kept[query.offset :]]
 
     def _postings(
-        self, keys: Keys, weights: Mapping[str, float], mean: float, enough: int
+        self, keys: RedisKeys, weights: Mapping[str, float], mean: float, enough: int
     ) -> dict[str, dict[bytes, Posting]]:
         """Term by term, the memories that have it, without those that cannot be among the `enough` best.
 
@@ -84,7 +84,7 @@ class Finder:
                 sums[id] += _score(posting, weights[term], mean)
         return found
 
-    def _postings_of(self, keys: Keys, term: str, ids: Sequence[bytes]) -> dict[bytes, Posting]:
+    def _postings_of(self, keys: RedisKeys, term: str, ids: Sequence[bytes]) -> dict[bytes, Posting]:
         found: dict[bytes, Posting] = {}
         for some in chunks(ids):
             (answer,) = self._server.ask(("HMGET", keys.word(term), *some))
@@ -106,7 +106,7 @@ class Finder:
             found = self._allowed(keys, state, self._newest(keys, where, wanted), where, wanted)
         return [Match(id, 0.0) for id in found[query.offset : wanted]]
 
-    def _newest(self, keys: Keys, where: Filter, wanted: int) -> Iterator[str]:
+    def _newest(self, keys: RedisKeys, where: Filter, wanted: int) -> Iterator[str]:
         """The ids of a span of time, newest first, read bit by bit."""
         low = "-" if where.since is None else "[" + moment(micros(where.since))
         high = "+" if where.until is None else "(" + moment(micros(where.until))
@@ -118,7 +118,7 @@ class Finder:
                 return
             high, size = "(" + members[-1].decode(), CHUNK
 
-    def _smallest_group(self, keys: Keys, where: Filter) -> tuple[int, list[str]] | None:
+    def _smallest_group(self, keys: RedisKeys, where: Filter) -> tuple[int, list[str]] | None:
         """The fewest ids that can hold all that pass: how many they are, and the sets to unite."""
         unions = [[keys.group(name)] for name in groups((), where.tags, where.session, where.context_key)]
         if where.kinds:
@@ -131,14 +131,14 @@ class Finder:
     def _members(self, union: list[str]) -> list[str]:
         return [id.decode() for ids in self._server.ask(*(("SMEMBERS", key) for key in union)) for id in ids]
 
-    def _allowed(self, keys: Keys, state: State, ids: Iterable[str], where: Filter, wanted: int) -> list[str]:
+    def _allowed(self, keys: RedisKeys, state: ScopeState, ids: Iterable[str], where: Filter, wanted: int) -> list[str]:
         """The first `wanted` of these ids that pass, in order."""
         if where == Filter() and state.first_expiry is None:
             return list(islice(ids, wanted))
         return [id for id, _ in self._passing(keys, state, ids, where, wanted)]
 
     def _passing(
-        self, keys: Keys, state: State, ids: Iterable[str], where: Filter, wanted: int
+        self, keys: RedisKeys, state: ScopeState, ids: Iterable[str], where: Filter, wanted: int
     ) -> Iterator[tuple[str, Card]]:
         """The first `wanted` of these ids that pass, in order, with their cards."""
         size, rest = min(max(wanted, 50), CHUNK), iter(ids)
@@ -154,11 +154,11 @@ class Finder:
 
     def _by_vector(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
         keys, where, wanted = self._transactions.keys(scope), query.where, query.offset + query.limit
-        shelf = Shelf(scope, near.namespace, near.embedder)
-        with self._syncing.of(shelf):
+        space = VectorSpace(scope, near.namespace, near.embedder)
+        with self._syncing.of(space):
             state, _ = self._transactions.fresh(scope)
-            self._sync(keys, shelf, state)
-            found, all_of_them = nearest(partial(self._vectors.search, shelf, near.vector), wanted, wanted * ENOUGH)
+            self._sync(keys, space, state)
+            found, all_of_them = nearest(partial(self._vectors.search, space, near.vector), wanted, wanted * ENOUGH)
         ids: Iterable[str] = _within(query, (match.id for match in found))
         allowed = set(self._allowed(keys, state, ids, where, len(found)))
         kept = [match for match in found if match.id in allowed]
@@ -166,38 +166,38 @@ class Finder:
             group = self._smallest_group(keys, where)
             ids = self._newest(keys, where, CHUNK) if group is None else self._members(group[1])
             allowed = set(self._allowed(keys, state, _within(query, ids), where, sys.maxsize))
-            (names,) = self._server.ask(("HKEYS", keys.vectors((shelf.namespace, shelf.embedder))))
+            (names,) = self._server.ask(("HKEYS", keys.vectors((space.namespace, space.embedder))))
             among = frozenset(name for name in map(bytes.decode, names) if owner(name)[0] in allowed)
-            search = partial(self._vectors.search, shelf, near.vector, among=among)
+            search = partial(self._vectors.search, space, near.vector, among=among)
             kept, _ = nearest(search, wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
 
-    def _sync(self, keys: Keys, shelf: Shelf, state: State) -> None:
-        """Take over what this and other processes wrote since the shelf was last looked at."""
-        mark, place = self._marks.get(shelf, 0), (shelf.namespace, shelf.embedder)
+    def _sync(self, keys: RedisKeys, space: VectorSpace, state: ScopeState) -> None:
+        """Take over what this and other processes wrote since the space was last looked at."""
+        mark, place = self._marks.get(space, 0), (space.namespace, space.embedder)
         if mark == state.clock:
             return
-        self._marks[shelf] = 0
+        self._marks[space] = 0
         if mark == 0 or not state.floor <= mark <= state.clock:
-            self._vectors.clear(shelf)
+            self._vectors.clear(space)
             for found in self._server.scan(keys.vectors(place)):
-                self._take(shelf, found)
+                self._take(space, found)
         else:
             (changed,) = self._server.ask(("ZRANGEBYSCORE", keys.log, f"({mark}", "+inf"))
             for some in chunks(changed):
                 (found,) = self._server.ask(("HMGET", keys.vectors(place), *some))
-                self._take(shelf, dict(zip(some, found, strict=True)))
-        self._marks[shelf] = state.clock
+                self._take(space, dict(zip(some, found, strict=True)))
+        self._marks[space] = state.clock
 
-    def _take(self, shelf: Shelf, found: Mapping[bytes, bytes | None]) -> None:
+    def _take(self, space: VectorSpace, found: Mapping[bytes, bytes | None]) -> None:
         """Put vectors into the index of this process, and take out those that are gone."""
-        self._vectors.remove(shelf, [id.decode() for id, vector in found.items() if vector is None])
+        self._vectors.remove(space, [id.decode() for id, vector in found.items() if vector is None])
         present = {id.decode(): vector for id, vector in found.items() if vector is not None}
         if len({len(vector) for vector in present.values()}) > 1:
-            raise StoreCorrupt(f"vectors of {shelf.embedder} differ in length; `engram upkeep reembed` makes them anew")
+            raise StoreCorrupt(f"vectors of {space.embedder} differ in length; `engram upkeep reembed` makes them anew")
         if present:
             matrix = np.frombuffer(b"".join(present.values()), dtype="<f4").reshape(len(present), -1)
-            self._vectors.add(shelf, list(present), matrix)
+            self._vectors.add(space, list(present), matrix)
 
 
 def _restricted(query: Query) -> bool:

@@ -19,7 +19,7 @@ from engram.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from engram.stores.redis.address import Address
+from engram.stores.redis.address import RedisAddress
 from engram.system import batched
 
 try:
@@ -46,7 +46,7 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 class Server:
     """A pool of connections whose errors are ours; it reconnects once when a connection was lost."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RedisAddress) -> None:
         self._address = address
         self._closed = False
         settings: dict[str, Any] = {
@@ -122,7 +122,7 @@ class Server:
             raise _translate(self._address, error) from error
 
 
-def _translate(address: Address, error: Exception) -> EngramError:
+def _translate(address: RedisAddress, error: Exception) -> EngramError:
     """The driver's error in our words; its own text is not repeated, since it can hold what was sent."""
     where, kind = f"Redis at {address}", redis.exceptions
     if isinstance(error, RedisClusterException) and isinstance(error.__cause__, Exception):

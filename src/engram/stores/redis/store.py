@@ -15,26 +15,39 @@ from typing import Any
 from engram.clock import Sources, micros
 from engram.errors import Conflict, Hint, NotFound, StoreFull, StoreReadOnly
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
-from engram.ports import Cells, Changes, Credit, Entry, Event, Filter, Match, Placed, Query, Scope, Tally, VectorStore
+from engram.ports import (
+    Cells,
+    Changes,
+    Credit,
+    Entry,
+    Event,
+    Filter,
+    Match,
+    Placed,
+    Query,
+    Scope,
+    TableChecksum,
+    VectorStore,
+)
 from engram.stores.redis.adding import Adding
 from engram.stores.redis.address import parse
 from engram.stores.redis.batch import Batch, Pending
 from engram.stores.redis.copying import Copying
-from engram.stores.redis.history import History
+from engram.stores.redis.events import Events
 from engram.stores.redis.layout import (
-    Keys,
-    Place,
+    MemoryTrace,
+    RedisKeys,
     Tombstone,
-    Trace,
+    VectorPlace,
     agents_key,
     enrolled_key,
     read_place,
     read_row,
     read_scored,
-    read_shelf,
+    read_vector_space,
     settings_key,
 )
-from engram.stores.redis.recalls import Recalls
+from engram.stores.redis.recalls import RecallLog
 from engram.stores.redis.search import Finder
 from engram.stores.redis.server import CHUNK, Server, chunks
 from engram.stores.redis.transactions import Transactions
@@ -42,7 +55,7 @@ from engram.stores.rows import Row, to_memory
 from engram.stores.rules import annotated, by_place, owner, refuse_foreign, vector_key
 from engram.text.terms import digest
 
-_Decide = Callable[[Batch, Adding, Mapping[str, Trace], Mapping[str, bytes]], list[Receipt]]
+_Decide = Callable[[Batch, Adding, Mapping[str, MemoryTrace], Mapping[str, bytes]], list[Receipt]]
 """Decides about entries, given the batch, what they are compared with, traces of what is gone, and events there."""
 
 _TOUCH = """
@@ -71,8 +84,8 @@ class RedisStore:
         self._server = Server(self._address)
         self._sources = sources
         self._transactions = Transactions(self._server, self._address, sources)
-        self._history = History(self._transactions)
-        self._recalls = Recalls(self._server, self._transactions, self._address)
+        self._events = Events(self._transactions)
+        self._recalls = RecallLog(self._server, self._transactions, self._address)
         self._finder = Finder(self._server, self._transactions, vectors)
         self._copying = Copying(self._server, self._transactions, self._address)
 
@@ -91,7 +104,7 @@ class RedisStore:
             found.update({id: memory for id, (memory, _) in self._bodies(keys, some).items()})
         return [found.get(id) for id in ids]
 
-    def _bodies(self, keys: Keys, ids: Sequence[str]) -> dict[str, tuple[Memory, Row]]:
+    def _bodies(self, keys: RedisKeys, ids: Sequence[str]) -> dict[str, tuple[Memory, Row]]:
         """The memories that are there, each with the row that keeps it."""
         bodies, counts, seen = self._server.ask(
             ("MGET", *(keys.memory(id) for id in ids)), ("HMGET", keys.counts, *ids), ("HMGET", keys.seen, *ids)
@@ -124,7 +137,9 @@ class RedisStore:
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """Store all entries in one write, all or nothing; one receipt per entry, in order."""
 
-        def keep(batch: Batch, adding: Adding, lost: Mapping[str, Trace], events: Mapping[str, bytes]) -> list[Receipt]:
+        def keep(
+            batch: Batch, adding: Adding, lost: Mapping[str, MemoryTrace], events: Mapping[str, bytes]
+        ) -> list[Receipt]:
             self._transactions.erase(batch, self._transactions.keys(scope), lost)
             receipts = [adding.decide(entry) for entry in entries]
             for each in adding.pending.values():
@@ -137,7 +152,7 @@ class RedisStore:
 
         return self._compared(scope, entries, keep, renews=True)
 
-    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+    def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
 
         def decide(_: Batch, adding: Adding, *__: object) -> list[Receipt]:
@@ -162,8 +177,8 @@ class RedisStore:
         return self._transactions.write(scope, reads, plan, renews=renews, numbers=_numbers(entries))
 
     def _adding(
-        self, keys: Keys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]
-    ) -> tuple[Adding, dict[str, Trace], dict[str, bytes]]:
+        self, keys: RedisKeys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]
+    ) -> tuple[Adding, dict[str, MemoryTrace], dict[str, bytes]]:
         """What entries are compared with, the traces of what is gone, and the events that are there already."""
         rest = iter(answers)
         cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
@@ -177,7 +192,7 @@ class RedisStore:
         )
         return adding, lost, events
 
-    def _pending(self, keys: Keys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, Trace]]:
+    def _pending(self, keys: RedisKeys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, MemoryTrace]]:
         """Memories as they are, and the traces of those whose text is gone: expired just now, or evicted."""
         pending, traces = {}, self._transactions.traces(keys, ids)
         for some in chunks(list(traces)):
@@ -202,7 +217,7 @@ class RedisStore:
         gone = self._transactions.write(scope, [], plan, numbers=2 * len(ids))
         return [ForgetReceipt(id=id, forgotten=id in gone, removed=gone.pop(id, {})) for id in ids]
 
-    def vacate(self, scope: Scope) -> Mapping[str, int]:
+    def delete_scope(self, scope: Scope) -> Mapping[str, int]:
         """Remove all that is kept of a scope, its name too; how many of each. Stopped in between, do it again."""
         keys = self._transactions.keys(scope)
         counts = self._server.ask(("ZCARD", keys.ids), ("HLEN", keys.events), ("ZCARD", keys.recalls))
@@ -259,23 +274,23 @@ class RedisStore:
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
         """Keep events in one write; for each, in order, `False` if there is one with its id already."""
-        return self._history.append(scope, events)
+        return self._events.append(scope, events)
 
-    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+    def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
         """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
-        return self._history.unrecord(scope, ids)
+        return self._events.delete_events(scope, ids)
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
-        return self._history.feed(scope, after, limit)
+        return self._events.events_after(scope, after, limit)
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic, the oldest of them first."""
-        return self._history.about(scope, topic, limit)
+        return self._events.events_by_topic(scope, topic, limit)
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """All events about these subjects, the oldest first."""
-        return self._history.events_of(scope, subjects)
+        return self._events.events_of(scope, subjects)
 
     # The mirrored vectors ----------------------------------------------------------------------------
 
@@ -301,12 +316,12 @@ class RedisStore:
         scopes = [Scope(name) for name in self.agents()]
         return sum(self._missing(scope, (namespace, embedder)) for scope in scopes)
 
-    def _missing(self, scope: Scope, place: Place) -> int:
+    def _missing(self, scope: Scope, place: VectorPlace) -> int:
         keys = self._transactions.keys(scope)
-        _, (total, shelf) = self._transactions.fresh(
-            scope, ("HLEN", keys.cards), ("HGET", keys.shelves, json.dumps(place))
+        _, (total, space) = self._transactions.fresh(
+            scope, ("HLEN", keys.cards), ("HGET", keys.spaces, json.dumps(place))
         )
-        return int(total) - (0 if shelf is None else read_shelf(shelf)[1])
+        return int(total) - (0 if space is None else read_vector_space(space)[1])
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
@@ -318,7 +333,7 @@ class RedisStore:
         memories = [self.get(scope, [id])[0] for _, scope, id in found[:limit]]
         return [memory for memory in memories if memory is not None]
 
-    def _without(self, scope: Scope, place: Place) -> Iterator[tuple[float, str]]:
+    def _without(self, scope: Scope, place: VectorPlace) -> Iterator[tuple[float, str]]:
         """The numbers and ids of the memories without a vector there, oldest first."""
         keys = self._transactions.keys(scope)
         for start in counting(0, CHUNK):
@@ -332,9 +347,9 @@ class RedisStore:
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
         """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
         keys = self._transactions.keys(scope)
-        _, (text, shelves) = self._transactions.fresh(scope, ("HGET", keys.traces, id), ("HGETALL", keys.shelves))
-        places = {} if text is None else Trace.read(text).places
-        dims = {read_place(name): read_shelf(value)[0] for name, value in shelves.items()}
+        _, (text, spaces) = self._transactions.fresh(scope, ("HGET", keys.traces, id), ("HGETALL", keys.spaces))
+        places = {} if text is None else MemoryTrace.read(text).places
+        dims = {read_place(name): read_vector_space(value)[0] for name, value in spaces.items()}
         return [
             MemoryIndex(memory_id=id, namespace=ns, embedder=by, dim=dims[ns, by], passages=len(places[ns, by]))
             for ns, by in sorted(places)
@@ -372,14 +387,14 @@ class RedisStore:
         gone = 0
         for scope in [Scope(name) for name in self.agents()]:
             keys = self._transactions.keys(scope)
-            (shelves,) = self._server.ask(("HKEYS", keys.shelves))
-            for place in [read_place(name) for name in shelves]:
+            (spaces,) = self._server.ask(("HKEYS", keys.spaces))
+            for place in [read_place(name) for name in spaces]:
                 if place[0] == namespace and place[1] != keep:
                     for found in self._server.scan(keys.vectors(place)):
                         gone += self._discard(scope, place, [owner(key.decode())[0] for key in found])
         return gone
 
-    def _discard(self, scope: Scope, place: Place, ids: Sequence[str]) -> int:
+    def _discard(self, scope: Scope, place: VectorPlace, ids: Sequence[str]) -> int:
         keys = self._transactions.keys(scope)
 
         def plan(batch: Batch, _: list[Any]) -> int:
@@ -414,7 +429,7 @@ class RedisStore:
         """Go on from where the copied database was."""
         self._copying.end()
 
-    def tally(self, table: str) -> Tally:
+    def tally(self, table: str) -> TableChecksum:
         """Count and sum up a table."""
         return self._copying.tally(table)
 
@@ -424,7 +439,7 @@ def open_store(location: str, vectors: VectorStore, sources: Sources, options: M
     return RedisStore(location, vectors, sources)
 
 
-def _looked_up(keys: Keys, entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
+def _looked_up(keys: RedisKeys, entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
     """The hashes that say what is known of entries, and the fields to look at in each."""
     ids = [entry.memory.id for entry in entries]
     known = [str(entry.key) for entry in entries if entry.key is not None]

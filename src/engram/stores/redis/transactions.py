@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 from engram.clock import Sources, micros
 from engram.errors import StoreBusy, StoreReadOnly
 from engram.ports import Scope
-from engram.stores.redis.address import Address
-from engram.stores.redis.batch import COMMIT, Batch, State
+from engram.stores.redis.address import RedisAddress
+from engram.stores.redis.batch import COMMIT, Batch, ScopeState
 from engram.stores.redis.layout import (
-    Keys,
-    Trace,
+    MemoryTrace,
+    RedisKeys,
     agents_key,
     enrolled_key,
     event_id,
@@ -28,7 +28,7 @@ from engram.stores.redis.layout import (
     read_place,
     read_row,
     read_scored,
-    read_shelf,
+    read_vector_space,
 )
 from engram.stores.redis.server import CHUNK, Command, Server, chunks
 from engram.stores.rows import Row, to_event_row
@@ -79,27 +79,27 @@ class Locks:
 class Transactions:
     """Looks at scopes, and writes to them; what has expired leaves the indexes on the way."""
 
-    def __init__(self, server: Server, address: Address, sources: Sources) -> None:
+    def __init__(self, server: Server, address: RedisAddress, sources: Sources) -> None:
         self._server = server
         self._address = address
         self._sources = sources
         self._writing = Locks(16)  # threads that write to one scope would only make each other try again
 
-    def keys(self, scope: Scope) -> Keys:
+    def keys(self, scope: Scope) -> RedisKeys:
         """The names of everything in a scope. Raises `StoreClosed` after `close`."""
         self._server.guard()
-        return Keys(self._address.prefix, scope)
+        return RedisKeys(self._address.prefix, scope)
 
-    def look(self, scope: Scope, *reads: Command) -> tuple[State, list[Any]]:
+    def look(self, scope: Scope, *reads: Command) -> tuple[ScopeState, list[Any]]:
         """The scope as it is, with the answers to some commands that are sent along."""
         keys = self.keys(scope)
         head, *answers = self._server.ask(("EVAL", _LOOK, 2, keys.meta, keys.expiry), *reads)
         clock, length, floor, seconds, rest, first, left = head
         now = int(seconds) * 1_000_000 + int(rest)
         expiry = None if first is None else float(first)
-        return State(int(clock or 0), int(length or 0), int(floor or 0), now, expiry, int(left)), answers
+        return ScopeState(int(clock or 0), int(length or 0), int(floor or 0), now, expiry, int(left)), answers
 
-    def fresh(self, scope: Scope, *reads: Command) -> tuple[State, list[Any]]:
+    def fresh(self, scope: Scope, *reads: Command) -> tuple[ScopeState, list[Any]]:
         """The same after everything that has expired left the indexes."""
         state, answers = self.look(scope, *reads)
         while state.expired:
@@ -123,21 +123,23 @@ class Transactions:
         first = ("ZRANGE", keys.expiry, 0, CHUNK - 1, "WITHSCORES")
         self.write(scope, [first], plan, purge=False, numbers=CHUNK)
 
-    def traces(self, keys: Keys, ids: Sequence[str]) -> dict[str, Trace]:
+    def traces(self, keys: RedisKeys, ids: Sequence[str]) -> dict[str, MemoryTrace]:
         """What each of these memories left, in order; without those that are not there."""
         traces = {}
         for some in chunks(list(dict.fromkeys(ids))):
             (found,) = self._server.ask(("HMGET", keys.traces, *some))
-            traces.update({id: Trace.read(text) for id, text in zip(some, found, strict=True) if text is not None})
+            traces.update(
+                {id: MemoryTrace.read(text) for id, text in zip(some, found, strict=True) if text is not None}
+            )
         return traces
 
-    def events(self, keys: Keys, ids: Sequence[str]) -> Iterator[Row]:
+    def events(self, keys: RedisKeys, ids: Sequence[str]) -> Iterator[Row]:
         """The rows that keep these events, in order; without those that are not there."""
         for some in chunks(ids):
             (found,) = self._server.ask(("HMGET", keys.events, *some))
             yield from (read_row(body) for body in found if body is not None)
 
-    def events_of(self, keys: Keys, subjects: Sequence[str]) -> list[Row]:
+    def events_of(self, keys: RedisKeys, subjects: Sequence[str]) -> list[Row]:
         """The rows that keep all events about these subjects, in any order."""
         ids: list[str] = []
         for some in chunks(list(dict.fromkeys(subjects))):
@@ -146,7 +148,7 @@ class Transactions:
         return list(self.events(keys, ids))
 
     def erase(
-        self, batch: Batch, keys: Keys, traces: Mapping[str, Trace], ids: Sequence[str] | None = None
+        self, batch: Batch, keys: RedisKeys, traces: Mapping[str, MemoryTrace], ids: Sequence[str] | None = None
     ) -> dict[str, int]:
         """Remove memories with all they left and the events about them, and say so in an event; how many each had.
 
@@ -154,17 +156,17 @@ class Transactions:
         """
         batch.erase(traces)
         rows = self.events_of(keys, list(traces) if ids is None else ids)
-        batch.unrecord(rows)
+        batch.delete_events(rows)
         counts = Counter[str](row["subject"] for row in rows)
         for id in counts:
             seq = batch.number()
             batch.record(to_event_row(keys.scope, forgotten(id, seq, self._sources.now()), seq))
         return counts
 
-    def unrecord(self, batch: Batch, keys: Keys, ids: Sequence[str]) -> int:
+    def delete_events(self, batch: Batch, keys: RedisKeys, ids: Sequence[str]) -> int:
         """Remove events by id, and say so in others; how many there were. Takes up to one number for each."""
         rows = list(self.events(keys, ids))
-        batch.unrecord(rows)
+        batch.delete_events(rows)
         for row in rows:
             seq = batch.number()
             batch.record(to_event_row(keys.scope, forgotten(row["id"], seq, self._sources.now()), seq))
@@ -199,11 +201,11 @@ class Transactions:
         with self._writing.of(scope):
             for attempt in counting():
                 draw = [("EVAL", _DRAW, 1, drawn, numbers + 1, above)] if numbers or above else []
-                state, (shelves, *answers) = look(scope, ("HGETALL", keys.shelves), *reads, *draw)
+                state, (spaces, *answers) = look(scope, ("HGETALL", keys.spaces), *reads, *draw)
                 last = int(answers.pop()) if draw else max(state.clock, state.now) + 1
                 given = range(last - numbers, last + 1)
                 if given[0] > state.clock:
-                    places = {read_place(name): read_shelf(value) for name, value in shelves.items()}
+                    places = {read_place(name): read_vector_space(value) for name, value in spaces.items()}
                     batch = Batch(keys, state, places, given)
                     answer = plan(batch, answers)
                     if not batch or self._commit(keys, batch, renews):
@@ -214,7 +216,7 @@ class Transactions:
                 time.sleep(self._sources.random.random() * min(0.05, 0.001 * 2**attempt))
         return answer
 
-    def _commit(self, keys: Keys, batch: Batch, renews: bool) -> bool:
+    def _commit(self, keys: RedisKeys, batch: Batch, renews: bool) -> bool:
         """Whether the batch was written: not if there was another write since the state was looked at."""
         token = uuid.uuid4().hex  # not from the sources: two stores that draw the same ids must still differ
         if self._server.run(COMMIT, *batch.call(self._keep(batch.state, renews), token)):
@@ -223,7 +225,7 @@ class Transactions:
         (done,) = self._server.ask(("LRANGE", keys.done, 0, -1))
         return token.encode() in done
 
-    def _keep(self, state: State, renews: bool) -> int:
+    def _keep(self, state: ScopeState, renews: bool) -> int:
         """For how many milliseconds the indexes are kept: as long as anything in them, -1 for ever."""
         ttl = self._address.ttl_ms
         if not renews or state.left == -1:

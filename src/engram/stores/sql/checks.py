@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engram.ports import Deed, Problem
+from engram.ports import AuditAction, IntegrityProblem
 from engram.stores.rows import PENDING, to_credit
 from engram.stores.rules import memory_terms
 from engram.stores.schema import (
@@ -44,17 +44,17 @@ class SqlChecks(SqlMirror):
         facts, counts = self._look(None, lambda conn: (self._facts(conn), count(conn)))
         return {**facts, "embedder": self.embedder(), **counts}
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[IntegrityProblem]:
         """Everything wrong with the rows and the derived indexes; empty when all is well."""
         return self._look(None, self._check_rows)
 
-    def _check_rows(self, conn: sa.Connection) -> list[Problem]:
-        problems: list[Problem] = []
+    def _check_rows(self, conn: sa.Connection) -> list[IntegrityProblem]:
+        problems: list[IntegrityProblem] = []
         words: dict[int, object] = {}
         tags: set[tuple[str, str, str]] = set()
         for row in conn.execute(HYDRATE).mappings():
             if not self._is_sound(conn, memories, row):
-                problems.append(Problem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
+                problems.append(IntegrityProblem("memories", f"memory {row['id']} of {row['agent']} is damaged"))
                 words[row["seq"]] = None
             else:
                 memory = self._memory(conn, row)
@@ -64,23 +64,27 @@ class SqlChecks(SqlMirror):
                 tags |= {(row["agent"], row["memory_id"], row["tag"]) for row in self._labels(conn, memory)}
         for seq, mark in self._word_marks(conn):
             if seq not in words:
-                problems.append(Problem("memory_words", f"row {seq} is indexed, but there is no such memory"))
+                problems.append(IntegrityProblem("memory_words", f"row {seq} is indexed, but there is no such memory"))
             elif words.pop(seq) not in (None, mark):
-                problems.append(Problem("memory_words", f"row {seq} is indexed with other words than it has"))
-        problems += [Problem("memory_words", f"row {seq} is not indexed") for seq in words]
+                problems.append(IntegrityProblem("memory_words", f"row {seq} is indexed with other words than it has"))
+        problems += [IntegrityProblem("memory_words", f"row {seq} is not indexed") for seq in words]
         t = memory_tags.c
         lost = tags - {(agent, id, tag) for agent, id, tag in conn.execute(sa.select(t.agent, t.memory_id, t.tag))}
         problems += [
-            Problem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
+            IntegrityProblem("memory_tags", f"memory {id} is not found by its tag {tag}") for _, id, tag in sorted(lost)
         ]
         for damaged in self._unsound(conn):
             which = f" (passage {damaged.passage})" if damaged.passage else ""
-            problems.append(Problem("memory_index", f"the vector of memory {damaged.memory_id} is damaged{which}"))
+            problems.append(
+                IntegrityProblem("memory_index", f"the vector of memory {damaged.memory_id} is damaged{which}")
+            )
         for event in conn.execute(sa.select(events)).mappings():
             if not self._is_sound(conn, events, event):
-                problems.append(Problem("events", f"event {event['id']} of {event['agent']} is damaged"))
+                problems.append(IntegrityProblem("events", f"event {event['id']} of {event['agent']} is damaged"))
         for lacking in conn.execute(_INCOMPLETE):
-            problems.append(Problem("memory_index", f"memory {lacking.memory_id} lacks the vector of a passage"))
+            problems.append(
+                IntegrityProblem("memory_index", f"memory {lacking.memory_id} lacks the vector of a passage")
+            )
         return problems
 
     def _unsound(self, conn: sa.Connection) -> Iterator[sa.Row[Any]]:
@@ -112,7 +116,7 @@ class SqlChecks(SqlMirror):
             self._insert(conn, memory_tags, labels)
             done, tags, last = done + len(rows), tags + len(labels), rows[-1]["seq"]
             tell(done, total)
-        self._note(conn, Deed("rebuild", count=done))
+        self._note(conn, AuditAction("rebuild", count=done))
         return {"words": done, "tags": tags}
 
     def _recount(self, conn: sa.Connection) -> None:
@@ -121,7 +125,7 @@ class SqlChecks(SqlMirror):
         counts: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         told = sa.select(recall_events).where(recall_events.c.detail.not_like(PENDING))
         for row in conn.execute(told.order_by(recall_events.c.agent, recall_events.c.id)).mappings():
-            for id, (helped, hindered) in to_credit(self._opened(conn, recall_events, row)).counts.items():
+            for id, (helped, hindered) in to_credit(self._decrypt_row(conn, recall_events, row)).counts.items():
                 counts[row["agent"], id][0] += helped
                 counts[row["agent"], id][1] += hindered
         if counts:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from engram.errors import Conflict
 from engram.model.audit import GENESIS
-from engram.ports import Cells, Tally
+from engram.ports import Cells, TableChecksum
 from engram.stores.rows import Row, to_memory
 from engram.stores.rules import memory_terms, tally
 from engram.stores.schema import (
@@ -117,10 +117,10 @@ class SqlCopies(SqlTables):
         self._transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
 
     def _end_copy(self, conn: sa.Connection, last: int) -> None:
-        self._go_on_from(conn, last)
+        self._advance_sequence(conn, last)
         conn.execute(settings.delete().where(settings.c.name == COPYING))
 
-    def tally(self, table: str) -> Tally:
+    def tally(self, table: str) -> TableChecksum:
         """Count and sum up a table."""
         return tally(self._all_rows(table))
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.errors import NotFound, StoreError
-from engram.ports import Cipher, Deed, Scope
+from engram.ports import AuditAction, Cipher, Scope
 from engram.stores import rekey as resealing
 from engram.stores import sealing
 from engram.stores.rows import Row, to_event, to_memory
@@ -57,7 +57,7 @@ class SqlEncryption(SqlTables):
             self._announce(conn, cipher, state)
             self._guard_rows(conn)
             if used:
-                self._note(conn, Deed("encrypt", target=cipher.identity, detail={"state": state}))
+                self._note(conn, AuditAction("encrypt", target=cipher.identity, detail={"state": state}))
 
         self._transact(None, work)
 
@@ -103,7 +103,7 @@ class SqlEncryption(SqlTables):
             self._reindex(conn, to_memory({**row, **UNSEEN}), row["seq"])
         elif table is events:
             to_event(row)
-        return self._shut(conn, table, dict(row))
+        return self._encrypt_row(conn, table, dict(row))
 
     def rekey(
         self, agent: str | None = None, *, index: bool = False, progress: Callable[[int, int], None] | None = None
@@ -144,7 +144,11 @@ class SqlEncryption(SqlTables):
     def _seal_anew(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row | None:
         stored = {**row, "vector": self._unpacked(row["vector"])} if table is memory_index else row
         keys = self._need_sealer().keys(conn, row.get("agent", sealing.EVERYBODY))
-        return None if keys.is_current(table.name, stored) else self._shut(conn, table, self._opened(conn, table, row))
+        return (
+            None
+            if keys.is_current(table.name, stored)
+            else self._encrypt_row(conn, table, self._decrypt_row(conn, table, row))
+        )
 
     def _retire_keys(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
         """Remove the data keys that no row is sealed with any more."""
@@ -153,7 +157,7 @@ class SqlEncryption(SqlTables):
         self._announce(conn, sealer.cipher)
         keys = sealer.keys(conn, agent)
         resealing.drop_keys(conn, agent, resealing.outdated(keys))
-        self._note(conn, Deed("rekey", agent=agent, target=keys.current))
+        self._note(conn, AuditAction("rekey", agent=agent, target=keys.current))
 
     def _renew_index(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
         """Renew the key of an agent's masks and words, and all that was made with it."""
@@ -174,7 +178,7 @@ class SqlEncryption(SqlTables):
         for _ in resealing.renew_all(lambda work: work(conn), agent, renew):
             pass
         resealing.drop_keys(conn, agent, [old.index_id])
-        self._note(conn, Deed("rekey", agent=agent, target=new.index_id))
+        self._note(conn, AuditAction("rekey", agent=agent, target=new.index_id))
 
     def rotate(self, cipher: Cipher) -> int:
         """Put the database under another master key, in one transaction; how many keys it opens."""
@@ -183,7 +187,7 @@ class SqlEncryption(SqlTables):
         def work(conn: sa.Connection) -> int:
             self._announce(conn, cipher)
             renewed = resealing.rewrap(conn, partial(sealing.rewrapped, sealer.cipher, cipher))
-            self._note(conn, Deed("rotate", target=cipher.identity, count=renewed))
+            self._note(conn, AuditAction("rotate", target=cipher.identity, count=renewed))
             return renewed
 
         number = self._transact(None, work)

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.errors import StoreError, Unsupported
-from engram.ports import Match, MirrorMatch, Placed, Query, Scope, Shelf, VectorStore
+from engram.ports import Match, MirrorMatch, Placed, Query, Scope, VectorSpace, VectorStore
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import memories, memory_index, settings, tombstones
 from engram.stores.sql.mirror import SqlMirror, pushed_name
@@ -20,7 +20,7 @@ from engram.system import batched
 
 _log = logging.getLogger("engram")
 OWED = "pushed:owed"
-"""The setting with the shelves from which the vector database could not be told what was forgotten."""
+"""The setting with the spaces from which the vector database could not be told what was forgotten."""
 SPACE = "vector_space"
 SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 
@@ -32,10 +32,10 @@ class SqlOutside(SqlMirror):
         """Ask the vector database; when it is away, the mirror answers and says so."""
         if query.among is not None:  # a few memories that are at hand
             return self._by_mirror(scope, near, query)
-        shelf, wanted = Shelf(scope, near.namespace, near.embedder), query.limit + query.offset
+        space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
         try:
-            self._push(remote, shelf)
-            search = partial(remote.search, self._place_of(shelf), near.vector)
+            self._push(remote, space)
+            search = partial(remote.search, self._place_of(space), near.vector)
             found, everything = nearest(search, wanted, wanted * ENOUGH)
         except StoreError as error:
             _log.warning("the vector database is away, the local mirror answers: %s", error)
@@ -59,22 +59,22 @@ class SqlOutside(SqlMirror):
             passing = passing.where(self._one_of(memories.c.id, ids))
         return frozenset(conn.scalars(passing))
 
-    def _passing_keys(self, conn: sa.Connection, shelf: Shelf, query: Query) -> frozenset[str]:
-        """The names of all vectors of a shelf whose memories pass the filter."""
+    def _passing_keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
+        """The names of all vectors of a space whose memories pass the filter."""
         v = memory_index.c
         passing = (
             sa.select(v.memory_id, v.passage)
             .join_from(memories, memory_index, sa.and_(v.agent == memories.c.agent, v.memory_id == memories.c.id))
-            .where(v.namespace == shelf.namespace, v.embedder == shelf.embedder)
-            .where(*self._conditions(shelf.scope, query))
+            .where(v.namespace == space.namespace, v.embedder == space.embedder)
+            .where(*self._conditions(space.scope, query))
         )
         return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
 
-    def _push(self, remote: VectorStore, shelf: Shelf, *, anew: bool = False) -> int:
+    def _push(self, remote: VectorStore, space: VectorSpace, *, anew: bool = False) -> int:
         """Hand over what came and went since the last time; how many vectors."""
-        name = pushed_name(shelf)
-        v, t, agent = memory_index.c, tombstones.c, shelf.scope.agent
-        here = (v.agent == agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        name = pushed_name(space)
+        v, t, agent = memory_index.c, tombstones.c, space.scope.agent
+        here = (v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder)
 
         def look(conn: sa.Connection) -> tuple[str, bool, int, Sequence[Any], Sequence[Any]]:
             epoch = self._epoch(conn)
@@ -87,13 +87,13 @@ class SqlOutside(SqlMirror):
             went = conn.execute(graves).all()
             return epoch, all_of_it, last, came, went
 
-        epoch, anew, last, came, went = self._look(shelf.scope, look)
-        done = set() if anew else self._pushed.setdefault(shelf, set())
+        epoch, anew, last, came, went = self._look(space.scope, look)
+        done = set() if anew else self._pushed.setdefault(space, set())
         came = [row for row in came if (row.memory_id, row.seq) not in done]
         went = [row for row in went if (row.memory_id, row.seq) not in done]
         if not came and not went and not anew:
             return 0
-        place = self._place_of(shelf)
+        place = self._place_of(space)
         if anew:
             remote.clear(place)
         remote.remove(place, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
@@ -104,22 +104,22 @@ class SqlOutside(SqlMirror):
                 number += len(which)
         news = {(row.memory_id, row.seq) for row in (*came, *went)}
         newest = max([last, *(seq for _, seq in news)])
-        self._pushed[shelf] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
+        self._pushed[space] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
         self.set_setting(name, f"{epoch}:{newest}")
         return number
 
-    def _is_there(self, remote: VectorStore, shelf: Shelf) -> bool:
+    def _is_there(self, remote: VectorStore, space: VectorSpace) -> bool:
         """Whether the vector database finds the vector that was handed over first."""
         v = memory_index.c
-        here = (v.agent == shelf.scope.agent, v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+        here = (v.agent == space.scope.agent, v.namespace == space.namespace, v.embedder == space.embedder)
         oldest = sa.select(memory_index).where(*here).order_by(v.seq).limit(1)
-        rows = self._look(shelf.scope, lambda conn: self._mirrored(conn, oldest))
+        rows = self._look(space.scope, lambda conn: self._mirrored(conn, oldest))
         if not rows or not (whole := list(sound([rows[0].dim], [rows[0].vector]))):
             return True
-        return any(match.score > 0.99 for match in remote.search(self._place_of(shelf), whole[0][1][0], 1))
+        return any(match.score > 0.99 for match in remote.search(self._place_of(space), whole[0][1][0], 1))
 
-    def _place_of(self, shelf: Shelf) -> Shelf:
-        """Where a shelf stands in the vector database: apart from those of other databases that use it too."""
+    def _place_of(self, space: VectorSpace) -> VectorSpace:
+        """Where a space stands in the vector database: apart from those of other databases that use it too."""
 
         def agree(conn: sa.Connection) -> str:
             conn.execute(SET_ONCE, {"name": SPACE, "value": self._sources.new_id()})
@@ -127,7 +127,7 @@ class SqlOutside(SqlMirror):
 
         if not self._space:
             self._space = self._transact(None, agree)
-        return Shelf(shelf.scope, f"{self._space}/{shelf.namespace}", shelf.embedder)
+        return VectorSpace(space.scope, f"{self._space}/{space.namespace}", space.embedder)
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
         """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
@@ -137,30 +137,30 @@ class SqlOutside(SqlMirror):
         everywhere = sa.select(v.agent, v.namespace, v.embedder).distinct()
         owed = [tuple(each) for each in json.loads(self.setting(OWED) or "[]")]
         found = [tuple(row) for row in self._look(None, lambda conn: conn.execute(everywhere).all())]
-        shelves = list(dict.fromkeys([*found, *owed]))
+        spaces = list(dict.fromkeys([*found, *owed]))
         total = 0
-        for number, (agent, namespace, embedder) in enumerate(shelves, start=1):
-            shelf = Shelf(Scope(agent), namespace, embedder)
-            handed_over = self._push(self._remote, shelf, anew=anew)
-            if not anew and not self._is_there(self._remote, shelf):  # it was emptied, lost or exchanged
-                handed_over = self._push(self._remote, shelf, anew=True)
+        for number, (agent, namespace, embedder) in enumerate(spaces, start=1):
+            space = VectorSpace(Scope(agent), namespace, embedder)
+            handed_over = self._push(self._remote, space, anew=anew)
+            if not anew and not self._is_there(self._remote, space):  # it was emptied, lost or exchanged
+                handed_over = self._push(self._remote, space, anew=True)
             total += handed_over
             if progress is not None:
-                progress(number, len(shelves))
+                progress(number, len(spaces))
         if owed:
             self.set_setting(OWED, "[]")
         return total
 
-    def _forget_remotely(self, shelves: Sequence[Shelf]) -> None:
+    def _forget_remotely(self, spaces: Sequence[VectorSpace]) -> None:
         """Take what was forgotten out of the vector database now; if it is away, at the next chance."""
         if self._remote is None:
             return
         owed = []
-        for shelf in shelves:
+        for space in spaces:
             try:
-                self._push(self._remote, shelf)
+                self._push(self._remote, space)
             except StoreError as error:
-                owed.append([shelf.scope.agent, shelf.namespace, shelf.embedder])
+                owed.append([space.scope.agent, space.namespace, space.embedder])
                 _log.warning("the vector database still has what was forgotten, until `engram upkeep sync`: %s", error)
         if owed:
             known = json.loads(self.setting(OWED) or "[]")

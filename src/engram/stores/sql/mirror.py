@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from engram.errors import InvalidInput
 from engram.model import Memory, MemoryIndex
-from engram.ports import Placed, Scope, Shelf
+from engram.ports import Placed, Scope, VectorSpace
 from engram.stores import audit_entries
 from engram.stores.rows import Row
 from engram.stores.rules import by_place
@@ -50,17 +50,17 @@ class SqlMirror(SqlTables):
         return self._transact(None, lambda conn: self._place(conn, vectors))
 
     def _place(self, conn: sa.Connection, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        shelves: dict[Shelf, dict[str, list[Placed]]] = {}
+        spaces: dict[VectorSpace, dict[str, list[Placed]]] = {}
         for scope, id, placed in vectors:
-            shelf = Shelf(scope, placed.namespace, placed.embedder)
-            shelves.setdefault(shelf, {}).setdefault(id, []).append(placed)
-        added = sum(self._fill(conn, shelf, given) for shelf, given in shelves.items())
+            space = VectorSpace(scope, placed.namespace, placed.embedder)
+            spaces.setdefault(space, {}).setdefault(id, []).append(placed)
+        added = sum(self._fill(conn, space, given) for space, given in spaces.items())
         self._note(conn, audit_entries.embedded(vectors, added))
         return added
 
-    def _fill(self, conn: sa.Connection, shelf: Shelf, given: Mapping[str, Sequence[Placed]]) -> int:
-        m, v, agent, ids = memories.c, memory_index.c, shelf.scope.agent, list(given)
-        here = (v.namespace == shelf.namespace, v.embedder == shelf.embedder)
+    def _fill(self, conn: sa.Connection, space: VectorSpace, given: Mapping[str, Sequence[Placed]]) -> int:
+        m, v, agent, ids = memories.c, memory_index.c, space.scope.agent, list(given)
+        here = (v.namespace == space.namespace, v.embedder == space.embedder)
         theirs = (v.agent == agent, *here, self._one_of(v.memory_id, ids))
         known = list(
             conn.scalars(
@@ -69,27 +69,29 @@ class SqlMirror(SqlTables):
         )
         fresh = [{"agent": agent} | row for id in known for row in vector_rows(id, given[id])]
         self._refuse_other_lengths(conn, fresh)
-        before = self._passages(conn, shelf.scope, known, *here)
+        before = self._passages(conn, space.scope, known, *here)
         conn.execute(memory_index.delete().where(*theirs), execution_options=LATER)
         seqs = self._number(conn, len(fresh))
         self._insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
         self._vectors_came(fresh)
         if any(number > 1 + max(placed.passage for placed in given[id]) for id, number in before.items()):
-            # No number tells which passages went, so that whoever keeps this shelf has to take it anew.
+            # No number tells which passages went, so that whoever keeps this space has to take it anew.
             self._vectors_went(conn)
-            conn.execute(settings.delete().where(settings.c.name == pushed_name(shelf)), execution_options=LATER)
+            conn.execute(settings.delete().where(settings.c.name == pushed_name(space)), execution_options=LATER)
         return sum(len(given[id]) for id in known)
 
     def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
         """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
         v, known = memory_index.c, {}
         for row in rows:
-            shelf = (row["agent"], row["namespace"], row["embedder"])
-            if shelf not in known:
-                there = sa.select(v.dim).where(v.agent == shelf[0], v.namespace == shelf[1], v.embedder == shelf[2])
-                known[shelf] = conn.scalar(there.limit(1)) or row["dim"]
-            if row["dim"] != known[shelf]:
-                raise InvalidInput(f"vectors of {row['dim']} dimensions cannot join a shelf of {known[shelf]}")
+            space = (row["agent"], row["namespace"], row["embedder"])
+            if space not in known:
+                there = sa.select(v.dim).where(v.agent == space[0], v.namespace == space[1], v.embedder == space[2])
+                known[space] = conn.scalar(there.limit(1)) or row["dim"]
+            if row["dim"] != known[space]:
+                raise InvalidInput(
+                    f"vectors of {row['dim']} dimensions do not fit those already stored, which have {known[space]}"
+                )
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
@@ -118,7 +120,7 @@ class SqlMirror(SqlTables):
     def _passages(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], *where: sa.ColumnElement[bool]
     ) -> dict[str, int]:
-        """How many passages have vectors, at most in one shelf; without those that have one."""
+        """How many passages have vectors, at most in one space; without those that have one."""
         v = memory_index.c
         several = (
             sa.select(v.memory_id, (sa.func.max(v.passage) + 1).label("passages"))
@@ -127,12 +129,12 @@ class SqlMirror(SqlTables):
         )
         return {row.memory_id: row.passages for row in conn.execute(several)}
 
-    def _shelves(self, scope: Scope) -> list[Shelf]:
+    def _vector_spaces(self, scope: Scope) -> list[VectorSpace]:
         """Where a scope has vectors."""
         v = memory_index.c
         places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
         found = self._look(scope, lambda conn: conn.execute(places).all())
-        return [Shelf(scope, namespace, embedder) for namespace, embedder in found]
+        return [VectorSpace(scope, namespace, embedder) for namespace, embedder in found]
 
 
 def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
@@ -161,6 +163,6 @@ def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
     ]
 
 
-def pushed_name(shelf: Shelf) -> str:
-    """The setting that says how much of a shelf the vector database has."""
-    return PUSHED + digest(shelf.scope.agent, shelf.namespace, shelf.embedder)
+def pushed_name(space: VectorSpace) -> str:
+    """The setting that says how much of a space the vector database has."""
+    return PUSHED + digest(space.scope.agent, space.namespace, space.embedder)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from engram.clock import micros
 from engram.errors import StoreError
-from engram.ports import Credit, Scope, Shown, unstorable
+from engram.ports import Credit, LoggedRecall, Scope, unstorable
 from engram.stores import audit_entries
 from engram.stores.rows import PENDING, to_credit, to_recall, to_shown, to_shown_row
 from engram.stores.schema import recall_events
@@ -45,7 +45,7 @@ _UNSHOW = sa.text(
 
 
 class SqlRecalls(SqlTables):
-    """Keeps what was recalled, shown and credited (`ports.CountsAccess`, `RemembersShown`, `CreditsRecalls`)."""
+    """Keeps what was recalled, shown and credited (`ports.CountsAccess`, `LogsRecalls`, `CreditsRecalls`)."""
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
         """Note that these memories were recalled; written with the next commit, or when it is much."""
@@ -91,7 +91,7 @@ class SqlRecalls(SqlTables):
         return self._transact(scope, work)
 
     def _credit(self, conn: sa.Connection, scope: Scope, credit: Credit) -> bool:
-        told = self._shut(conn, recall_events, to_recall(scope, credit))
+        told = self._encrypt_row(conn, recall_events, to_recall(scope, credit))
         if not conn.execute(_CREDIT, told | {"pending": PENDING}).rowcount:
             return False
         if counts := credit.counts:  # in one order for all, so that nobody waits in a circle
@@ -107,11 +107,11 @@ class SqlRecalls(SqlTables):
 
         def look(conn: sa.Connection) -> list[Credit]:
             rows = conn.execute(newest).mappings().all()
-            return [to_credit(self._opened(conn, recall_events, row)) for row in reversed(rows)]
+            return [to_credit(self._decrypt_row(conn, recall_events, row)) for row in reversed(rows)]
 
         return self._look(scope, look)
 
-    def show(self, scope: Scope, shown: Shown) -> None:
+    def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
         """Note what was shown; written with the next commit, or when it is much."""
         self._guard()
         with self._touching:
@@ -119,7 +119,7 @@ class SqlRecalls(SqlTables):
         if len(self._shown) > MAX_PENDING_TOUCHES:
             self._flush_statistics()
 
-    def shown(self, scope: Scope, id: str) -> Shown | None:
+    def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
         """What was shown under an id, also if its outcome was told; `None` if it was not, or too long ago."""
         self._guard()
         with self._touching:
@@ -131,19 +131,19 @@ class SqlRecalls(SqlTables):
         e = recall_events.c
         kept = sa.select(recall_events).where(e.agent == scope.agent, e.id == id)
 
-        def look(conn: sa.Connection) -> Shown | None:
+        def look(conn: sa.Connection) -> LoggedRecall | None:
             row = conn.execute(kept).mappings().one_or_none()
-            return None if row is None else to_shown(self._opened(conn, recall_events, row))
+            return None if row is None else to_shown(self._decrypt_row(conn, recall_events, row))
 
         return self._look(scope, look)
 
-    def unshow(self, scope: Scope, chosen: Callable[[Shown], bool]) -> int:
+    def delete_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
         """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
         e = recall_events.c
         pending = sa.select(recall_events).where(e.agent == scope.agent, e.detail.like(PENDING))
 
         def work(conn: sa.Connection) -> int:
-            found = [to_shown(self._opened(conn, recall_events, row)) for row in conn.execute(pending).mappings()]
+            found = [to_shown(self._decrypt_row(conn, recall_events, row)) for row in conn.execute(pending).mappings()]
             ids = [shown.id for shown in found if chosen(shown)]
             if ids:
                 conn.execute(recall_events.delete().where(e.agent == scope.agent, self._one_of(e.id, ids)))
@@ -166,7 +166,7 @@ class SqlRecalls(SqlTables):
         conn.get_execution_options()[LEDGER].shown = pending
         self._enter(conn, None)  # it may be anybody's
         rows = [to_shown_row(Scope(agent), shown) for (agent, _), shown in sorted(pending.items())]
-        rows = [self._shut(conn, recall_events, row) for row in rows]
+        rows = [self._encrypt_row(conn, recall_events, row) for row in rows]
         conn.execute(_SHOW, rows)
         fresh = sorted({row["agent"] for row in rows} - self._pruned)
         if fresh:
@@ -174,7 +174,7 @@ class SqlRecalls(SqlTables):
             conn.execute(_UNSHOW, [{"agent": agent, "before": before, "pending": PENDING} for agent in fresh])
             self._pruned |= set(fresh)
 
-    def _arrived(self, shown: Mapping[tuple[str, str], Shown], *, safely: bool) -> None:
+    def _arrived(self, shown: Mapping[tuple[str, str], LoggedRecall], *, safely: bool) -> None:
         """What was on its way is in the database, or has to be written again."""
         with self._touching:
             for key in shown:

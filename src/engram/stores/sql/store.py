@@ -13,7 +13,7 @@ from engram.clock import micros
 from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.model.api_key import ApiKey
-from engram.ports import Changes, Deed, Entry, Event, Filter, Glimpse, Match, Query, Scope, Spread
+from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
 from engram.stores import audit_entries, keys, neighbours, rekey
 from engram.stores.rows import Row, to_row
 from engram.stores.rules import (
@@ -116,10 +116,10 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         """Whose words are remembered; the first few hundred, if there are more."""
         return self._look(scope, lambda conn: self._named(conn, scope, neighbours.speakers(conn, scope)))
 
-    def around(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[Glimpse]:
+    def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
         """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
 
-        def look(conn: sa.Connection) -> list[Glimpse]:
+        def look(conn: sa.Connection) -> list[RankingInput]:
             if self._sealer is None:
                 return self._around(conn, scope, storable(ids), reach, terms)
             keys = self._keyring(conn, scope)
@@ -127,10 +127,10 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
         return self._look(scope, look) if ids else []
 
-    def spread(self, scope: Scope, terms: Sequence[str]) -> Spread:
+    def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """How common the terms are."""
 
-        def look(conn: sa.Connection) -> Spread:
+        def look(conn: sa.Connection) -> TermCounts:
             if self._sealer is None:
                 return self._spread(conn, scope, terms)
             keys = self._keyring(conn, scope)
@@ -150,7 +150,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
         def look(conn: sa.Connection) -> list[tuple[Scope, str]]:
             rows = conn.execute(citing).mappings()
-            found = (row if self._sealer is None else self._opened(conn, memories, row) for row in rows)
+            found = (row if self._sealer is None else self._decrypt_row(conn, memories, row) for row in rows)
             return [(Scope(row["agent"]), row["id"]) for row in found if sought & set(json.loads(row["sources"]))]
 
         return self._look(None, look) if ids else []
@@ -168,7 +168,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         refuse_foreign(scope, entries)
         return self._transact(scope, lambda conn: self._add(conn, scope, entries))
 
-    def foresee(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
+    def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
         """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
         self._guard()
         refuse_foreign(scope, entries)
@@ -205,7 +205,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         if self._sealer is not None:
             keys = [self._keyring(conn, scope).mask("memory_keys", "key", key) for key in keys]
         rows = sa.select(memory_keys).where(table.agent == scope.agent, self._one_of(table.key, keys))
-        found = [self._opened(conn, memory_keys, row) for row in conn.execute(rows).mappings()]
+        found = [self._decrypt_row(conn, memory_keys, row) for row in conn.execute(rows).mappings()]
         return {row["key"]: (row["memory_id"], row["fingerprint"]) for row in found}
 
     def _known_twins(
@@ -219,7 +219,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         rows = HYDRATE.where(memories.c.agent == scope.agent, self._one_of(memories.c.merge_key, keys))
         if lock:
             rows = rows.with_for_update(of=memories, key_share=True)  # what belongs to them may come meanwhile
-        found = [self._opened(conn, memories, row) for row in conn.execute(rows).mappings()]
+        found = [self._decrypt_row(conn, memories, row) for row in conn.execute(rows).mappings()]
         return {row["merge_key"]: (row["seq"], self._to_memory(row)) for row in found}
 
     def _decide(
@@ -276,7 +276,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
         """Replace what surrounds a memory: its row, its tags, its terms."""
-        row = self._shut(conn, memories, to_row(memory, seq, merge_key))
+        row = self._encrypt_row(conn, memories, to_row(memory, seq, merge_key))
         own = (memories.c.agent == memory.agent, memories.c.id == memory.id)
         conn.execute(memories.update().where(*own).values(row), execution_options=LATER)
         self._reindex(conn, memory, seq)
@@ -293,7 +293,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         stored = conn.execute(found).mappings().one_or_none()
         if stored is None:
             raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
-        row = self._opened(conn, memories, stored)
+        row = self._decrypt_row(conn, memories, stored)
         known = self._to_memory(row)
         if expected_version is not None and expected_version != known.version:
             raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")
@@ -306,9 +306,9 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
         """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
-        shelves = [] if self._remote is None else self._shelves(scope)
+        spaces = [] if self._remote is None else self._vector_spaces(scope)
         receipts = self._transact(scope, lambda conn: self._forget(conn, scope, ids))
-        self._forget_remotely(shelves)
+        self._forget_remotely(spaces)
         return receipts
 
     def _forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
@@ -359,7 +359,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
 
         def work(conn: sa.Connection) -> bool:
             fresh = keys.add(conn, key, hash)
-            self._note(conn, Deed("key.add", target=key.id, count=int(fresh)))
+            self._note(conn, AuditAction("key.add", target=key.id, count=int(fresh)))
             return fresh
 
         return self._transact(None, work)
@@ -378,7 +378,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         def work(conn: sa.Connection) -> bool:
             known = keys.note(conn, id, revoked_at, last_used)
             if revoked_at is not None:
-                self._note(conn, Deed("key.revoke", target=id, count=int(known)))
+                self._note(conn, AuditAction("key.revoke", target=id, count=int(known)))
             return known
 
         return self._transact(None, work)
@@ -389,7 +389,7 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         def work(conn: sa.Connection) -> int:
             closed = keys.close(conn, agent, at)
             for id in closed:
-                self._note(conn, Deed("key.close", agent=agent, target=id))
+                self._note(conn, AuditAction("key.close", agent=agent, target=id))
             return len(closed)
 
         return self._transact(None, work)
@@ -400,17 +400,17 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
         What is left of the rows in free space and logs cannot be opened any more. Backups have their own keys.
         """
         self._need_sealer()
-        return self.vacate(scope)
+        return self.delete_scope(scope)
 
-    def vacate(self, scope: Scope) -> Mapping[str, int]:
+    def delete_scope(self, scope: Scope) -> Mapping[str, int]:
         """Remove all that is kept of a scope, its keys and its name too, in one transaction; how many of each table.
 
         Raises `StoreError`, and nothing has gone from here, if the vector database is away.
         """
-        shelves = self._shelves(scope)
+        spaces = self._vector_spaces(scope)
         if self._remote is not None:
-            for shelf in shelves:
-                self._remote.clear(self._place_of(shelf))
+            for space in spaces:
+                self._remote.clear(self._place_of(space))
 
         def work(conn: sa.Connection) -> Mapping[str, int]:
             if self._sealer is not None:
@@ -419,10 +419,10 @@ class SqlStore(SqlRecalls, SqlEvents, SqlOutside, SqlTrail, SqlChecks, SqlCopies
             for some in batched(seqs, PAGE):
                 self._unindex_words(conn, scope.agent, some)
             gone = rekey.destroy(conn, scope.agent)
-            for shelf in shelves:
-                conn.execute(UNSET, {"name": pushed_name(shelf)})
+            for space in spaces:
+                conn.execute(UNSET, {"name": pushed_name(space)})
             self._vectors_went(conn)
-            self._note(conn, Deed("destroy", agent=scope.agent, count=gone["memories"]))
+            self._note(conn, AuditAction("destroy", agent=scope.agent, count=gone["memories"]))
             return gone
 
         with self._touching:

@@ -20,27 +20,28 @@ from engram.clock import Sources, micros
 from engram.errors import EngramError, StoreBusy, StoreClosed, StoreCorrupt, StoreError
 from engram.model import Memory
 from engram.ports import (
+    AuditAction,
     Cipher,
-    Deed,
     Filter,
-    Glimpse,
+    LoggedRecall,
     Match,
     Matrix,
     Placed,
     Query,
+    RankingInput,
     Scope,
-    Shelf,
-    Shown,
-    Spread,
+    TermCounts,
+    VectorSpace,
     VectorStore,
     units,
     unstorable,
 )
-from engram.stores import audit_entries, history, sealing
+from engram.stores import audit_entries, sealing
 from engram.stores.rows import Row, seal, seal_event, to_event, to_memory
 from engram.stores.rules import memory_terms
 from engram.stores.schema import events, memories, memory_index, memory_keys, memory_stats, memory_tags, settings
-from engram.stores.sealing import Keys, Sealer
+from engram.stores.sealing import AgentKeys, Sealer
+from engram.stores.sql import event_queries
 
 R = TypeVar("R")
 _log = logging.getLogger("engram")
@@ -96,10 +97,10 @@ class SqlTables(ABC):
         self._cipher = cipher
         self._sealer: Sealer | None = None
         self._space = ""
-        self._pushed: dict[Shelf, set[tuple[str, int]]] = {}
+        self._pushed: dict[VectorSpace, set[tuple[str, int]]] = {}
         self._touches: dict[tuple[str, str], tuple[int, int]] = {}
-        self._shown: dict[tuple[str, str], Shown] = {}
-        self._showing: dict[tuple[str, str], Shown] = {}  # on its way to the database, and not there yet
+        self._shown: dict[tuple[str, str], LoggedRecall] = {}
+        self._showing: dict[tuple[str, str], LoggedRecall] = {}  # on its way to the database, and not there yet
         self._pruned: set[str] = set()
         self._touching = threading.Lock()
         self._pid = os.getpid()
@@ -132,11 +133,11 @@ class SqlTables(ABC):
     @abstractmethod
     def _around(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
-    ) -> list[Glimpse]:
+    ) -> list[RankingInput]:
         """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
 
     @abstractmethod
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> Spread:
+    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """How many rows a scope has, and how many of them hold each term."""
 
     @abstractmethod
@@ -170,7 +171,7 @@ class SqlTables(ABC):
         """Where the database is, how large, which schema."""
 
     @abstractmethod
-    def _go_on_from(self, conn: sa.Connection, last: int) -> None:
+    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
         """Number the next writes higher than `last`."""
 
     _overlap = 0
@@ -216,7 +217,7 @@ class SqlTables(ABC):
 
         def look(conn: sa.Connection) -> str | None:
             row = conn.execute(named).mappings().one_or_none()
-            return None if row is None else str(self._opened(conn, settings, row)["value"])
+            return None if row is None else str(self._decrypt_row(conn, settings, row)["value"])
 
         return self._look(None, look)
 
@@ -224,15 +225,15 @@ class SqlTables(ABC):
         """Keep a value, instead of the one that was there."""
 
         def work(conn: sa.Connection) -> None:
-            conn.execute(SET, self._shut(conn, settings, {"name": name, "value": value}))
+            conn.execute(SET, self._encrypt_row(conn, settings, {"name": name, "value": value}))
             if audit_entries.administrative(name):
-                self._note(conn, Deed("setting", target=name))
+                self._note(conn, AuditAction("setting", target=name))
 
         self._transact(None, work)
 
     # What is done --------------------------------------------------------------------------------
 
-    def _note(self, conn: sa.Connection, deed: Deed) -> None:
+    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
         """Put a deed on record together with what this transaction does."""
         conn.get_execution_options()[LEDGER].deeds.append(deed)
 
@@ -241,7 +242,7 @@ class SqlTables(ABC):
 
         The end of the audit trail is what all writers wait for, so nothing else may be waited for after it.
         """
-        ledger: audit_entries.Ledger = conn.get_execution_options()[LEDGER]
+        ledger: audit_entries.PendingEntries = conn.get_execution_options()[LEDGER]
         if ledger.closed:
             return {}
         pending = self._write_touches(conn)
@@ -262,7 +263,7 @@ class SqlTables(ABC):
         clauses = conditions(scope, query.where)
         return clauses if query.among is None else [*clauses, self._one_of(memories.c.id, sorted(query.among))]
 
-    def _keyring(self, conn: sa.Connection, scope: Scope) -> Keys:
+    def _keyring(self, conn: sa.Connection, scope: Scope) -> AgentKeys:
         if self._sealer is None:
             raise StoreError("this database is not encrypted")
         return self._sealer.keys(conn, scope.agent)
@@ -287,16 +288,16 @@ class SqlTables(ABC):
 
     def _insert(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
         """Insert plain rows, sealed if need be."""
-        insert(conn, table, rows if self._sealer is None else [self._shut(conn, table, row) for row in rows])
+        insert(conn, table, rows if self._sealer is None else [self._encrypt_row(conn, table, row) for row in rows])
 
-    def _shut(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
+    def _encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
         """A plain row as it is stored."""
         if self._sealer is None or not sealing.concerns(table.name, row):
             return row
         shut = self._sealer.keys(conn, row.get("agent", sealing.EVERYBODY), make=True).shut(table.name, row)
         return shut | {"vector": self._packed(shut["vector"])} if table is memory_index else shut
 
-    def _opened(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
+    def _decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
         """A stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
         if self._sealer is None or not sealing.concerns(table.name, row):
             return dict(row)
@@ -306,7 +307,7 @@ class SqlTables(ABC):
 
     def _whole(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
         """A stored row as a database that is not encrypted has it."""
-        plain = self._opened(conn, table, row)
+        plain = self._decrypt_row(conn, table, row)
         if self._sealer is not None and table is memories:
             plain["digest"] = seal(plain)
         if self._sealer is not None and table is events:
@@ -322,14 +323,14 @@ class SqlTables(ABC):
         return {**row, column: keys.mask(table.name, column, str(row[column]))}
 
     def _labels(self, conn: sa.Connection, memory: Memory) -> list[Row]:
-        return [self._shut(conn, memory_tags, row) for row in tag_rows(memory)]
+        return [self._encrypt_row(conn, memory_tags, row) for row in tag_rows(memory)]
 
     def _is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
         """Whether a row that has a digest is what was written."""
         if self._sealer is None:
             return bool(row["digest"] == (seal if table is memories else seal_event)(row))
         try:
-            self._opened(conn, table, row)
+            self._decrypt_row(conn, table, row)
         except StoreCorrupt:
             return False
         return True
@@ -339,13 +340,13 @@ class SqlTables(ABC):
 
     def _memory(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Memory:
         """The memory in a stored row."""
-        return to_memory(row) if self._sealer is None else self._to_memory(self._opened(conn, memories, row))
+        return to_memory(row) if self._sealer is None else self._to_memory(self._decrypt_row(conn, memories, row))
 
-    def _reading(self, conn: sa.Connection) -> history.Read:
+    def _reading(self, conn: sa.Connection) -> event_queries.Read:
         """How a stored event is read."""
         if self._sealer is None:
             return to_event
-        return lambda row: to_event(self._opened(conn, events, row), verified=True)
+        return lambda row: to_event(self._decrypt_row(conn, events, row), verified=True)
 
     def _vector(self, conn: sa.Connection, row: Any) -> bytes:
         """The vector in a row of `memory_index`; what is damaged is none."""
@@ -414,7 +415,7 @@ class SqlTables(ABC):
     def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One durable transaction: committed when the block ends, undone when it raises."""
         self._guard()
-        ledger, safely = audit_entries.Ledger(), False
+        ledger, safely = audit_entries.PendingEntries(), False
         try:
             with self._connection() as conn:
                 conn.execution_options(**{WRITE: True, LEDGER: ledger})
@@ -443,7 +444,7 @@ class SqlTables(ABC):
         self._engine.dispose(close=False)
 
     @abstractmethod
-    def _arrived(self, shown: Mapping[tuple[str, str], Shown], *, safely: bool) -> None:
+    def _arrived(self, shown: Mapping[tuple[str, str], LoggedRecall], *, safely: bool) -> None:
         """What was on its way is in the database, or has to be written again."""
 
     def close(self) -> None:

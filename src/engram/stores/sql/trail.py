@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from engram.errors import Hint, NotFound
 from engram.model import AuditEntry, Checkpoint
-from engram.ports import Deed
+from engram.ports import AuditAction
 from engram.stores import audit_entries, audit_tables
 from engram.stores.schema import audit, audit_checkpoints
 from engram.stores.sql.tables import SET, UNSET, SqlTables, insert
@@ -18,7 +18,7 @@ from engram.stores.sql.tables import SET, UNSET, SqlTables, insert
 class SqlTrail(SqlTables):
     """Keeps the audit trail (`ports.KeepsAudit`)."""
 
-    def note(self, deeds: Sequence[Deed]) -> None:
+    def note(self, deeds: Sequence[AuditAction]) -> None:
         """Put on record what no other call of the store does, in one durable transaction."""
         self._guard()
         audit_entries.refuse_unstorable(deeds)

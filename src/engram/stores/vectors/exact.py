@@ -9,54 +9,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.errors import InvalidInput
-from engram.ports import Match, Matrix, Shelf, Vector
+from engram.ports import Match, Matrix, Vector, VectorSpace
 
 FEW = 32_768
 """Rows that one thread multiplies about as fast as several on an idle machine, and much faster on a busy one."""
 
 
 class ExactVectors:
-    """A `VectorStore` in this process: one growing matrix per shelf."""
+    """A `VectorStore` in this process: one growing matrix per space."""
 
     def __init__(self, rows: Callable[[int], Rows] | None = None) -> None:
         self._make = rows or Rows
-        self._shelves: dict[Shelf, Rows] = {}
+        self._vector_spaces: dict[VectorSpace, Rows] = {}
         self._lock = threading.Lock()
 
-    def add(self, shelf: Shelf, ids: Sequence[str], vectors: Matrix) -> None:
+    def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
         """Put vectors in; an id that is there already is replaced."""
         if len(ids) == 0:
             return
         with self._lock:
-            if shelf not in self._shelves:
-                self._shelves[shelf] = self._make(vectors.shape[1])
-            self._shelves[shelf].put(ids, vectors)
+            if space not in self._vector_spaces:
+                self._vector_spaces[space] = self._make(vectors.shape[1])
+            self._vector_spaces[space].put(ids, vectors)
 
-    def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
+    def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
         """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
         with self._lock:
-            rows = self._shelves.get(shelf)
+            rows = self._vector_spaces.get(space)
             return [] if rows is None or k <= 0 else rows.nearest(vector, k, among)
 
-    def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
+    def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
         """Take vectors out; unknown ids are ignored."""
         with self._lock:
-            if rows := self._shelves.get(shelf):
+            if rows := self._vector_spaces.get(space):
                 rows.drop(ids)
 
-    def clear(self, shelf: Shelf) -> None:
-        """Forget a whole shelf; it is filled again from the mirrored vectors."""
+    def clear(self, space: VectorSpace) -> None:
+        """Forget a whole space; it is filled again from the mirrored vectors."""
         with self._lock:
-            self._shelves.pop(shelf, None)
+            self._vector_spaces.pop(space, None)
 
     def close(self) -> None:
         """Let go of the memory."""
         with self._lock:
-            self._shelves.clear()
+            self._vector_spaces.clear()
 
 
 class Rows:
-    """The vectors of one shelf, packed without holes; a removed row is filled by the last one."""
+    """The vectors of one space, packed without holes; a removed row is filled by the last one."""
 
     def __init__(self, dim: int) -> None:
         self._matrix: Matrix = np.empty((64, dim), dtype=np.float32)
@@ -111,7 +111,9 @@ class Rows:
 
     def _refuse_other_lengths(self, dim: int) -> None:
         if dim != self._matrix.shape[1]:
-            raise InvalidInput(f"vectors of {dim} dimensions cannot join a shelf of {self._matrix.shape[1]}")
+            raise InvalidInput(
+                f"vectors of {dim} dimensions do not fit those already stored, which have {self._matrix.shape[1]}"
+            )
 
     def _reserve(self, count: int) -> None:
         if count > len(self._matrix):

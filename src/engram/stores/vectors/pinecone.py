@@ -27,7 +27,7 @@ def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
 
 
 class _Pinecone:
-    """Each shelf is a namespace of the index, so that no query and no delete can reach another scope."""
+    """Each space is a namespace of the index, so that no query and no delete can reach another scope."""
 
     batch = 100
     most = 10_000

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from engram.errors import EngramError, InvalidInput, MissingExtra, StoreClosed, StoreError
-from engram.ports import Match, Matrix, Scope, Shelf, Vector
+from engram.ports import Match, Matrix, Scope, Vector, VectorSpace
 from engram.system import batched
 
 T = TypeVar("T")
@@ -121,9 +121,9 @@ def _missing(module: str, extra: str) -> MissingExtra:
     return MissingExtra(f'{extra} needs the package {package}: pip install "engram-learning[{extra}]"')
 
 
-def collection_name(space: str, shelf: Shelf) -> str:
-    """The collection of a shelf: letters, digits and `_`, accepted by every database, whatever the shelf is called."""
-    return f"Engram_{_digest(space, shelf.namespace, shelf.embedder)}"
+def collection_name(prefix: str, space: VectorSpace) -> str:
+    """The collection of a space: letters, digits and `_`, accepted by every database, whatever the space is called."""
+    return f"Engram_{_digest(prefix, space.namespace, space.embedder)}"
 
 
 def scope_name(scope: Scope) -> str:
@@ -204,20 +204,20 @@ class RemoteVectors:
     def __repr__(self) -> str:
         return f"<RemoteVectors at {self._address}>"
 
-    def add(self, shelf: Shelf, ids: Sequence[str], vectors: Matrix) -> None:
+    def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
         """Put vectors in; an id that is there already is replaced."""
         if len(ids) == 0:
             return
         points = {
-            id: Point(point_key(shelf.scope, id), id, vector.tolist())
+            id: Point(point_key(space.scope, id), id, vector.tolist())
             for id, vector in zip(ids, vectors, strict=True)  # the last one of an id that comes twice
         }
         with self._talking() as database:
-            name = self._collection(database, shelf, vectors.shape[1])
+            name = self._collection(database, space, vectors.shape[1])
             for batch in batched(points.values(), database.batch):
-                database.put(name, scope_name(shelf.scope), batch)
+                database.put(name, scope_name(space.scope), batch)
 
-    def search(self, shelf: Shelf, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
+    def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
         """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given.
 
         Without `among`, no more are given than the database gives in one answer (10,000 or more).
@@ -225,13 +225,13 @@ class RemoteVectors:
         if k <= 0 or among == frozenset():
             return []
         with self._talking() as database:
-            name = self._known(database, shelf, len(vector))
+            name = self._known(database, space, len(vector))
             if name is None:
                 return []
-            scope, wanted = scope_name(shelf.scope), vector.tolist()
+            scope, wanted = scope_name(space.scope), vector.tolist()
 
             def ask(count: int, ids: list[str] | None = None) -> list[Match]:
-                keys = None if ids is None else [point_key(shelf.scope, id) for id in ids]
+                keys = None if ids is None else [point_key(space.scope, id) for id in ids]
                 return database.nearest(name, scope, wanted, min(count, database.most), keys)
 
             found = ask(k) if among is None else self._ask_among(ask, k, among, database.most)
@@ -250,21 +250,21 @@ class RemoteVectors:
             count *= 4
         return [match for some in batched(sorted(among), self.few) for match in ask(k, some)]
 
-    def remove(self, shelf: Shelf, ids: Sequence[str]) -> None:
+    def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
         """Take vectors out; unknown ids are ignored."""
         if len(ids) == 0:
             return
-        keys = [point_key(shelf.scope, id) for id in dict.fromkeys(ids)]
+        keys = [point_key(space.scope, id) for id in dict.fromkeys(ids)]
         with self._talking() as database:
-            if name := self._known(database, shelf):
+            if name := self._known(database, space):
                 for batch in batched(keys, min(self.few, database.batch)):
-                    database.drop(name, scope_name(shelf.scope), batch)
+                    database.drop(name, scope_name(space.scope), batch)
 
-    def clear(self, shelf: Shelf) -> None:
-        """Forget a whole shelf; it can be filled again from the mirrored vectors."""
+    def clear(self, space: VectorSpace) -> None:
+        """Forget a whole space; it can be filled again from the mirrored vectors."""
         with self._talking() as database:
-            if name := self._known(database, shelf):
-                database.clear(name, scope_name(shelf.scope))
+            if name := self._known(database, space):
+                database.clear(name, scope_name(space.scope))
 
     def close(self) -> None:
         """Release the connection; calling it twice is harmless, any other call then raises `StoreClosed`."""
@@ -305,9 +305,9 @@ class RemoteVectors:
         line = " ".join(text.split())
         return line if len(line) <= _DETAIL else line[:_DETAIL] + "…"
 
-    def _known(self, database: Database, shelf: Shelf, dim: int | None = None) -> str | None:
-        """The collection of a shelf, or `None` if there is none. Raises `InvalidInput` if it is not for `dim`."""
-        name = collection_name(self._address.space, shelf)
+    def _known(self, database: Database, space: VectorSpace, dim: int | None = None) -> str | None:
+        """The collection of a space, or `None` if there is none. Raises `InvalidInput` if it is not for `dim`."""
+        name = collection_name(self._address.space, space)
         known = self._dimensions.get(name)
         if known is None:
             known = database.dimension(name)
@@ -318,17 +318,17 @@ class RemoteVectors:
             raise InvalidInput(f"vectors of {dim} dimensions cannot join a collection of {known}")
         return name
 
-    def _collection(self, database: Database, shelf: Shelf, dim: int) -> str:
-        """The collection of a shelf, made if it is not there yet."""
-        if name := self._known(database, shelf, dim):
+    def _collection(self, database: Database, space: VectorSpace, dim: int) -> str:
+        """The collection of a space, made if it is not there yet."""
+        if name := self._known(database, space, dim):
             return name
         failure: Exception = StoreError(f"the vector database at {self._address} does not show what it made")
         try:
-            database.create(collection_name(self._address.space, shelf), dim)
+            database.create(collection_name(self._address.space, space), dim)
         except Exception as error:  # noqa: BLE001 - as above; or another process is making it at this moment
             failure = error
         end = time.monotonic() + _PATIENCE
-        while not (name := self._known(database, shelf, dim)):
+        while not (name := self._known(database, space, dim)):
             if time.monotonic() > end:
                 raise failure
             time.sleep(_PATIENCE / 20)

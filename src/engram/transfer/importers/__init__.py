@@ -1,4 +1,4 @@
-"""What people already have, as memories to be: other programs' files, found out by their content or named."""
+"""Readers for other programs' files: mem0, MCP memory server, Markdown, ChatGPT and Claude exports, LangGraph."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from engram.model.bundle import Incoming
 from engram.transfer.importers import chats, langgraph, markdown, mcp_memory, mem0
 from engram.transfer.importers.fields import label
 from engram.transfer.importers.records import first_line
-from engram.transfer.untrusted import LIMITS, Limits, begins, elements, head, is_folder, opened, parse
+from engram.transfer.untrusted import LIMITS, ReadLimits, elements, is_folder, open_copy, parse, read_head, starts_with
 
-Importer = Callable[[Path, Limits], Iterator[Incoming]]
+Importer = Callable[[Path, ReadLimits], Iterator[Incoming]]
 
 IMPORTERS: dict[str, Importer] = {
     "mem0": mem0.memories,
@@ -25,10 +25,10 @@ IMPORTERS: dict[str, Importer] = {
     "anthropic": chats.anthropic,
     "langgraph": langgraph.memories,
 }
-"""By name: what reads the files of each program."""
+"""The reader of each format, by name."""
 
 _LISTS = ("results", "memories", "items", "entities", "relations")
-_TELLING = {
+_FORMAT_BY_NAME = {
     "entities": "mcp-memory",
     "relations": "mcp-memory",
     "mapping": "openai",
@@ -38,10 +38,10 @@ _TELLING = {
 __all__ = ["IMPORTERS", "Importer", "Incoming", "detect", "incoming"]
 
 
-def incoming(path: str | Path, name: str | None = None, limits: Limits = LIMITS) -> Iterator[Incoming]:
-    """The memories in a file or folder, one at a time, in its order; without a name it is found out.
+def incoming(path: str | Path, name: str | None = None, limits: ReadLimits = LIMITS) -> Iterator[Incoming]:
+    """Yield the memories of a file or folder in order; without a format name it is detected.
 
-    Raises `InvalidInput` where something is not as it should be; what came before has been handed out.
+    Raises `InvalidInput` at the first invalid record; the memories before it have been yielded by then.
     """
     name = detect(path, limits) if name is None else name
     if name not in IMPORTERS:
@@ -52,37 +52,37 @@ def incoming(path: str | Path, name: str | None = None, limits: Limits = LIMITS)
         yield one
 
 
-def detect(path: str | Path, limits: Limits = LIMITS) -> str:
-    """The name of the importer for a file or folder. Raises `InvalidInput` if none knows it."""
+def detect(path: str | Path, limits: ReadLimits = LIMITS) -> str:
+    """Detect the format of a file or folder. Raises `InvalidInput` if it is unknown."""
     path = Path(path)
     if is_folder(path):
-        return detect(chats.inside(path), limits) if chats.inside(path) != path else "markdown"
+        return detect(chats.conversations_file(path), limits) if chats.conversations_file(path) != path else "markdown"
     if path.suffix.lower() in markdown.SUFFIXES:
         return "markdown"
-    if begins(path, langgraph.SQLITE):
+    if starts_with(path, langgraph.SQLITE):
         return "langgraph"
-    with opened(path, limits) as copy:
-        if not head(copy.stream).strip():
+    with open_copy(path, limits) as copy:
+        if not read_head(copy.stream).strip():
             raise InvalidInput(f"{label(str(path))} is empty; there is nothing to import")
         first = first_line(copy.stream, limits)
-        found = (_of_record(first) if first else None) or _of_document(copy.stream, limits)
+        found = (_format_of_record(first) if first else None) or _format_of_document(copy.stream, limits)
     if found is None:
         raise InvalidInput(f"no importer knows this file; name one of {', '.join(IMPORTERS)}")
     return found
 
 
-def _of_document(stream: IO[bytes], limits: Limits) -> str | None:
-    """The first record decides."""
+def _format_of_document(stream: IO[bytes], limits: ReadLimits) -> str | None:
+    """Detect the format by the first record."""
     for name, where, raw in elements(stream, limits, inside=_LISTS):
-        if name in _TELLING:
-            return _TELLING[name]
+        if name in _FORMAT_BY_NAME:
+            return _FORMAT_BY_NAME[name]
         if not name or name in _LISTS:
             value = parse(raw, where, limits)
-            return _of_record(value) if isinstance(value, dict) else None
+            return _format_of_record(value) if isinstance(value, dict) else None
     return None
 
 
-def _of_record(value: Mapping[str, JsonValue]) -> str | None:
+def _format_of_record(value: Mapping[str, JsonValue]) -> str | None:
     if value.get("type") in {"entity", "relation"}:
         return "mcp-memory"
     if isinstance(value.get("mapping"), dict):

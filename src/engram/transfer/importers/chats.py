@@ -1,4 +1,4 @@
-"""Chat exports: the `conversations.json` of OpenAI, a tree of messages each, and of Anthropic, a list of them."""
+"""Chat exports of OpenAI and Anthropic: `conversations.json`."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from engram.errors import InvalidInput
 from engram.model import MemoryType
 from engram.model.bundle import Incoming
 from engram.text.terms import digest
-from engram.transfer.importers.fields import fields, items, label, moment, told
-from engram.transfer.untrusted import Limits, elements, is_folder, opened, parse, parse_object
+from engram.transfer.importers.fields import label, list_field, object_field, present_fields, time_value
+from engram.transfer.untrusted import ReadLimits, elements, is_folder, open_copy, parse, parse_object
 
 FILE = "conversations.json"
-_SPOKEN = frozenset({"user", "assistant", "tool"})
+_ROLES = frozenset({"user", "assistant", "tool"})
 _TEXTS = frozenset({"text", "multimodal_text"})
 _OUTPUT = frozenset({"code", "execution_output"})
-_ALONE = ("conversation_id", "id", "uuid", "title", "name", "create_time", "created_at", "current_node")
+_CONVERSATION_FIELDS = ("conversation_id", "id", "uuid", "title", "name", "create_time", "created_at", "current_node")
 _SENDERS = {"human": "user", "assistant": "assistant"}
 
 
-def inside(path: Path) -> Path:
-    """The file with the conversations in an unpacked export; otherwise the path itself."""
+def conversations_file(path: Path) -> Path:
+    """Return the conversations file in an unpacked export, or the path itself."""
     found = path / FILE
     return found if is_folder(path) and found.is_file() and not found.is_symlink() else path
 
 
-def openai(path: Path, limits: Limits) -> Iterator[Incoming]:
-    """Each message that was said on the branch that was read last, conversation by conversation."""
-    for where, conversation in _conversations(inside(path), limits, "mapping"):
+def openai(path: Path, limits: ReadLimits) -> Iterator[Incoming]:
+    """Yield each message of the current branch, conversation by conversation."""
+    for where, conversation in _conversations(conversations_file(path), limits, "mapping"):
         session = label(conversation.get("conversation_id")) or label(conversation.get("id"))
         title = label(conversation.get("title")) or ""
-        for id, node in _branch(conversation, where):
-            message = fields(node, "message", where)
-            author = fields(message, "author", where)
+        for id, node in _current_branch(conversation, where):
+            message = object_field(node, "message", where)
+            author = object_field(message, "author", where)
             role = label(author.get("role"))
-            said = _said(fields(message, "content", where), where)
-            hidden = fields(message, "metadata", where).get("is_visually_hidden_from_conversation")
-            if role in _SPOKEN and said and not hidden:
+            said = _content_text(object_field(message, "content", where), where)
+            hidden = object_field(message, "metadata", where).get("is_visually_hidden_from_conversation")
+            if role in _ROLES and said and not hidden:
                 yield Incoming(
                     text=said,
                     source="openai",
                     original_id=label(message.get("id")) or label(id) or digest(said),
                     kind=MemoryType.MESSAGE,
-                    at=moment(message.get("create_time") or conversation.get("create_time"), where),
+                    at=time_value(message.get("create_time") or conversation.get("create_time"), where),
                     session=session,
                     role=role,
                     speaker=label(author.get("name")),
                     context=title,
-                    metadata=told(fields(message, "metadata", where), "model_slug"),
+                    metadata=present_fields(object_field(message, "metadata", where), "model_slug"),
                 )
 
 
-def anthropic(path: Path, limits: Limits) -> Iterator[Incoming]:
-    """Each message, and the text of what was attached to it, conversation by conversation."""
-    for where, conversation in _conversations(inside(path), limits, "chat_messages"):
+def anthropic(path: Path, limits: ReadLimits) -> Iterator[Incoming]:
+    """Yield each message and the text of its attachments, conversation by conversation."""
+    for where, conversation in _conversations(conversations_file(path), limits, "chat_messages"):
         session, title = label(conversation.get("uuid")), label(conversation.get("name")) or ""
-        for number, message in enumerate(items(conversation, "chat_messages", where)):
+        for number, message in enumerate(list_field(conversation, "chat_messages", where)):
             if not isinstance(message, dict):
                 raise InvalidInput(f"{where}: each of chat_messages must be an object")
             id = label(message.get("uuid")) or digest(session or where, str(number))
-            at = moment(message.get("created_at") or conversation.get("created_at"), where)
+            at = time_value(message.get("created_at") or conversation.get("created_at"), where)
             sender = label(message.get("sender")) or ""
             role = _SENDERS.get(sender.lower(), sender.lower() or None)
-            if said := _blocks(message, where):
+            if said := _message_text(message, where):
                 yield Incoming(
                     text=said,
                     source="anthropic",
@@ -76,7 +76,7 @@ def anthropic(path: Path, limits: Limits) -> Iterator[Incoming]:
                     role=role,
                     context=title,
                 )
-            for place, attached in enumerate(items(message, "attachments", where)):
+            for place, attached in enumerate(list_field(message, "attachments", where)):
                 held = attached.get("extracted_content") if isinstance(attached, dict) else None
                 if isinstance(attached, dict) and isinstance(held, str) and held.strip():
                     yield Incoming(
@@ -88,13 +88,13 @@ def anthropic(path: Path, limits: Limits) -> Iterator[Incoming]:
                         session=session,
                         role=role,
                         context=title,
-                        metadata=told(attached, "file_name", "file_type"),
+                        metadata=present_fields(attached, "file_name", "file_type"),
                     )
 
 
-def _conversations(path: Path, limits: Limits, holds: str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """A list of conversations, or a single one."""
-    with opened(path, limits) as copy:
+def _conversations(path: Path, limits: ReadLimits, holds: str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Yield the conversations of a list, or a single one."""
+    with open_copy(path, limits) as copy:
         alone: dict[str, JsonValue] = {}
         for name, where, raw in elements(copy.stream, limits):
             if not name:
@@ -102,7 +102,7 @@ def _conversations(path: Path, limits: Limits, holds: str) -> Iterator[tuple[str
                 if conversation.get(holds) is None:
                     raise InvalidInput(f"{where} is no conversation: it has no {holds}")
                 yield where, conversation
-            elif name in {holds, *_ALONE}:
+            elif name in {holds, *_CONVERSATION_FIELDS}:
                 alone[name] = parse(raw, where, limits)
         if alone:
             if alone.get(holds) is None:
@@ -110,9 +110,9 @@ def _conversations(path: Path, limits: Limits, holds: str) -> Iterator[tuple[str
             yield "the conversation", alone
 
 
-def _branch(conversation: dict[str, JsonValue], where: str) -> list[tuple[str, dict[str, JsonValue]]]:
-    """The nodes from the first to the current one; a tree that runs in a circle is refused."""
-    nodes = fields(conversation, "mapping", where)
+def _current_branch(conversation: dict[str, JsonValue], where: str) -> list[tuple[str, dict[str, JsonValue]]]:
+    """Return the nodes from the root to the current one. Raises `InvalidInput` for a cycle."""
+    nodes = object_field(conversation, "mapping", where)
     at = conversation.get("current_node")
     if at is None:
         at = next((id for id in reversed(nodes) if not _node(nodes, id, where).get("children")), None)
@@ -132,7 +132,7 @@ def _node(nodes: dict[str, JsonValue], id: str, where: str) -> dict[str, JsonVal
     return node
 
 
-def _said(content: dict[str, JsonValue], where: str) -> str:
+def _content_text(content: dict[str, JsonValue], where: str) -> str:
     kind = content.get("content_type")
     if kind in _OUTPUT:
         own = content.get("text")
@@ -140,17 +140,17 @@ def _said(content: dict[str, JsonValue], where: str) -> str:
     if kind not in _TEXTS:
         return ""
     said = list[str]()
-    for part in items(content, "parts", where):
+    for part in list_field(content, "parts", where):
         own = part.get("text") if isinstance(part, dict) else part  # what was said aloud is an object with a text
         if isinstance(own, str) and own.strip():
             said.append(own.strip())
     return "\n".join(said)
 
 
-def _blocks(message: dict[str, JsonValue], where: str) -> str:
+def _message_text(message: dict[str, JsonValue], where: str) -> str:
     said = [
         block["text"]
-        for block in items(message, "content", where)
+        for block in list_field(message, "content", where)
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
     ]
     whole = "\n".join(str(part).strip() for part in said if str(part).strip())

@@ -1,4 +1,4 @@
-"""Fields of other programs' records: each function gives the value in our form, or says what is wrong with it."""
+"""Typed access to fields of other programs' records. Raises `InvalidInput` with the position for wrong types."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 
 
 def label(value: object) -> str | None:
-    """A short text in one line, cut if it is long; `None` for nothing, a blank, or what is no text or number."""
+    """Convert a value to a short single line; `None` if it is blank or neither text nor number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     return _CONTROL.sub(" ", str(value)).strip()[:MAX_LABEL].strip() or None
 
 
 def labels(values: Iterable[object]) -> tuple[str, ...]:
-    """The labels among some values, each once, the first so many."""
+    """Convert values to distinct labels, at most `MAX_LIST`."""
     found = dict.fromkeys(own for value in values if (own := label(value)))
     return tuple(found)[:MAX_LIST]
 
 
-def text(record: Mapping[str, JsonValue], name: str, where: str) -> str:
-    """A text that has to be there."""
+def text_field(record: Mapping[str, JsonValue], name: str, where: str) -> str:
+    """Return a required text."""
     value = record.get(name)
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: {name} must be a text")
     return value
 
 
-def items(record: Mapping[str, JsonValue], name: str, where: str) -> list[JsonValue]:
-    """A list; empty, if there is none."""
+def list_field(record: Mapping[str, JsonValue], name: str, where: str) -> list[JsonValue]:
+    """Return a list; empty if it is missing."""
     value = record.get(name)
     if value is None:
         return []
@@ -48,8 +48,8 @@ def items(record: Mapping[str, JsonValue], name: str, where: str) -> list[JsonVa
     return value
 
 
-def fields(record: Mapping[str, JsonValue], name: str, where: str) -> dict[str, JsonValue]:
-    """An object; empty, if there is none."""
+def object_field(record: Mapping[str, JsonValue], name: str, where: str) -> dict[str, JsonValue]:
+    """Return an object; empty if it is missing."""
     value = record.get(name)
     if value is None:
         return {}
@@ -58,8 +58,8 @@ def fields(record: Mapping[str, JsonValue], name: str, where: str) -> dict[str, 
     return value
 
 
-def moment(value: object, where: str) -> datetime | None:
-    """A time, written as text or as seconds since 1970; `None` for nothing."""
+def time_value(value: object, where: str) -> datetime | None:
+    """Parse a time from ISO 8601 or seconds since 1970; `None` if it is missing."""
     if value is None or value == "":
         return None
     try:
@@ -74,6 +74,6 @@ def moment(value: object, where: str) -> datetime | None:
     raise InvalidInput(f"{where}: {str(value)[:60]!a} is no time; write it such as 2026-01-31T14:00:00Z")
 
 
-def told(record: Mapping[str, JsonValue], *names: str) -> dict[str, JsonValue]:
-    """Those of the fields that say something."""
+def present_fields(record: Mapping[str, JsonValue], *names: str) -> dict[str, JsonValue]:
+    """Return those of the fields that are not empty."""
     return {name: record[name] for name in names if record.get(name) not in (None, "", [], {})}

@@ -1,4 +1,4 @@
-"""LangGraph stores: items with namespace, key and value, dumped as JSON or kept in the SQLite file of its store."""
+"""LangGraph stores: items with namespace, key and value, as JSON or in the store's SQLite file."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from engram.errors import InvalidInput
 from engram.model import MemoryType
 from engram.model.bundle import Incoming
 from engram.text.terms import digest
-from engram.transfer.importers.fields import label, labels, moment
+from engram.transfer.importers.fields import label, labels, time_value
 from engram.transfer.importers.records import records
-from engram.transfer.untrusted import LIMITS, Limits, begins, opened, parse, regular
+from engram.transfer.untrusted import LIMITS, ReadLimits, open_copy, open_regular, parse, starts_with
 
 SQLITE = b"SQLite format 3\x00"
 _TEXTS = ("text", "content", "memory", "data", "fact", "value")
-_DEEPEST = 3
-_LONGEST_VALUE = 50_000
+_MAX_DEPTH = 3
+_MAX_VALUE = 50_000
 _STEPS, _MOST_STEPS = 100_000, 3_000
 _COLUMNS = ("prefix", "key", "value", "created_at", "updated_at")
-_MAY = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_PRAGMA})
+_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_PRAGMA})
 
 
-def memories(path: Path, limits: Limits) -> Iterator[Incoming]:
-    """Each item of a store."""
-    for where, item in _rows(path, limits) if begins(path, SQLITE) else _dumped(path, limits):
-        yield _incoming(item, where)
+def memories(path: Path, limits: ReadLimits) -> Iterator[Incoming]:
+    """Yield each item of a store."""
+    for where, item in _sqlite_items(path, limits) if starts_with(path, SQLITE) else _json_items(path, limits):
+        yield _to_incoming(item, where)
 
 
-def _dumped(path: Path, limits: Limits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """A list of items, an object with them in `items`, or one item a line."""
-    with opened(path, limits) as copy:
+def _json_items(path: Path, limits: ReadLimits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Read a list of items, an object with `items`, or one item a line."""
+    with open_copy(path, limits) as copy:
         for _, where, item in records(copy.stream, limits, ["namespace", "key", "value"], ["items"]):
             yield where, item
 
 
-def _incoming(item: dict[str, JsonValue], where: str) -> Incoming:
+def _to_incoming(item: dict[str, JsonValue], where: str) -> Incoming:
     place = item.get("namespace")
     names = place if isinstance(place, list) else str(place).split(".") if isinstance(place, str) else None
     key, value = label(item.get("key")), item.get("value")
@@ -54,63 +54,63 @@ def _incoming(item: dict[str, JsonValue], where: str) -> Incoming:
     kind = value.get("kind")
     metadata: dict[str, JsonValue] = {"namespace": list(namespace), "key": key}
     return Incoming(
-        text=_said(value) or whole,
+        text=_value_text(value) or whole,
         source="langgraph",
         original_id=digest(*namespace, "", key),
         kind=MemoryType.KNOWLEDGE,
         tags=labels([kind] if isinstance(kind, str) else []),
-        at=moment(item.get("created_at"), where),
+        at=time_value(item.get("created_at"), where),
         context=" / ".join(namespace),
-        metadata=metadata | ({"value": value} if len(whole) <= _LONGEST_VALUE else {}),
+        metadata=metadata | ({"value": value} if len(whole) <= _MAX_VALUE else {}),
     )
 
 
-def _said(value: JsonValue, depth: int = 0) -> str:
-    """The text of a value: of the fields that usually have it, the first that does."""
+def _value_text(value: JsonValue, depth: int = 0) -> str:
+    """Return the text of a value: the first of the usual text fields that has any."""
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, dict) and depth < _DEEPEST:
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
         for name in _TEXTS:
-            if said := _said(value.get(name), depth + 1):
+            if said := _value_text(value.get(name), depth + 1):
                 return said
     return ""
 
 
-def _rows(path: Path, limits: Limits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """The rows of a private copy of a store's file, which nobody else has open and which runs nothing of its own."""
+def _sqlite_items(path: Path, limits: ReadLimits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Read the rows from a private copy of a store's SQLite file."""
     with TemporaryDirectory(prefix="engram-") as folder:
         copy = Path(folder) / "store.db"
-        _take(path, copy, limits)
+        _copy_bounded(path, copy, limits)
         if Path(f"{path}-wal").is_file():
-            _take(Path(f"{path}-wal"), Path(f"{copy}-wal"), limits)
+            _copy_bounded(Path(f"{path}-wal"), Path(f"{copy}-wal"), limits)
         try:
             with closing(sqlite3.connect(f"file:{quote(str(copy))}?mode=rw", uri=True)) as database:
                 _restrict(database, limits)
-                yield from _items(database, limits)
+                yield from _read_items(database, limits)
         except sqlite3.Error as error:
             raise InvalidInput(f"the SQLite file cannot be read: {error}; export the store as JSON") from None
 
 
-def _take(path: Path, copy: Path, limits: Limits) -> None:
-    with regular(path) as file, copy.open("wb") as target:
+def _copy_bounded(path: Path, copy: Path, limits: ReadLimits) -> None:
+    with open_regular(path) as file, copy.open("wb") as target:
         if file.seek(0, 2) > limits.file:
             raise InvalidInput(f"the file has more than {limits.file:,} bytes; export a part of it as JSON")
         file.seek(0)
         shutil.copyfileobj(file, target)
 
 
-def _restrict(database: sqlite3.Connection, limits: Limits) -> None:
-    """Reading only, no code of the schema, no long values, no endless queries."""
+def _restrict(database: sqlite3.Connection, limits: ReadLimits) -> None:
+    """Restrict the connection: read only, no code in the schema, no long values, no endless queries."""
     steps = iter(range(_MOST_STEPS))
     database.set_progress_handler(lambda: next(steps, None) is None, _STEPS)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.record)
     database.text_factory = bytes
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "query_only = ON"):
         database.execute(f"PRAGMA {pragma}")
-    database.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _MAY else sqlite3.SQLITE_DENY)
+    database.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
 
 
-def _items(database: sqlite3.Connection, limits: Limits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+def _read_items(database: sqlite3.Connection, limits: ReadLimits) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     kinds = database.execute("SELECT type, sql FROM sqlite_master WHERE name = 'store'").fetchall()
     if len(kinds) != 1 or kinds[0][0] != b"table" or b"VIRTUAL" in (kinds[0][1] or b"").upper():
         raise InvalidInput("the SQLite file is no LangGraph store: it has no table `store`; export the store as JSON")

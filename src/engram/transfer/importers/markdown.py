@@ -1,4 +1,4 @@
-"""Markdown memories: MEMORY.md, CLAUDE.md, AGENTS.md and folders of notes; a memory for each item and paragraph."""
+"""Markdown notes: MEMORY.md, CLAUDE.md, AGENTS.md and folders; one memory for each item and paragraph."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from engram.model.bundle import MAX_TEXT, Incoming
 from engram.ports import unstorable
 from engram.text.safe_yaml import read_yaml
 from engram.text.terms import digest
-from engram.transfer.importers.fields import label, labels, moment
-from engram.transfer.untrusted import Limits, is_folder, opened
+from engram.transfer.importers.fields import label, labels, time_value
+from engram.transfer.untrusted import ReadLimits, is_folder, open_copy
 
 SUFFIXES = frozenset({".md", ".markdown", ".mdc"})
 MAX_FILE = 5_000_000
 MAX_PIECES = 20_000
 MAX_LINES = 200_000
-_DEEPEST = 16
-_LONGEST_NAME = 200
-_PASSED_OVER = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
+_MAX_DEPTH = 16
+_MAX_NAME = 200
+_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(.*)")
 _BOX = re.compile(r"\[[ xX]\][ \t]+")
@@ -35,42 +35,42 @@ _FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """One thing that a file says, and the headings and items it stands below."""
+class _TextPiece:
+    """One item or paragraph, with the headings and items above it."""
 
     path: tuple[str, ...]
     text: str
 
 
 @dataclass(slots=True)
-class _Cut:
-    """A file on its way to pieces: where it is, and what has been collected."""
+class _Splitter:
+    """Position in a file, and the lines collected for the next piece."""
 
     headings: list[tuple[int, str]] = field(default_factory=list)
     items: list[tuple[int, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
-    def piece(self) -> Iterator[_Piece]:
-        """What has been collected, if it says anything; collecting begins anew."""
+    def piece(self) -> Iterator[_TextPiece]:
+        """Yield the collected lines as a piece, if they have text, and start anew."""
         text = "\n".join(self.lines).strip()
         self.lines = []
         if text.strip("-*_= \t"):
             above = [name for _, name in self.headings] + [name for _, name in self.items[:-1]]
-            yield _Piece(tuple(above), text)
+            yield _TextPiece(tuple(above), text)
 
 
-def memories(path: Path, limits: Limits) -> Iterator[Incoming]:
-    """Each item and paragraph, file by file in the order of their names. Links and other files are passed over."""
+def memories(path: Path, limits: ReadLimits) -> Iterator[Incoming]:
+    """Yield each item and paragraph, file by file in order of name. Links and other files are skipped."""
     total = 0
     for name, file in _files(path, limits):
         text = _read(file, limits)
         total += len(text)
         if total > limits.file:
             raise InvalidInput(f"the files have more than {limits.file:,} characters; import a part of the folder")
-        yield from _incoming(name, text)
+        yield from _to_incoming(name, text)
 
 
-def _files(path: Path, limits: Limits) -> Iterator[tuple[str, Path]]:
+def _files(path: Path, limits: ReadLimits) -> Iterator[tuple[str, Path]]:
     if not is_folder(path):
         yield path.name, path
         return
@@ -84,7 +84,7 @@ def _files(path: Path, limits: Limits) -> Iterator[tuple[str, Path]]:
                 if seen > 10 * limits.files or len(found) > limits.files:
                     raise InvalidInput(f"the folder has more than {limits.files:,} files; import a part of it")
                 if entry.is_dir(follow_symlinks=False):
-                    if depth < _DEEPEST and entry.name not in _PASSED_OVER:
+                    if depth < _MAX_DEPTH and entry.name not in _SKIPPED_FOLDERS:
                         waiting.append((Path(entry.path), depth + 1))
                 elif entry.is_file(follow_symlinks=False) and Path(entry.name).suffix.lower() in SUFFIXES:
                     found.append(Path(entry.path))
@@ -92,28 +92,28 @@ def _files(path: Path, limits: Limits) -> Iterator[tuple[str, Path]]:
         yield file.relative_to(path).as_posix(), file
 
 
-def _read(file: Path, limits: Limits) -> str:
-    with opened(file, limits) as copy:
+def _read(file: Path, limits: ReadLimits) -> str:
+    with open_copy(file, limits) as copy:
         if copy.size > MAX_FILE:
-            raise InvalidInput(f"{_shown(file.name)} has more than {MAX_FILE:,} bytes; split it")
+            raise InvalidInput(f"{_printable(file.name)} has more than {MAX_FILE:,} bytes; split it")
         data = copy.stream.read()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{_shown(file.name)} is not UTF-8 at byte {error.start}; save it in UTF-8") from None
+        raise InvalidInput(f"{_printable(file.name)} is not UTF-8 at byte {error.start}; save it in UTF-8") from None
     if len(text.splitlines()) > MAX_LINES:
-        raise InvalidInput(f"{_shown(file.name)} has more than {MAX_LINES:,} lines; split it")
+        raise InvalidInput(f"{_printable(file.name)} has more than {MAX_LINES:,} lines; split it")
     if reason := unstorable(text):
-        raise InvalidInput(f"{_shown(file.name)} cannot be kept as it is: {reason}")
+        raise InvalidInput(f"{_printable(file.name)} cannot be kept as it is: {reason}")
     return text
 
 
-def _shown(name: str) -> str:
+def _printable(name: str) -> str:
     return label(name.encode("utf-8", "backslashreplace").decode()) or "the file"
 
 
-def _incoming(name: str, text: str) -> Iterator[Incoming]:
-    name = _shown(name)
+def _to_incoming(name: str, text: str) -> Iterator[Incoming]:
+    name = _printable(name)
     front, body = _front_matter(name, text)
     tags = front.get("tags")
     tagged = labels(tags if isinstance(tags, list) else tags.split(",") if isinstance(tags, str) else [])
@@ -145,11 +145,11 @@ def _incoming(name: str, text: str) -> Iterator[Incoming]:
 
 def _date(front: dict[str, JsonValue], name: str) -> datetime | None:
     said = next((front[key] for key in ("date", "created", "updated") if front.get(key)), None)
-    return moment(said, name) if isinstance(said, str) else None
+    return time_value(said, name) if isinstance(said, str) else None
 
 
 def _front_matter(name: str, text: str) -> tuple[dict[str, JsonValue], str]:
-    """What stands between two lines of three hyphens at the beginning, and the rest."""
+    """Split off the YAML front matter, between two lines of three hyphens."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != "---" or "---" not in map(str.rstrip, lines[1:]):
         return {}, text
@@ -161,9 +161,9 @@ def _front_matter(name: str, text: str) -> tuple[dict[str, JsonValue], str]:
     return front if isinstance(front, dict) else {}, "\n".join(lines[end + 1 :])
 
 
-def pieces(text: str) -> Iterator[_Piece]:
-    """The items and paragraphs of a Markdown text; code stays with what stands before it."""
-    cut, fence, comment = _Cut(), "", False
+def pieces(text: str) -> Iterator[_TextPiece]:
+    """Split a Markdown text into items and paragraphs; code belongs to the piece before it."""
+    cut, fence, comment = _Splitter(), "", False
     for line in text.splitlines():
         if fence:
             cut.lines.append(line)
@@ -177,13 +177,13 @@ def pieces(text: str) -> Iterator[_Piece]:
         elif heading := _HEADING.fullmatch(line):
             yield from cut.piece()
             level, name = len(heading[1]), heading[2].strip().rstrip("#").rstrip()
-            cut.headings = [own for own in cut.headings if own[0] < level] + [(level, name[:_LONGEST_NAME])]
+            cut.headings = [own for own in cut.headings if own[0] < level] + [(level, name[:_MAX_NAME])]
             cut.items = []
         elif item := _ITEM.fullmatch(line):
             yield from cut.piece()
             indent, said = len(item[1].expandtabs(4)), _BOX.sub("", item[2], count=1)
-            cut.items = [own for own in cut.items if own[0] < indent] + [(indent, said.strip()[:_LONGEST_NAME])]
-            cut.items = cut.items[-_DEEPEST:]
+            cut.items = [own for own in cut.items if own[0] < indent] + [(indent, said.strip()[:_MAX_NAME])]
+            cut.items = cut.items[-_MAX_DEPTH:]
             cut.lines = [said]
         elif not line.strip():
             yield from cut.piece()

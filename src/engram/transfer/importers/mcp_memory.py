@@ -1,4 +1,4 @@
-"""The reference MCP memory server: a knowledge graph as JSON Lines, entities with observations, and relations."""
+"""The reference MCP memory server: a graph of entities with observations, and relations, as JSON Lines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from engram.errors import InvalidInput
 from engram.model import MemoryType
 from engram.model.bundle import Incoming
 from engram.text.terms import digest
-from engram.transfer.importers.fields import items, label, labels, text
+from engram.transfer.importers.fields import label, labels, list_field, text_field
 from engram.transfer.importers.records import records
-from engram.transfer.untrusted import Limits, opened
+from engram.transfer.untrusted import ReadLimits, open_copy
 
 _LISTS = {"entities": "entity", "relations": "relation"}
 
 
-def memories(path: Path, limits: Limits) -> Iterator[Incoming]:
-    """A memory for each observation and each relation, in the order of the file."""
-    with opened(path, limits) as copy:
+def memories(path: Path, limits: ReadLimits) -> Iterator[Incoming]:
+    """Yield a memory for each observation and each relation, in the order of the file."""
+    with open_copy(path, limits) as copy:
         for name, where, record in records(copy.stream, limits, ["type"], _LISTS):
             kind = _LISTS.get(name, record.get("type"))
             if kind not in _READERS:
@@ -28,9 +28,9 @@ def memories(path: Path, limits: Limits) -> Iterator[Incoming]:
             yield from _READERS[str(kind)](record, where)
 
 
-def _of_entity(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]:
-    name, kind = text(record, "name", where), label(record.get("entityType")) or ""
-    for observation in items(record, "observations", where):
+def _entity_memories(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]:
+    name, kind = text_field(record, "name", where), label(record.get("entityType")) or ""
+    for observation in list_field(record, "observations", where):
         if not isinstance(observation, str):
             raise InvalidInput(f"{where}: each of observations must be a text")
         if observation.strip():
@@ -45,8 +45,8 @@ def _of_entity(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]:
             )
 
 
-def _of_relation(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]:
-    start, end, kind = (text(record, name, where) for name in ("from", "to", "relationType"))
+def _relation_memories(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]:
+    start, end, kind = (text_field(record, name, where) for name in ("from", "to", "relationType"))
     if not (start.strip() and end.strip() and kind.strip()):
         raise InvalidInput(f"{where}: a relation needs from, to and relationType")
     yield Incoming(
@@ -64,4 +64,4 @@ def _of_relation(record: dict[str, JsonValue], where: str) -> Iterator[Incoming]
     )
 
 
-_READERS = {"entity": _of_entity, "relation": _of_relation}
+_READERS = {"entity": _entity_memories, "relation": _relation_memories}

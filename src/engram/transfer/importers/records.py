@@ -1,4 +1,4 @@
-"""Records in JSON, however they are wrapped: one a line, in a list, or in a list that an object has."""
+"""Records in JSON: one a line, in a list, or in a list inside an object."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import IO
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
-from engram.transfer.untrusted import Limits, elements, lines, parse, parse_object
+from engram.transfer.untrusted import ReadLimits, elements, lines, parse, parse_object
 
-Found = tuple[str, str, dict[str, JsonValue]]
-"""The name of the list it was in, or "", the name for messages, and the record."""
+NamedRecord = tuple[str, str, dict[str, JsonValue]]
+"""The name of the enclosing list or "", the position for messages, and the record."""
 
 
-def records(stream: IO[bytes], limits: Limits, names: Collection[str], lists: Collection[str]) -> Iterator[Found]:
-    """Each record, one at a time; a line that has all of `names` is a record of its own."""
+def records(
+    stream: IO[bytes], limits: ReadLimits, names: Collection[str], lists: Collection[str]
+) -> Iterator[NamedRecord]:
+    """Yield each record; a file whose first line has all of `names` is read line by line."""
     first = first_line(stream, limits)
     if first is not None and set(names) <= set(first):
         for where, line in lines(stream, limits):
@@ -26,8 +28,8 @@ def records(stream: IO[bytes], limits: Limits, names: Collection[str], lists: Co
             yield name, where, parse_object(raw, where, limits)
 
 
-def first_line(stream: IO[bytes], limits: Limits) -> dict[str, JsonValue] | None:
-    """The first line, if it is a JSON object of its own."""
+def first_line(stream: IO[bytes], limits: ReadLimits) -> dict[str, JsonValue] | None:
+    """Parse the first line; `None` if it is not a JSON object."""
     try:
         value = next((parse(line, where, limits) for where, line in lines(stream, limits)), None)
     except InvalidInput:

@@ -97,8 +97,8 @@ async def import_knowledge(
         path = Path(folder) / ("upload.md" if format == "markdown" else "upload")
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
-        take_in = partial(
-            call.knowledge.take_in,
+        import_file = partial(
+            call.knowledge.import_file,
             path,
             format=format,
             dry_run=dry_run,
@@ -106,7 +106,7 @@ async def import_knowledge(
             trusted=request.app.state.trusted,
         )
         try:
-            return await slowly(request, take_in)
+            return await slowly(request, import_file)
         except InvalidInput as error:
             said = str(error).replace(str(path), "the file").replace(path.name, "the file")
             raise InvalidInput(said) from None

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.clock import from_micros
-from engram.ports import Change, Event, Scope
+from engram.ports import Event, MemoryChange, Scope
 from engram.stores.rows import to_event
 from engram.stores.schema import agents, events, memories, tombstones
 
@@ -25,14 +25,14 @@ def known(conn: sa.Connection, scope: Scope, chosen: sa.ColumnElement[bool]) -> 
     return set(conn.scalars(sa.select(events.c.id).where(events.c.agent == scope.agent, chosen)))
 
 
-def feed(conn: sa.Connection, scope: Scope, after: int, limit: int, read: Read = to_event) -> list[Event]:
+def events_after(conn: sa.Connection, scope: Scope, after: int, limit: int, read: Read = to_event) -> list[Event]:
     """The events numbered higher than `after`, the oldest of them first."""
     e = events.c
     rows = sa.select(events).where(e.agent == scope.agent, e.seq > after).order_by(e.seq).limit(limit)
     return [read(row) for row in conn.execute(rows).mappings()]
 
 
-def about(conn: sa.Connection, scope: Scope, topic: str, limit: int, read: Read = to_event) -> list[Event]:
+def events_by_topic(conn: sa.Connection, scope: Scope, topic: str, limit: int, read: Read = to_event) -> list[Event]:
     """The newest events of a topic, the oldest of them first."""
     e = events.c
     rows = sa.select(events).where(e.agent == scope.agent, e.topic == topic).order_by(e.seq.desc()).limit(limit)
@@ -45,16 +45,17 @@ def chosen(conn: sa.Connection, scope: Scope, these: sa.ColumnElement[bool], rea
     return sorted((read(row) for row in conn.execute(rows).mappings()), key=lambda event: event.seq)
 
 
-def changes(conn: sa.Connection, scope: Scope, after: int, limit: int) -> list[Change]:
+def changes(conn: sa.Connection, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
     """The memories that came and went after a number, the oldest first."""
     m, t = memories.c, tombstones.c
     came = sa.select(m.seq, m.id, m.created_at).where(m.agent == scope.agent, m.seq > after)
     went = sa.select(t.seq, t.memory_id, t.at).where(t.agent == scope.agent, t.seq > after)
     found = [
-        Change(seq, "stored", id, from_micros(at)) for seq, id, at in conn.execute(came.order_by(m.seq).limit(limit))
+        MemoryChange(seq, "stored", id, from_micros(at))
+        for seq, id, at in conn.execute(came.order_by(m.seq).limit(limit))
     ]
     gone = conn.execute(went.order_by(t.seq).limit(limit))
-    found += [Change(seq, "forgotten", id, from_micros(at)) for seq, id, at in gone]
+    found += [MemoryChange(seq, "forgotten", id, from_micros(at)) for seq, id, at in gone]
     return sorted(found)[:limit]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from engram.ports import Event, Scope
 from engram.stores.redis.batch import Batch
-from engram.stores.redis.layout import Keys, event_id, events_after, events_with
+from engram.stores.redis.layout import RedisKeys, event_id, events_after, events_with
 from engram.stores.redis.server import CHUNK, Command, chunks
 from engram.stores.redis.transactions import Transactions
 from engram.stores.rows import to_event
 
 
-class History:
+class Events:
     """Keeps events; each write is one of the scope, so that numbers rise as the writes do."""
 
     def __init__(self, transactions: Transactions) -> None:
@@ -35,18 +35,18 @@ class History:
         reads = [("HMGET", keys.events, *some) for some in chunks(ids)]
         return self._transactions.write(scope, reads, plan, renews=True, numbers=len(ids))
 
-    def unrecord(self, scope: Scope, ids: Sequence[str]) -> int:
+    def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
         """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
         keys, chosen = self._transactions.keys(scope), list(dict.fromkeys(ids))
         if not chosen:
             return 0
 
         def plan(batch: Batch, _: list[Any]) -> int:
-            return self._transactions.unrecord(batch, keys, chosen)
+            return self._transactions.delete_events(batch, keys, chosen)
 
         return self._transactions.write(scope, [], plan, numbers=len(chosen))
 
-    def feed(self, scope: Scope, after: int, limit: int) -> list[Event]:
+    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
         keys, (first, last) = self._transactions.keys(scope), events_after(after)
 
@@ -55,7 +55,7 @@ class History:
 
         return self._paged(keys, page, limit)
 
-    def about(self, scope: Scope, topic: str, limit: int) -> list[Event]:
+    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic, the oldest of them first."""
         keys, (first, last) = self._transactions.keys(scope), events_with(topic)
 
@@ -64,7 +64,7 @@ class History:
 
         return self._paged(keys, page, limit)[::-1]
 
-    def _paged(self, keys: Keys, page: Callable[[bytes | None, int], Command], limit: int) -> list[Event]:
+    def _paged(self, keys: RedisKeys, page: Callable[[bytes | None, int], Command], limit: int) -> list[Event]:
         """Up to so many events in the order of the pages; what is forgotten meanwhile is passed over."""
         found: list[Event] = []
         passed: bytes | None = None

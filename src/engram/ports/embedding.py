@@ -1,0 +1,52 @@
+"""Embeddings, and the interface of what makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engram.model import Clean
+
+Vector = NDArray[np.float32]
+"""One embedding of length 1, shape (dim,)."""
+
+
+Matrix = NDArray[np.float32]
+"""Embeddings of length 1, one a row, shape (n, dim)."""
+
+
+def units(matrix: Matrix) -> NDArray[np.bool_]:
+    """Which rows are vectors of length 1."""
+    with np.errstate(all="ignore"):  # what is no number is no vector
+        length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
+
+
+def is_unit(matrix: Matrix) -> bool:
+    """Whether every row is a vector of length 1."""
+    return bool(units(matrix).all())
+
+
+Purpose = Literal["document", "query"]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns clean text into vectors of length 1."""
+
+    @property
+    def identity(self) -> str:
+        """Names the model and its weights: two embedders with one identity give the same vectors."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """The length of every vector."""
+        ...
+
+    def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
+        """One row per text, in order; no texts give no rows. Raises `ModelError`."""
+        ...
