@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
+MOST_HANDLES = 1000
+"""Handles of agents that are kept, so that a server does not check the name of an agent for each request."""
 
 
 class Engram:
@@ -122,15 +124,21 @@ class Engram:
         self.experience = Experience(store)
         self.echoes = Echoes()
         self.placing = Placing(store, embedder, say)
+        self._handles: dict[str, AgentHandle] = {}
         self.sharing = Sharing(store, self.experience, sources, self.similar, lambda _, text: self.clean(text))
 
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
+        if isinstance(name, str) and (known := self._handles.get(name)) is not None:
+            return known
         scope = Scope(name)
         arguments.agent(name)
         if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
-        return AgentHandle(self, scope)
+        if len(self._handles) >= MOST_HANDLES:
+            self._handles.clear()
+        self._handles[name] = handle = AgentHandle(self, scope)
+        return handle
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""

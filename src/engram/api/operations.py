@@ -441,7 +441,7 @@ def get_stats(call: Call, nothing: Nothing) -> LearningStats:
 @operation("GET /evaluation", "reports")
 def evaluate(call: Call, query: EvaluationQuery) -> EvaluationReport:
     """Report how often recalls helped, how many decisions memory informed, and whether that drifts."""
-    return call.evaluate(**query.model_dump())
+    return call.brain.upkeep.evaluate([call.agent.name], **query.model_dump())
 
 
 # Agents -----------------------------------------------------------------------------------------------
@@ -626,7 +626,7 @@ def change_group(call: Call, change: GroupChangeOf) -> GroupView:
 @operation("POST /knowledge/merge", "knowledge", "share", long=True)
 def merge_knowledge(call: Call, request: Merge) -> ImportReport:
     """Import what another agent shares to learn from; it is kept as long as its grant stands."""
-    return call.knowledge.merge(**request.model_dump())
+    return call.agent.knowledge.merge(**request.model_dump())
 
 
 @operation("GET /quarantine", "quarantine", command="quarantine list")
@@ -661,19 +661,19 @@ def discard(call: Call, which: Id) -> ForgetReceipt:
 @operation("GET /audit", "audit", "admin", about="named")
 def list_audit(call: Call, query: AuditListing) -> AuditEntries:
     """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
-    return AuditEntries(items=tuple(call.trail(**query.model_dump())))
+    return AuditEntries(items=tuple(call.brain.audit.find(**query.model_dump(), agent=call.audited_agent())))
 
 
 @operation("GET /audit/verification", "audit", "admin", about="all", long=True, command="audit verify")
 def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
     """Check every entry, and report each one that was changed; this needs a key for all agents."""
-    return call.verify_trail()
+    return call.brain.audit.verify()
 
 
 @operation("GET /retention/policies", "retention", "admin", about="all", command="retention list")
 def list_policies(call: Call, query: Listing) -> Page[Policy]:
     """List the policies in force, in the order in which they run."""
-    return _page(query, [*map(_policy, call.retention.policies())], "policies", call.key.id)
+    return _page(query, [*map(_policy, call.brain.retention.policies())], "policies", call.key.id)
 
 
 @operation("POST /retention/policies", "retention", "admin", about="all")
@@ -684,19 +684,19 @@ def set_policy(call: Call, policy: Policy) -> Policy:
     agent = None if policy.agent is None else call.brain.agent(policy.agent).name
     tags = tuple(map(call.brain.clean, policy.tags))
     fields = policy.model_dump(exclude={"name", "older_than_days", "agent", "tags"})
-    return _policy(call.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
+    return _policy(call.brain.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
 
 
 @operation("DELETE /retention/policies/{name}", "retention", "admin", about="all", repeat="never")
 def remove_policy(call: Call, which: Named) -> Policy:
     """Remove a policy."""
-    return _policy(call.retention.remove(which.name))
+    return _policy(call.brain.retention.remove(which.name))
 
 
 @operation("GET /retention/holds", "retention", "admin", about="all", command="retention holds")
 def list_holds(call: Call, query: Listing) -> Page[LegalHold]:
     """List the holds in force, oldest first."""
-    return _page(query, call.retention.holds(), "holds", call.key.id)
+    return _page(query, call.brain.retention.holds(), "holds", call.key.id)
 
 
 @operation("POST /retention/holds", "retention", "admin", about="all", status=201, repeat="never")
@@ -704,7 +704,7 @@ def hold(call: Call, request: NewHold) -> LegalHold:
     """Keep all memories of an agent, or those that are named, against every deletion."""
     call.check_storable(request.reason, *request.memories, *request.tags, *request.sessions)
     agent = None if request.agent is None else call.brain.agent(request.agent).name
-    return call.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
+    return call.brain.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
 
 
 @operation(
@@ -712,14 +712,14 @@ def hold(call: Call, request: NewHold) -> LegalHold:
 )
 def release_hold(call: Call, which: Id) -> LegalHold:
     """End a hold."""
-    return call.retention.release(which.id)
+    return call.brain.retention.release(which.id)
 
 
 @operation("POST /retention/runs", "retention", "admin", about="all", long=True)
 def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
     """Delete or archive what fulfils a policy; what is pinned or held stays."""
     agents = None if request.agents is None else [call.brain.agent(name).name for name in request.agents]
-    return call.retention.run(agents=agents, dry_run=request.dry_run)
+    return call.brain.retention.run(agents=agents, dry_run=request.dry_run)
 
 
 def draft_of(draft: NewMemory) -> Draft:

@@ -339,7 +339,10 @@ def _asked(function: Callable[..., CallToolResult], whose: Whose, right: Right) 
     parameters = [request, *[*known.parameters.values()][1:]]
 
     def asked(ctx: Request, **given: Any) -> CallToolResult:
-        return function(whose(ctx, right), **given)
+        try:
+            return function(whose(ctx, right), **given)
+        except EngramError as error:
+            raise ToolError(public_message(error, tool_of)) from None
 
     like: Any = asked
     like.__name__, like.__doc__ = function.__name__, getdoc(function)
@@ -359,32 +362,23 @@ class _Strict(Tool):
     async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         """Run the tool; raises `ToolError` with what a model can act on, and nothing else of it."""
         try:
-            self.fn_metadata.validate_arguments(arguments)
-        except ValidationError as error:
-            raise ToolError(describe_error(error)) from None
-        return await super().run(arguments, context, convert_result)
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if type(error) is ToolError and isinstance(error.__cause__, ValidationError):
+                raise ToolError(describe_error(error.__cause__)) from None
+            raise
 
 
 def _tool(function: Callable[..., CallToolResult], title: str, annotations: ToolAnnotations) -> Tool:
     made = _Strict.from_function(function, title=title, annotations=annotations, structured_output=True)
-    call = made.fn
     strict: Any = create_model(f"{made.name}_arguments", __base__=(_NothingElse, made.fn_metadata.arg_model))
     made.fn_metadata.arg_model = strict
     made.parameters = strict.model_json_schema(by_alias=True)
-    made.fn = lambda **given: _spoken(call, given)
     return made
 
 
 class _NothingElse(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-def _spoken(call: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """What a tool answers; an error becomes one that its caller may be told."""
-    try:
-        return call(**given)
-    except EngramError as error:
-        raise ToolError(public_message(error, tool_of)) from None
 
 
 def _receipt(receipt: Receipt) -> CallToolResult:
