@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 PURE := tests/unit tests/contract/test_store_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick check test lint backends bench nightly soak proto lock clean
+.PHONY: help demo quick check test lint backends bench nightly soak proto stubs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -78,6 +78,9 @@ soak: $(MODELS)/installed  ## ten minutes of mixed load on a real server: no err
 
 proto: $(VENV)/installed  ## number new fields of the gRPC messages, and write the .proto files
 	$(BIN)/python -m engram.server.grpc.generate
+
+stubs: $(VENV)/installed  ## write the types of the methods of the clients
+	$(BIN)/python -m engram.client.stubs
 
 lock: $(VENV)/installed  ## pin the newest versions that the ranges allow
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

@@ -1,11 +1,11 @@
-"""What the audit trail costs: a write with and without it, side by side, and how fast a trail is verified.
+"""Measure the cost of the audit trail: writes with and without it, side by side, and verifications per second.
 
-    python benchmarks/audit.py [--writes 2000] [--folder FOLDER] [--postgres URL] [--json FILE]
+python benchmarks/audit.py [--writes 2000] [--folder FOLDER] [--postgres URL] [--json FILE]
 
-Both lanes are the same store but for its `_note`, which does nothing in the one without. They take turns in small
-rounds in one process, so that whatever else the machine does meets both alike; `ratio` is that of the medians of the
-rounds, `cpu_ratio` that of the processor time of this process, which others disturb less. With --postgres (an empty
-database of your own) many writers write at once, since there the end of the trail is what they wait for.
+Both lanes are the same store, except that `_note` does nothing in the one without. They alternate in small rounds in
+one process, so that other load affects both alike; `ratio` is that of the medians of the rounds, `cpu_ratio` that of
+the processor time of this process, which other programs disturb less. With --postgres (an empty database of your own)
+many writers write at once, since there they wait for the end of the trail.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Row = dict[str, object]
 
 
 class UnauditedSqlite(SqliteStore):
-    """Puts nothing on record."""
+    """A store without an audit trail."""
 
     def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
         pass
 
 
 class UnauditedPostgres(PostgresStore):
-    """Puts nothing on record."""
+    """A store without an audit trail."""
 
     def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
         pass
@@ -57,7 +57,7 @@ def brain_on(store: SqlStore) -> Engram:
 
 
 def compared(how: str, lanes: Sequence[Callable[[int], object]], rounds: int, per_round: int) -> Row:
-    """Both lanes in turns; each call writes number n."""
+    """Run both lanes alternately; each call writes number n."""
     seconds: tuple[list[float], list[float]] = ([], [])
     cpu: tuple[list[float], list[float]] = ([], [])
     number = 0
@@ -128,7 +128,7 @@ def verified(folder: Path, entries: int) -> Row:
 
 
 def on_postgres(url: str, writes: int) -> list[Row]:
-    """Writes a second by so many writers at once, each an agent of its own."""
+    """Return the writes per second of so many concurrent writers, each an agent of its own."""
     results: list[Row] = []
     with brain_on(UnauditedPostgres(url, Sources())) as plain, brain_on(PostgresStore(url, Sources())) as audited:
         for writers in (1, 8):

@@ -1,13 +1,13 @@
-"""Adds and recalls at growing sizes on every back end that runs here, as ratios to SQLite.
+"""Add and recall at growing sizes on every store available here, as ratios to SQLite.
 
-    python benchmarks/backends.py [--sizes 1000,10000] [--calls 300] [--postgres URL] [--redis URL] [--json FILE]
+python benchmarks/backends.py [--sizes 1000,10000] [--calls 300] [--postgres URL] [--redis URL] [--json FILE]
 
 All memories belong to one agent, which is the hard case: searches are per agent. Vectors have 384 dimensions and cost
-nothing, so that what is left is redaction (the same everywhere) and the store. Every store says "stored" when it is on
+nothing, so that only redaction (the same everywhere) and the store are measured. Every store acknowledges what is on
 disk (SQLite synchronous=FULL, PostgreSQL with its defaults, Valkey with appendfsync always), except the one in memory.
-PostgreSQL is told to ANALYZE after it was filled. `right` is how often the best hit was the memory that was asked
-about; `bytes` is what each memory takes on disk. Servers are started from packages and removed; what was put into a
-server of your own is forgotten at the end.
+PostgreSQL runs ANALYZE after it was filled. `right` is how often the best hit was the memory asked about; `bytes` is
+the space per memory on disk. Servers are started from packages and removed; what was written to a server of your own is
+deleted at the end.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Free:
     identity, dim = "free-topics@1", DIM
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text."""
+        """Return one row per text."""
         return np.stack([self._row(int(re.findall(r"\d+", text)[0])) for text in texts])
 
     def _row(self, number: int) -> Matrix:
@@ -66,7 +66,7 @@ class Free:
 
 @dataclass
 class BackEnd:
-    """An open memory, and what has been put into it."""
+    """An open memory and its content."""
 
     name: str
     url: str
@@ -76,7 +76,7 @@ class BackEnd:
     empty_bytes: int = 0
 
     def settle(self) -> None:
-        """What autovacuum does within a minute, now: without statistics PostgreSQL plans badly."""
+        """Run ANALYZE, as autovacuum does within a minute: without statistics PostgreSQL plans badly."""
         if self.name == "PostgreSQL":
             import psycopg
 
@@ -84,14 +84,14 @@ class BackEnd:
                 server.execute("ANALYZE")
 
     def bytes(self) -> int:
-        """What the database takes on disk; 0 if it does not say."""
+        """Return the size of the database on disk; 0 if unknown."""
         store = self.brain.store
         return int(store.info()["bytes"] or 0) if isinstance(store, Maintains) else 0
 
 
 @dataclass
 class Line:
-    """What was measured on one back end at one size; times in milliseconds."""
+    """The measurements of one store at one size; times in milliseconds."""
 
     memories: int
     back_end: str
@@ -109,7 +109,7 @@ class Line:
 
 @contextmanager
 def own_postgres() -> Iterator[str]:
-    """The URL of a PostgreSQL that lives as long as this block, with the settings it comes with."""
+    """Run a temporary PostgreSQL with its default settings; yield its URL."""
     from support.postgres_server import reachable_binaries
 
     user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
@@ -152,7 +152,7 @@ def wait_for(url: str) -> None:
 
 @contextmanager
 def own_valkey() -> Iterator[str]:
-    """The URL of a Valkey that lives as long as this block."""
+    """Run a temporary Valkey; yield its URL."""
     from support.redis_server import started
 
     with started(aof=True) as server:
@@ -161,7 +161,7 @@ def own_valkey() -> Iterator[str]:
 
 @contextmanager
 def opened(name: str, url: str, *, borrowed: bool) -> Iterator[BackEnd]:
-    """A memory at a URL; on a borrowed server nothing is left behind."""
+    """Open the memory at a URL; on a server of the user's, delete everything at the end."""
     sources = Sources()
     store = open_store(config.load({"db": url}), sources)
     redactor = SecretRedactor()
@@ -176,7 +176,7 @@ def opened(name: str, url: str, *, borrowed: bool) -> Iterator[BackEnd]:
 
 
 def back_ends(stack: ExitStack, postgres: str | None, redis: str | None) -> Iterator[BackEnd]:
-    """Everything that can be had here, SQLite first."""
+    """Return all stores available here, SQLite first."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="engram-sqlite-"))
     yield stack.enter_context(opened(BASE, f"{folder}/b.db", borrowed=False))
     yield stack.enter_context(opened("in memory", ":memory:", borrowed=False))
@@ -191,18 +191,18 @@ def back_ends(stack: ExitStack, postgres: str | None, redis: str | None) -> Iter
 
 
 def texts(first: int, last: int) -> list[str]:
-    """Notes of 24 words, no two alike, the same in every run."""
+    """Return notes of 24 words, all different, the same in every run."""
     return [f"{number}: {' '.join(words(number))}" for number in range(first, last)]
 
 
 def words(number: int) -> list[str]:
-    """The words of a note, as rare and as common as in real texts (Zipf's law) without their twenty commonest."""
+    """Return the words of a note, with Zipf frequencies, without the twenty commonest."""
     ranks = 20 * 1000 ** np.random.default_rng(number).random(24)
     return [f"w{int(rank)}" for rank in ranks]
 
 
 def timed(calls: int, call: Callable[[int], object]) -> list[float]:
-    """Milliseconds of each of so many calls, or of as many as there is patience for."""
+    """Return the milliseconds of each of so many calls, or of fewer if they take too long."""
     took: list[float] = []
     until = time.perf_counter() + PATIENCE
     while len(took) < calls and (len(took) < 20 or time.perf_counter() < until):
@@ -213,7 +213,7 @@ def timed(calls: int, call: Callable[[int], object]) -> list[float]:
 
 
 def measure(back_end: BackEnd, size: int, calls: int) -> Line:
-    """Fill up to a size in batches, then time single adds and recalls there."""
+    """Fill up to a size in batches, then time single adds and recalls."""
     agent, ids = back_end.agent, back_end.ids
     filling, already = time.perf_counter(), len(ids)
     for first in range(already, size, BATCH):
@@ -255,12 +255,12 @@ def measure(back_end: BackEnd, size: int, calls: int) -> Line:
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """To three digits after the point."""
+    """Return a percentile, rounded to three decimals."""
     return round(float(np.percentile(values, q)), 3)
 
 
 def run(sizes: Sequence[int], calls: int, postgres: str | None, redis: str | None) -> list[Line]:
-    """Every back end at every size, in one run."""
+    """Measure every store at every size."""
     lines: list[Line] = []
     with ExitStack() as stack:
         here = list(back_ends(stack, postgres, redis))
@@ -278,7 +278,7 @@ def run(sizes: Sequence[int], calls: int, postgres: str | None, redis: str | Non
 
 
 def table(lines: Sequence[Line]) -> str:
-    """The lines as Markdown."""
+    """Format the lines as Markdown."""
     head = "memories | back end | add p50 | p99 | × SQLite | recall p50 | p99 | × SQLite | batch adds/s | right | bytes"
     rows = [
         f"| {n.memories:,} | {n.back_end} | {n.add_p50:.1f} ms | {n.add_p99:.1f} ms | {n.add_x:.2f} "
@@ -290,12 +290,12 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def tell(what: str) -> None:
-    """For whoever waits."""
+    """Print progress."""
     print(what, file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1000,10000", help="how many memories, rising, with commas between")
     parser.add_argument("--calls", type=int, default=300, help="how many adds and recalls are timed at each size")

@@ -1,9 +1,9 @@
-"""How fast many texts are embedded, against what onnxruntime gives on ideal batches of the same texts.
+"""Measure texts embedded per second, relative to onnxruntime on ideal batches of the same texts.
 
-    python benchmarks/embedding.py [--texts 400]
+python benchmarks/embedding.py [--texts 400]
 
-An ideal batch holds texts of one length, so that nothing is padded, and runs on every core. Engram runs one text at a
-time on each core, because a quantised model's vectors would depend on their neighbours in a batch.
+An ideal batch has texts of one length, so that nothing is padded, and uses every core. Engram runs one text at a time
+on each core, because a quantised model's vectors would depend on their neighbours in a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engram import config, wiring
 from engram.clock import Sources
 from engram.embed.onnx import OnnxEmbedder
 from engram.privacy import SecretRedactor
-from engram_bench.factories import text
+from engram_bench.synthetic import text
 
 BATCH, ROUNDS = 16, 3
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def ideal(tokenizer: Tokenizer, texts: Sequence[str], inputs: set[str]) -> list[dict[str, np.ndarray]]:
-    """Batches of about equally long texts, each cut to the shortest in it: as much work as the texts are, unpadded."""
+    """Return batches of about equally long texts, each cut to the shortest in it, so that nothing is padded."""
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=512)
     ids = sorted((tokenizer.encode(one).ids for one in texts), key=len)

@@ -1,10 +1,10 @@
-"""What encryption costs: writes and recalls without it, with sealed fields, and with the whole file encrypted.
+"""Measure the cost of encryption: writes and recalls without it, with encrypted fields, and with an encrypted file.
 
-    python benchmarks/encryption.py [--rows 2000] [--queries 200] [--rounds 3] [--json FILE]
+python benchmarks/encryption.py [--rows 2000] [--queries 200] [--rounds 3] [--json FILE]
 
-Each lane writes the same texts to a new file on the same disk and recalls the same questions, by the words and by the
-vector, with an embedder that costs nothing. The lanes take turns, and the best round of each counts; `x none` is how
-many times longer it takes than without encryption.
+Each lane writes the same texts to a new file on the same disk and recalls the same questions, by words and by vector,
+with an embedder that costs nothing. The lanes alternate, and the best round of each counts; `x none` is the ratio to
+the time without encryption.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Spread:
     identity, dim = "spread@1", DIM
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One direction for each text."""
+        """Return one direction for each text."""
         rows = np.stack([np.random.default_rng(len(text) + sum(map(ord, text))).normal(size=DIM) for text in texts])
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Milliseconds for each: a write alone, a write in a batch, the first recall after opening, a later one."""
+    """Milliseconds of a single write, a write in a batch, the first recall after opening, and a later one."""
 
     write: float
     batched: float
@@ -58,14 +58,14 @@ class Costs:
 
 
 def texts(count: int) -> list[str]:
-    """Sentences of 60 words whose frequencies fall as those of a language do."""
+    """Return sentences of 60 words with the frequencies of a natural language."""
     dice = random.Random(7)
     weights = [1 / (rank + 1) for rank in range(len(WORDS))]
     return [" ".join(dice.choices(WORDS, weights, k=60)) for _ in range(count)]
 
 
 def opened(path: Path, encryption: str) -> Engram:
-    """The database of a lane."""
+    """Open the database of a lane."""
     store = SqliteStore(
         path, LocalVectors(), Sources(), durable=False, cipher=MasterKey(bytes(32)), encryption=encryption
     )
@@ -74,7 +74,7 @@ def opened(path: Path, encryption: str) -> Engram:
 
 
 def measure(encryption: str, said: Sequence[str], questions: Sequence[str]) -> Costs:
-    """One round of one lane."""
+    """Run one round of one lane."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "engram.db"
         alone, rest = said[: len(said) // 4], said[len(said) // 4 :]
@@ -105,7 +105,7 @@ def measure(encryption: str, said: Sequence[str], questions: Sequence[str]) -> C
 
 
 def best(rounds: Sequence[Costs]) -> Costs:
-    """The least of each."""
+    """Return the least of each."""
     return Costs(*(min(values) for values in zip(*(asdict(one).values() for one in rounds), strict=True)))
 
 

@@ -1,11 +1,10 @@
-"""What a hook costs: the whole life of its process, for the ways past the memory and the ways into it.
+"""Measure the cost of a hook: the whole life of its process, for calls that need the memory and calls that do not.
 
-    python benchmarks/hooks.py [--runs 10] [--memories 1000] [--embedder hashing] [--json FILE]
+python benchmarks/hooks.py [--runs 10] [--memories 1000] [--embedder hashing] [--json FILE]
 
-`wall` is the median time from start to exit, `cpu` the median processor time of the process; `x bare` is how many
-times the processor time of a Python that does nothing that is. Each lane is run once before it is measured. Lanes that
-are answered nearby ask a process that has the memory open already, as `engram mcp` has; their processor time is that of
-both processes.
+`wall` is the median time from start to exit, `cpu` the median processor time of the process; `x bare` is its ratio to
+the processor time of a Python that does nothing. Each lane is run once before it is measured. Lanes marked nearby ask a
+process that has the memory open already, as `engram mcp` has; their processor time is that of both processes.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FAST = ["-P", "-m", "engram.hooks"]
 
 @dataclass(frozen=True)
 class Lane:
-    """One way through a hook."""
+    """One way of calling a hook."""
 
     name: str
     words: list[str]
@@ -43,7 +42,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it costs, in milliseconds."""
+    """Its cost, in milliseconds."""
 
     name: str
     wall: float
@@ -54,7 +53,7 @@ NEAR = ", answered nearby"
 
 
 def lanes(db: str, none: str) -> list[Lane]:
-    """The ways past the memory first."""
+    """Return all lanes, those without the memory first."""
     asks = {"prompt": "which database does staging run?", "cwd": "/home/me/shop", "session_id": "s"}
     known = {"tool_name": "Bash", "tool_input": {"command": "npm install"}, "cwd": "/home/me/shop"}
     other = {**known, "tool_input": {"command": "ls -la"}}
@@ -77,7 +76,7 @@ def lanes(db: str, none: str) -> list[Lane]:
 
 
 def measured(lane: Lane, runs: int, agent: engram.AgentHandle) -> Cost:
-    """The median cost of a lane. Raises `AssertionError` if it does not do what it should."""
+    """Return the median cost of a lane. Raises `AssertionError` if it does not do what it should."""
     environment = {**os.environ, **lane.environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     walls, processors = [], []
@@ -100,7 +99,7 @@ def measured(lane: Lane, runs: int, agent: engram.AgentHandle) -> Cost:
 
 
 def spent(*, nearby: bool) -> float:
-    """Processor seconds so far of all hooks and, with `nearby`, of this process, which answers them."""
+    """Return the processor seconds of all hooks so far and, with `nearby`, of this process, which answers them."""
     several = [resource.RUSAGE_CHILDREN, *([resource.RUSAGE_SELF] if nearby else [])]
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, several))
 
@@ -136,7 +135,7 @@ def main() -> None:
 
 
 def report(costs: list[Cost]) -> None:
-    """Print what each lane costs, and what it saves to be answered nearby."""
+    """Print the cost of each lane, and the savings of being answered nearby."""
     known = {cost.name: cost for cost in costs}
     print(f"{'':<42}{'wall ms':>9}{'cpu ms':>9}{'x bare':>9}")
     for cost in costs:

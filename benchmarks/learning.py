@@ -1,9 +1,9 @@
-"""How fast decisions are recorded, suggested and checked, as the number of unrelated decisions grows.
+"""Time recording, suggesting and checking as the number of unrelated decisions grows.
 
-    python benchmarks/learning.py [--sizes 1000,10000,100000] [--calls 200]
+python benchmarks/learning.py [--sizes 1000,10000,100000] [--calls 200]
 
-Every size is a database of its own, with the hashing embedder, so that no model's time is in the figures. Ratios are to
-the smallest size; the logarithm of the sizes grows as the last column says.
+Every size is a database of its own, with the hashing embedder, so that no model's time is included. Ratios are to the
+smallest size; the last column has the growth of the logarithm of the sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engram.engine import AgentHandle
 from engram.learning.events import event_of
 from engram.model import Draft, MemoryType
 from engram.recording.draft import prepare
-from engram_bench.factories import text
+from engram_bench.synthetic import text
 
 BATCH = 1000
 ACTIONS = ("retry with backoff", "increase the timeout", "clear the cache", "roll back", "ask a person", "do nothing")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def fill(alice: AgentHandle, size: int) -> None:
-    """So many decisions about unrelated things, stored in batches."""
+    """Store so many unrelated decisions, in batches."""
     chance, brain = random.Random(1), alice._brain
     texts = [text(number) for number in range(size)]
     for start in range(0, size, BATCH):
@@ -72,7 +72,7 @@ def fill(alice: AgentHandle, size: int) -> None:
 
 
 def measure(alice: AgentHandle, calls: int) -> dict[str, list[float]]:
-    """Milliseconds of each call."""
+    """Return the milliseconds of each call."""
     contexts = [f"the nightly build of project {n} stands still in stage {n % 7}" for n in range(calls)]
     timed: dict[str, Callable[[str], object]] = {
         "record_decision": lambda c: alice.record_decision(context=c, action=ACTIONS[0], outcome="success"),

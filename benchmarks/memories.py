@@ -1,4 +1,4 @@
-"""What it saves to look words up instead of reading all episodes, and to keep the graph of facts: as ratios.
+"""Measure the savings of word lookups over reading all episodes, and of storing the graph of facts, as ratios.
 
 python benchmarks/memories.py [--size 5000]
 """
@@ -22,7 +22,7 @@ RARE = 5
 
 
 def median(call: Callable[[], object], times: int = 5) -> float:
-    """The median of some calls, in seconds, after one that is not counted."""
+    """Return the median of some calls, in seconds, after one that is not counted."""
     call()
     taken = []
     for _ in range(times):
@@ -33,7 +33,7 @@ def median(call: Callable[[], object], times: int = 5) -> float:
 
 
 def fill(alice: AgentHandle, size: int) -> None:
-    """Interactions, few of which have the word "needle", and as many facts about services that use each other."""
+    """Store interactions, few of which have the word "needle", and as many facts about services that use each other."""
     for start in range(0, size, 500):
         numbers = range(start, min(start + 500, size))
         alice.remember(
@@ -50,7 +50,7 @@ def fill(alice: AgentHandle, size: int) -> None:
 
 
 def fact(number: int, size: int) -> dict[str, object]:
-    """A fact as semantic memory keeps it."""
+    """Return a fact as semantic memory stores it."""
     one, other = f"Service {number * 7 % (size // 3)}", f"Service {number * 13 % (size // 3)}"
     return {
         "text": f"{one} uses {other} ({number})",
@@ -62,7 +62,7 @@ def fact(number: int, size: int) -> dict[str, object]:
 
 
 def measure(brain: Engram, size: int) -> None:
-    """Print each ratio: the way it is done, to the way that reads everything."""
+    """Print each ratio of the indexed way to the one that reads everything."""
     alice = brain.agent("alice")
     fill(alice, size)
     reading, each_time = EpisodicMemory(alice, brain.sources), SemanticMemory(alice, sources=brain.sources)

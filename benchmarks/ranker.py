@@ -1,11 +1,11 @@
-"""Trains the ranker that Engram ships, and measures it on data it has not seen.
+"""Train the ranker that Engram ships, and measure it on data it has not seen.
 
-    pip install lightgbm
+pip install lightgbm
     python benchmarks/ranker.py --longmemeval FILE [--locomo FILE] [--write]
 
-The shipped ranker is trained on LongMemEval (MIT licence) only. LoCoMo is used for measuring: the licence does not
-allow more. `--write` replaces src/engram/recall/ranker.json. Every figure is the share of the turns that answer a
-question among the first k (R@k), or of the questions whose sessions are all (or any) among the first five.
+The shipped ranker is trained on LongMemEval (MIT licence) only. LoCoMo is used for measuring: its licence does not
+allow more. `--write` replaces src/engram/recall/ranker.json. Figures are the share of the turns that answer a question
+among the first k (R@k), or of the questions whose sessions are all (or any) among the first five.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question: its candidates, what the ranker sees of each, and the group that is held out with it."""
+    """One question: its candidates, their features, and the group it is held out with."""
 
     question: Question
     group: str
@@ -72,7 +72,7 @@ class Example:
 
 
 def examples(data: DataSet, folder: Path) -> list[Example]:
-    """Store the data and look at the candidates for each question as recall does."""
+    """Store the data, and compute the candidates of each question as recall does."""
     made = []
     with wiring.open(folder / f"{data.name}.db", durable=False, vectors="") as brain:
         ingest(brain, data)
@@ -106,7 +106,7 @@ def examples(data: DataSet, folder: Path) -> list[Example]:
 
 
 def train(some: Sequence[Example]) -> Any:
-    """LambdaMART over questions that have an answer among their candidates."""
+    """Train LambdaMART on questions that have an answer among their candidates."""
     import lightgbm
 
     usable = [one for one in some if one.question.answerable and one.labels.any()]
@@ -119,13 +119,13 @@ def train(some: Sequence[Example]) -> Any:
 
 
 def predicted(model: Any, some: Sequence[Example]) -> list[Numbers]:
-    """The weighted sum, corrected by the model as recall does it."""
+    """Return the weighted sum, corrected by the model as recall does it."""
     share = Weights().learned
     return [one.plain + share * _standard(np.asarray(model.predict(one.rows))) for one in some]
 
 
 def held_out(some: Sequence[Example], group: Callable[[Example], Any], others: Sequence[Example] = ()) -> list[Numbers]:
-    """Each question by a model that saw none of its group."""
+    """Predict each question by a model that saw none of its group."""
     groups = [group(one) for one in some]
     scores: dict[int, Numbers] = {}
     for held in sorted(set(groups)):
@@ -136,7 +136,7 @@ def held_out(some: Sequence[Example], group: Callable[[Example], Any], others: S
 
 
 def folds(some: Sequence[Example]) -> Callable[[Example], int]:
-    """Questions that share a session that answers them are held out together."""
+    """Group questions so that those that share an answering session are held out together."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:

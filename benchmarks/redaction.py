@@ -1,4 +1,4 @@
-"""How many texts a second the redactor cleans, beside running every rule over every text with `re`."""
+"""Measure the texts redacted per second, beside running every rule over every text with `re`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def texts(rng: random.Random, with_secrets: bool) -> list[str]:
 
 
 def rate(clean: Callable[[Sequence[str]], object], batch: Sequence[str]) -> float:
-    """Texts a second, the best of three runs."""
+    """Return the texts per second, the best of three runs."""
     clean(batch[:50])
     return max(len(batch) / seconds(clean, batch) for _ in range(3))
 
@@ -58,7 +58,7 @@ def naive(patterns: Sequence[re.Pattern[str]]) -> Callable[[Sequence[str]], obje
 
 
 def portable(regex: str) -> str:
-    """RE2 lets a flag stand anywhere and knows scripts; `re` wants flags around what they are about."""
+    """Convert a pattern: RE2 allows a flag anywhere and knows scripts; `re` needs flags around what they apply to."""
     regex = regex.replace(r"\p{Latin}", "A-Za-zÀ-ɏ").replace("A-Za-zÀ-ɏ{", "[A-Za-zÀ-ɏ]{")
     regex = re.sub(r"\(\?-i?m?:", "(?:", regex)
     while (flag := re.search(r"\(\?([im]+)\)", regex)) is not None:

@@ -1,15 +1,15 @@
-"""Recall and record through the doors, with 1, 16 and 64 clients, against the call in this process.
+"""Time recall and record through each interface, with 1, 16 and 64 clients, against the call in this process.
 
-    python benchmarks/server.py [--memories 5000] [--seconds 10] [--clients 1,16,64] [--stores sqlite,postgres]
+python benchmarks/server.py [--memories 5000] [--seconds 10] [--clients 1,16,64] [--stores sqlite,postgres]
                                 [--doors call,rest,grpc] [--embedder hashing] [--json FILE]
 
-Each store is filled once; `engram serve` is a process of its own beside this one, which plays the clients: each has one
-connection and asks again as soon as it has an answer. `call` is the same thing without a door: as many threads, in this
-process. `of call` is how many requests there are for one call that a single client makes in the same time, `x call` how
-many times as long the median takes, and `x cpu` how many times as much processor time is spent where the memory is; all
-three compare what was measured in the same run, and only the last one does not change when others use the machine. With
-more clients than there are cores, times grow because everybody waits in line. Vectors come from the hashing embedder,
-which costs next to nothing, so that what is seen is the door and the store. What is acknowledged is on disk.
+Each store is filled once; `engram serve` is a separate process beside this one, which runs the clients: each has one
+connection and sends the next request as soon as it has an answer. `call` is the same without an interface: as many
+threads in this process. `of call` is the number of requests relative to the calls of a single client in the same time,
+`x call` the ratio of medians, and `x cpu` the ratio of processor time of the process with the memory; all three compare
+measurements of the same run, and only the last one is independent of other load. With more clients than cores, times
+grow because everybody queues. Vectors come from the hashing embedder, which costs next to nothing, so that the
+interface and the store are measured. What is acknowledged is on disk.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Ask = Callable[[int], Awaitable[None]]
 
 @dataclass
 class Line:
-    """What was measured of one door with some clients; times in milliseconds."""
+    """The measurements of one interface with some clients; times in milliseconds."""
 
     store: str
     what: str
@@ -78,12 +78,12 @@ class Target:
 
 
 def text(number: int) -> str:
-    """What memory number so many says."""
+    """Return the text of a memory by its number."""
     return f"Service {number} of team {number % 41} runs on host-{number % 97} and restarts on error {number * 7919}"
 
 
 def fill(url: str, memories: int, embedder: str) -> str:
-    """Put the memories into an empty database; a key for them."""
+    """Write the memories into an empty database; return a key for them."""
     with engram.open(url, embedder=embedder) as brain:
         alice = brain.agent(AGENT)
         for start in range(0, memories, BATCH):
@@ -92,7 +92,7 @@ def fill(url: str, memories: int, embedder: str) -> str:
 
 
 def settle(url: str) -> None:
-    """What autovacuum does within a minute, now: without statistics PostgreSQL plans badly."""
+    """Run ANALYZE, as autovacuum does within a minute: without statistics PostgreSQL plans badly."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as server:
@@ -101,7 +101,7 @@ def settle(url: str) -> None:
 
 @contextmanager
 def serving(target: Target, embedder: str, grpc: bool) -> Iterator[subprocess.Popen[str]]:
-    """`engram serve` in a process of its own, stopped at the end; the target learns where it is."""
+    """Run `engram serve` in a process of its own; set its address on the target."""
     command = [sys.executable, "-m", "engram", "serve", "--port", "0", "--rate", "0", "--db", target.url]
     process = subprocess.Popen(
         [*command, *(["--grpc", "0"] if grpc else [])],
@@ -134,7 +134,7 @@ def serving(target: Target, embedder: str, grpc: bool) -> Iterator[subprocess.Po
 
 
 class Connection:
-    """One connection to a REST server that is used again and again: so little that it does not slow the server down."""
+    """One reusable connection to a REST server, with so little overhead that it does not slow the server down."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
         self._reader, self._writer, self._head = reader, writer, head
@@ -148,7 +148,7 @@ class Connection:
         return cls(reader, writer, head)
 
     async def post(self, path: str, body: object) -> tuple[int, bytes]:
-        """Send a body; the status and the answer."""
+        """Send a body; return the status and the answer."""
         content = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Length: {len(content)}\r\n\r\n"
         self._writer.write(head.encode() + content)
@@ -157,12 +157,12 @@ class Connection:
         return int(answer[9:12]), await self._reader.readexactly(int(size[1]) if size else 0)
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._writer.close()
 
 
 async def rest_client(target: Target, what: str, stack: ExitStack) -> Ask:
-    """A client of the REST server."""
+    """Return a client of the REST server."""
     connection = await Connection.open(target.rest, target.token)
     stack.callback(connection.close)
 
@@ -178,7 +178,7 @@ async def rest_client(target: Target, what: str, stack: ExitStack) -> Ask:
 
 
 async def grpc_client(target: Target, what: str, stack: ExitStack) -> Ask:
-    """A client of the gRPC server."""
+    """Return a client of the gRPC server."""
     import grpc
 
     from engram.server.grpc import messages
@@ -201,7 +201,7 @@ async def grpc_client(target: Target, what: str, stack: ExitStack) -> Ask:
 
 
 async def load(open_client: Callable[[], Awaitable[Ask]], clients: int, seconds: float) -> tuple[list[float], int]:
-    """Let clients ask for some time; how long each request took, and how many failed."""
+    """Run clients for some time; return the duration of each request, and the number of failures."""
     asks = [await open_client() for _ in range(clients)]
     taken, errors = list[float](), 0
     begin = time.perf_counter() + WARM_UP
@@ -226,7 +226,7 @@ async def load(open_client: Callable[[], Awaitable[Ask]], clients: int, seconds:
 
 
 def call_load(target: Target, embedder: str, what: str, clients: int, seconds: float) -> tuple[list[float], int]:
-    """The same without a door: each client is a thread of this process."""
+    """Do the same without an interface: each client is a thread of this process."""
     taken, errors = list[float](), list[str]()
     with engram.open(target.url, embedder=embedder) as brain:
         alice = brain.agent(AGENT)
@@ -258,7 +258,7 @@ def call_load(target: Target, embedder: str, what: str, clients: int, seconds: f
 
 
 def door_load(target: Target, door: str, what: str, clients: int, seconds: float) -> tuple[list[float], int]:
-    """Clients of a server, all in this thread."""
+    """Run clients of a server, all in this thread."""
     kind = rest_client if door == "rest" else grpc_client
 
     async def main() -> tuple[list[float], int]:
@@ -269,7 +269,7 @@ def door_load(target: Target, door: str, what: str, clients: int, seconds: float
 
 
 def cpu(pid: int) -> float:
-    """The processor time that a process has used, in seconds; 0 where that is not told."""
+    """Return the processor seconds that a process has used; 0 if unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -278,7 +278,7 @@ def cpu(pid: int) -> float:
 
 
 def measured(target: Target, what: str, door: str, clients: int, args: argparse.Namespace) -> Line:
-    """The line for one lane."""
+    """Return the line for one lane."""
     pid = os.getpid() if door == "call" else target.server
     before, begin = cpu(pid), time.perf_counter()
     if door == "call":
@@ -312,7 +312,7 @@ def show(line: Line) -> None:
 
 
 def run(target: Target, args: argparse.Namespace) -> list[Line]:
-    """All lanes of one store."""
+    """Measure all lanes of one store."""
     lines = list[Line]()
     for what in ("recall", "record"):
         base: Line | None = None
@@ -329,7 +329,7 @@ def run(target: Target, args: argparse.Namespace) -> list[Line]:
 
 @contextmanager
 def stores(names: list[str]) -> Iterator[Iterator[tuple[str, str]]]:
-    """The names and addresses of empty databases; servers are started, and removed at the end."""
+    """Yield the names and URLs of empty databases; servers are started, and removed at the end."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
 

@@ -1,14 +1,14 @@
-"""A real server under mixed load for some minutes: it must not fail, and must not grow.
+"""Run a real server under mixed load for some minutes: it must not fail, and must not grow.
 
-    python benchmarks/soak.py [--minutes 10] [--clients 8] [--rate 20] [--memories 12000] [--db URL] [--json FILE]
+python benchmarks/soak.py [--minutes 10] [--clients 8] [--rate 20] [--memories 12000] [--db URL] [--json FILE]
 
-Clients remember, recall, decide, tell outcomes, learn from failures, annotate, list, share, revoke, export and forget,
-so many requests a second in all; as much is forgotten as is remembered, so that there are about as many memories as
-before, and enough from the beginning to fill the caches of all connections. Meanwhile the memory of the server's
-process, its open files, its threads, and the write-ahead log are watched. It fails if any request fails, if the server
-does not stop cleanly, or if something grows: after the first fifth, in which everything warms up, the straight line
-through the resident memory may not rise by more than 5% and 8 MB over the rest of the run, open files may not rise by
-more than 8, and the log may not be larger than 64 MB.
+Clients remember, recall, decide, record outcomes, learn from failures, annotate, list, share, revoke, export and
+forget, at a fixed total rate; as much is forgotten as is remembered, so that the number of memories is stable, and
+large enough from the beginning to fill the caches of all connections. Meanwhile the memory of the server's process, its
+open files, its threads, and the write-ahead log are watched. It fails if any request fails, if the server does not stop
+cleanly, or if something grows: after the first fifth, in which everything warms up, the regression line of the resident
+memory may not rise by more than 5% and 8 MB over the rest of the run, open files may not rise by more than 8, and the
+log may not be larger than 64 MB.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST_GROWTH, MOST_BYTES = 0.05, 8_000_000
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process used at a time."""
+    """The resources of a process at a time."""
 
     seconds: float
     bytes: int
@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass
 class Tally:
-    """What the clients did, and how long it took."""
+    """Counts and durations of the clients' requests."""
 
     done: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Tally:
 
 @contextmanager
 def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
-    """`engram serve` in a process of its own; where it is, and the errors that it has logged."""
+    """Run `engram serve` in a process of its own; yield its address and the errors it has logged."""
     command = [sys.executable, "-m", "engram", "serve", "--port", "0", "--rate", "0", "--log-format", "json"]
     process = subprocess.Popen(
         [*command, "--db", url], stderr=subprocess.PIPE, text=True, env={**os.environ, "ENGRAM_EMBEDDER": "hashing"}
@@ -98,21 +98,21 @@ def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
 
 
 def text(dice: random.Random) -> str:
-    """Something to remember, unlike most others."""
+    """Return something to remember, unlike most others."""
     return (
         f"Service {dice.randrange(10**6)} runs on host-{dice.randrange(97)} and failed with error {dice.random():.9f}"
     )
 
 
 class User:
-    """A client that does this and that, again and again."""
+    """A client that performs random operations repeatedly."""
 
     def __init__(self, client: Client, agent: str, dice: random.Random, known: list[str]) -> None:
         self._client, self._agent, self._dice, self._known = client, agent, dice, known
         self.doing = ""
 
     def act(self) -> str:
-        """Do one thing; what it was."""
+        """Perform one operation; return its name."""
         self.doing = what = self._dice.choices(
             ["remember", "forget", "recall", "context", "decide", "fail", "annotate", "list", "share", "export"],
             [20, 20, 30, 5, 10, 3, 5, 5, 1, 0.2],
@@ -137,7 +137,7 @@ class User:
         self._client.context(text(self._dice), budget_tokens=500)
 
     def _decide(self) -> None:
-        """Suggest, do it, tell how it went, and forget it: what was learned from it goes, too."""
+        """Suggest, act, record the outcome, and forget the decision with everything learned from it."""
         context, action = f"deploy {self._dice.randrange(20)}", f"step {self._dice.randrange(5)}"
         self._client.suggest(context=context)
         id = self._client.record_decision(context=context, action=action).id or ""
@@ -176,7 +176,7 @@ class User:
 
 
 def work(user: User, every: float, until: float, began: float, tally: Tally, late: threading.Event) -> None:
-    """Let a user act at his pace until the time is over."""
+    """Let a user act at its rate until the time is over."""
     next_at = time.monotonic()
     while time.monotonic() < until and not late.is_set():
         start = time.monotonic()
@@ -195,7 +195,7 @@ def work(user: User, every: float, until: float, began: float, tally: Tally, lat
 
 
 def sample(pid: int, began: float, db: str, requests: int) -> Sample:
-    """What a process uses now."""
+    """Return the resources that a process uses now."""
     status = Path(f"/proc/{pid}/status").read_text()
     numbers = {name: int(value) for name, value in re.findall(r"^(VmRSS|Threads):\s+(\d+)", status, re.MULTILINE)}
     log = Path(db + "-wal")
@@ -210,7 +210,7 @@ def sample(pid: int, began: float, db: str, requests: int) -> Sample:
 
 
 def slope(times: Sequence[float], values: Sequence[float]) -> float:
-    """How much the straight line through these values rises in a second."""
+    """Return the slope of the regression line through these values, per second."""
     return statistics.linear_regression(times, values).slope if len(times) > 1 else 0.0
 
 
@@ -219,7 +219,7 @@ def _p99(taken: Sequence[float]) -> float:
 
 
 def judged(samples: Sequence[Sample], tally: Tally) -> tuple[dict[str, float], list[str]]:
-    """The figures, and everything that is wrong."""
+    """Return the figures, and everything that is wrong."""
     whole = samples[-1].seconds
     steady = [each for each in samples if each.seconds >= whole * WARM_UP]
     times = [each.seconds for each in steady]
@@ -261,7 +261,7 @@ def judged(samples: Sequence[Sample], tally: Tally) -> tuple[dict[str, float], l
 
 
 def fill(url: str, memories: int) -> tuple[str, dict[str, list[str]]]:
-    """Return each agent some memories; a key for all of them, and their ids."""
+    """Fill the memory of each agent; return a key for all of them, and the ids."""
     dice, ids = random.Random(7), dict[str, list[str]]()
     with engram.open(url, embedder="hashing") as brain:
         for name in AGENTS:
@@ -272,7 +272,7 @@ def fill(url: str, memories: int) -> tuple[str, dict[str, list[str]]]:
 
 
 def soak(args: argparse.Namespace, db: str) -> tuple[dict[str, float], list[str], list[Sample]]:
-    """Run it all."""
+    """Run everything."""
     token, ids = fill(db, args.memories)
     tally, samples, over = Tally(), list[Sample](), threading.Event()
     with serving(db) as (process, url, logged):

@@ -1,11 +1,10 @@
-"""Whether it takes as long to refuse what is another agent's as what does not exist, over REST.
+"""Compare the time to refuse another agent's ids with that for ids that do not exist, over REST.
 
-    python benchmarks/timing.py [--requests 2000] [--db URL] [--only OPERATION]
+python benchmarks/timing.py [--requests 2000] [--db URL] [--only OPERATION]
 
 For each operation: the ratio of the medians, foreign to missing, with a 95% interval by bootstrap over blocks of
-requests that were sent in turns; of the time on the clock, and of the processor time of this process, which others
-disturb less.
-An interval with 1 in it is a difference that cannot be told.
+alternating requests; of the time on the clock, and of the processor time of this process, which other programs disturb
+less. An interval that contains 1 is no measurable difference.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Ask = tuple[str, str, Callable[[str], object], dict[str, str]]
 
 
 def operations() -> dict[str, tuple[str, Callable[[str], Ask]]]:
-    """By name: which kind of thing it is about, and the request for one."""
+    """Return, by name, the kind of thing an operation is about, and its request."""
 
     def path(method: str, where: str, body: Callable[[str], object] = lambda name: None) -> Callable[[str], Ask]:
         return lambda name: (method, where.format(name), body, {})
@@ -55,7 +54,7 @@ def operations() -> dict[str, tuple[str, Callable[[str], Ask]]]:
 
 
 def furnished(brain: engram.Engram) -> dict[str, list[str]]:
-    """Things of another agent, by kind."""
+    """Create things of another agent; return them by kind."""
     bob = brain.agent("bob")
     found: dict[str, list[str]] = {}
     found["memory"] = [receipt.id or "" for receipt in bob.remember([f"thing {n} of bob" for n in range(THINGS)])]
@@ -75,7 +74,7 @@ def furnished(brain: engram.Engram) -> dict[str, list[str]]:
 
 
 async def measured(http: httpx.AsyncClient, ask: Callable[[str], Ask], name: str) -> Taken:
-    """Seconds on the clock, and of the processor, for one request."""
+    """Return the clock and processor seconds of one request."""
     method, path, body, headers = ask(name)
     said = body(name)
     began, worked = time.perf_counter(), time.process_time()
@@ -87,7 +86,7 @@ async def measured(http: httpx.AsyncClient, ask: Callable[[str], Ask], name: str
 
 
 def ratio(pairs: list[tuple[float, float]], chance: random.Random) -> tuple[float, float, float]:
-    """The ratio of the medians, and where 95% of the resampled ones lie."""
+    """Return the ratio of the medians, with a 95% bootstrap interval."""
 
     def of(some: list[tuple[float, float]]) -> float:
         return statistics.median(first for first, _ in some) / statistics.median(second for _, second in some)
@@ -100,7 +99,7 @@ def ratio(pairs: list[tuple[float, float]], chance: random.Random) -> tuple[floa
 
 
 async def compared(http: httpx.AsyncClient, brain: engram.Engram, name: str, foreign: list[str], pairs: int) -> str:
-    """One operation, as a line."""
+    """Return one operation's line."""
     chance, (kind, ask) = random.Random(7), operations()[name]
     taken: list[tuple[Taken, Taken]] = []
     for n in range(pairs):

@@ -1,12 +1,12 @@
-"""How well a check recognises its action in another spelling, and how often it warns of what is merely near.
+"""Measure how well a check recognises its action in another spelling, and how often it warns of similar other actions.
 
-    python benchmarks/variants.py [--part first|second|third|all] [--misses]
+python benchmarks/variants.py [--part first|second|third|all] [--misses]
 
-Every action fails three times in one context; then a variant of it, or another action that only looks like it, is asked
-about in that context. Recognised is what is warned of or blocked. The pairs are written by hand, for programs, phrases
-and tool calls. The rules of `learning.actions.command_lines` were made with the first part in view. The second was set
-aside and looked at once (docs/benchmarks.md has the figures of that time); what was missing was added. The third
-has other programs and phrases, was looked at once after that, and nothing was changed. Intervals are Wilson's.
+Every action fails three times in one context; then a variant of it, or another action that only looks like it, is
+checked in that context. Recognised means warned of or blocked. The pairs are written by hand, for programs, phrases and
+tool calls. The rules of `learning.actions.command_lines` were made with the first part in view. The second was set
+aside and looked at once (docs/benchmarks.md has the figures of that time); what was missing was added. The third has
+other programs and phrases, was looked at once after that, and nothing was changed. Intervals are Wilson's.
 """
 
 from __future__ import annotations
@@ -427,7 +427,7 @@ send_email(to='a@example.com', subject='hi')
 
 
 class Pair(NamedTuple):
-    """An action that failed, one that is asked about, and whether that is the same in another spelling."""
+    """An action that failed, one to check, and whether that is the same in another spelling."""
 
     group: str
     failed: str
@@ -436,7 +436,7 @@ class Pair(NamedTuple):
 
 
 def pairs(text: str) -> Iterator[Pair]:
-    """Read a list: `#` begins a group, `=` a variant of the action above it, `!` one that is merely near."""
+    """Parse a list: `#` begins a group, `=` a variant of the action above it, `!` a similar other action."""
     group, failed = "", ""
     for line in text.strip().splitlines():
         mark, _, rest = line.partition(" ")

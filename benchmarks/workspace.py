@@ -1,10 +1,10 @@
-"""What a snapshot costs, against `git add` and `tar`: for a new tree, and with 0%, 1% and 100% of its files changed.
+"""Measure the cost of a snapshot, against `git add` and `tar`, with 0%, 1% and 100% of the files changed.
 
-    python benchmarks/workspace.py [--size 1GB] [--folder FOLDER] [--diffs] [--json FILE]
+python benchmarks/workspace.py [--size 1GB] [--folder FOLDER] [--diffs] [--json FILE]
 
-Half of the bytes are text files of 2 to 60 kB, half are large files that do not compress. A change inserts 20 bytes
-in the middle of a file. `x git` is how many times as long as `git add -A` it takes. With `--diffs` a last lane makes
-diffs of it all: `git repack` with deltas, after everything was added, which takes many times as long.
+Half of the bytes are text files of 2 to 60 kB, half are large files that do not compress. A change inserts 20 bytes in
+the middle of a file. `x git` is the ratio to the time of `git add -A`. With `--diffs` a last lane adds deltas: `git
+repack` after everything was added, which takes many times as long.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GIT = ["-c", "user.name=bench", "-c", "user.email=bench@example.com", "-c", "gc.
 
 @dataclass(frozen=True)
 class Lane:
-    """One way of keeping a folder: what does it, and where it puts the bytes."""
+    """One way of storing a folder: its command, and where it writes."""
 
     name: str
     keep: Callable[[], None]
@@ -47,12 +47,12 @@ class Lane:
 
 
 def bytes_of(text: str) -> int:
-    """The number that `200MB` stands for."""
+    """Parse a size such as `200MB`."""
     return int(float(text[:-2]) * UNITS[text[-2:].upper()])
 
 
 def make(folder: Path, size: int, dice: random.Random) -> list[Path]:
-    """A tree of about this size; its files, in order."""
+    """Create a tree of about this size; return its files, in order."""
     words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz_", k=dice.randint(2, 10))) for _ in range(5000)]
     made, left = list[Path](), size // 2
     while left > 0:
@@ -71,7 +71,7 @@ def make(folder: Path, size: int, dice: random.Random) -> list[Path]:
 
 
 def edit(files: Sequence[Path]) -> int:
-    """Insert some bytes in the middle of each; how large the files are together."""
+    """Insert some bytes in the middle of each file; return their total size."""
     total = 0
     for path in files:
         data = path.read_bytes()
@@ -81,21 +81,21 @@ def edit(files: Sequence[Path]) -> int:
 
 
 def weight(path: Path) -> int:
-    """How many bytes are stored below a path."""
+    """Return the bytes stored below a path."""
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def seconds(act: Callable[[], None]) -> float:
-    """How long it takes."""
+    """Time a call."""
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
 
 
 def lanes(root: Path, tree: Path, brain: engram.Engram) -> Iterator[Lane]:
-    """Git first, which the others are compared with."""
+    """Return all lanes; git first, the reference of the ratios."""
     git = ["git", f"--git-dir={root / 'git'}", f"--work-tree={tree}", *GIT]
     run(["git", "init", "-q", "--bare", str(root / "git")])
     yield Lane(
@@ -122,7 +122,7 @@ def run(command: list[str]) -> None:
 
 
 def measure(size: int, root: Path, *, diffs: bool) -> list[dict[str, object]]:
-    """One row per step and lane, side by side in one run."""
+    """Return one row per step and lane, measured side by side."""
     dice, tree = random.Random(1), root / "tree"
     tree.mkdir()
     files = make(tree, size, dice)
@@ -154,13 +154,13 @@ def measure(size: int, root: Path, *, diffs: bool) -> list[dict[str, object]]:
 
 
 def row(step: str, lane: str, took: float, base: float, stored: int) -> dict[str, object]:
-    """One line of the table, printed."""
+    """Print and return one line of the table."""
     print(f"{step:14} {lane:22} {took:8.2f} s {took / base:7.2f} x git {stored / 1e6:9.2f} MB stored", flush=True)
     return {"step": step, "lane": lane, "seconds": round(took, 3), "x_git": round(took / base, 2), "stored": stored}
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=bytes_of, default=10**9, metavar="SIZE", help="such as 200MB or 1GB")
     parser.add_argument("--folder", type=Path, default=Path(), help="on the disk to measure; five times the size free")

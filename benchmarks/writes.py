@@ -1,9 +1,9 @@
-"""Writes per second, one at a time and in batches, against plain sqlite3 doing the same inserts.
+"""Measure writes per second, single and in batches, against plain sqlite3 doing the same inserts.
 
-    python benchmarks/writes.py [--rows 2000] [--json FILE]
+python benchmarks/writes.py [--rows 2000] [--json FILE]
 
-Every lane writes the same texts to a new file on the same disk: a row, its keyword index, its vector. `x plain` is
-how many times longer Engram takes than plain sqlite3, which has no redaction, no digest, no checks and no receipts.
+Every lane writes the same texts to a new file on the same disk: a row, its keyword index, its vector. `x plain` is the
+ratio to the time of plain sqlite3, which has no redaction, no digest, no checks and no receipts.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Lane = Callable[[Path, Sequence[str], int, bool], float]
 
 
 class Free:
-    """An embedder that costs nothing, to see what the rest costs."""
+    """An embedder that costs nothing, to measure everything else."""
 
     identity, dim = "free@1", DIM
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """The same vector for every text."""
+        """Return the same vector for every text."""
         return np.full((len(texts), DIM), DIM**-0.5, dtype=np.float32)
 
 
 def plain(path: Path, texts: Sequence[str], batch: int, durable: bool) -> float:
-    """Seconds that plain sqlite3 takes for the same inserts."""
+    """Return the seconds that plain sqlite3 takes for the same inserts."""
     vector = np.full(DIM, DIM**-0.5, dtype=np.float32).tobytes()
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
         conn.execute("PRAGMA journal_mode = WAL")
@@ -66,7 +66,7 @@ def plain(path: Path, texts: Sequence[str], batch: int, durable: bool) -> float:
 
 
 def with_embedder(embedder: Embedder) -> Lane:
-    """A lane that writes through Engram with this embedder."""
+    """Return a lane that writes through Engram with this embedder."""
 
     def lane(path: Path, texts: Sequence[str], batch: int, durable: bool) -> float:
         embedder.embed([Clean("warm up")])
@@ -86,7 +86,7 @@ def with_embedder(embedder: Embedder) -> Lane:
 
 
 def lanes() -> dict[str, Lane]:
-    """Plain sqlite3 and Engram with every embedder that is installed."""
+    """Return plain sqlite3, and Engram with every installed embedder."""
     with engram.open(":memory:", embedder="hashing") as brain:
         found = {"plain sqlite3": plain, "engram, no embedding": with_embedder(Free())}
         found["engram, hashing"] = with_embedder(brain.embedder)
@@ -97,7 +97,7 @@ def lanes() -> dict[str, Lane]:
 
 
 def texts(count: int) -> Iterator[str]:
-    """Notes of about 25 words, no two alike."""
+    """Return notes of about 25 words, all different."""
     dice = np.random.default_rng(1)
     vocabulary = [f"{a}{b}" for a in ("deploy", "cache", "login", "query", "index") for b in range(400)]
     for number in range(count):
@@ -105,7 +105,7 @@ def texts(count: int) -> Iterator[str]:
 
 
 def measure(rows: int) -> list[dict[str, object]]:
-    """One row per way of writing and lane, side by side in one run."""
+    """Return one row per way of writing and lane, measured side by side."""
     results: list[dict[str, object]] = []
     for durable, batch in ((True, 1), (False, 1), (True, BATCH)):
         how = f"{'one at a time' if batch == 1 else f'batches of {batch}'}, {'durable' if durable else 'relaxed'}"
@@ -123,7 +123,7 @@ def measure(rows: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Parse, measure, print."""
+    """Parse arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--json", type=Path)

@@ -1,7 +1,7 @@
-"""An agent with three kinds of work fails, remembers, does better, notices a change, and explains why: `make demo`.
+"""Show an agent that learns: it fails, remembers, does better, notices a change, and explains why (`make demo`).
 
-Every task is worded anew and has its own numbers, and all of them share one memory. What is printed is what the
-program answers.
+It has three kinds of work. Every task has new words and numbers, and all tasks share one memory. The output consists of
+the program's real answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Job:
-    """One kind of work: how it is worded from day to day, and what can be done, in the order it comes to mind."""
+    """One kind of work: its wordings, and its possible actions in the order of preference."""
 
     wordings: tuple[str, ...]
     tools: tuple[str, ...]
@@ -66,14 +66,14 @@ ERRORS = {
 
 
 def work(tool: str, day: int) -> str | None:
-    """Use a tool in the world outside; the error, if it fails."""
+    """Use a tool in the simulated world; return the error if it fails."""
     if tool in WORKS and (tool != "rolling update" or day < CHANGE):
         return None
     return ERRORS[tool]
 
 
 def task(agent: engram.AgentHandle, job: Job, day: int) -> bool:
-    """Ask what to do, ask whether that may go ahead, act, and say how it went."""
+    """Ask what to do, check the action, take it, and record the outcome."""
     context = job.wordings[day % len(job.wordings)]
     say(f"\n  {context}")
     suggestion = agent.suggest(context)
@@ -90,7 +90,7 @@ def task(agent: engram.AgentHandle, job: Job, day: int) -> bool:
 
 
 def allowed(agent: engram.AgentHandle, tools: Iterable[str], context: str) -> str:
-    """Take the first tool that a check does not speak up against, else the last one."""
+    """Return the first tool that no check warns about, else the last one."""
     tool = ""
     for tool in tools:
         verdict = agent.check(tool, context)
@@ -101,7 +101,7 @@ def allowed(agent: engram.AgentHandle, tools: Iterable[str], context: str) -> st
 
 
 def explain(agent: engram.AgentHandle, record: ActionRecord) -> None:
-    """Print a rate, how sure it is, and some of the decisions behind it."""
+    """Print a rate, its interval, and some of the decisions behind it."""
     low, high = record.interval
     say(f"    {record.action}: {record.success_rate:.0%} success rate, 95% interval {low:.0%} to {high:.0%}, from")
     for id in (*record.episodes_for, *record.episodes_against, *record.near)[:SHOWN]:
@@ -120,7 +120,7 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Live through some days, look at what was learned, and try the walls between agents."""
+    """Simulate some days, show what was learned, and that other agents cannot see it."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".demo-") as folder:
         path = Path(folder) / "team.db"
         with engram.open(path, say=say) as brain:

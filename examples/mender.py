@@ -1,8 +1,8 @@
-"""An agent mends failing tests, is killed twice, goes on, and needs fewer attempts in the next package.
+"""Show an agent that fixes failing tests, survives being killed, and needs fewer attempts in the next package.
 
 `python examples/mender.py` makes two broken packages in a temporary folder. The agent, a process of its own, tries one
 edit per cycle until all tests pass; its policy is a script, no model takes part. This process is its supervisor: it
-prints what the agent says, kills it at two chosen moments, starts it again, and counts what it did to the files.
+prints the agent's output, kills it at two chosen moments, starts it again, and counts what it did to the files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EDITS = {
     "missing-as-zero": (r"(\w+)\[(\w+)\]", r"\1.get(\2, 0)"),
     "strict-limit": (r"<=", "<"),
 }
-"""What the agent can do to a module, by name: a pattern, and what takes its place."""
+"""The edits the agent can make to a module, by name: a pattern and its replacement."""
 
 PACKAGES = {
     "shop": {
@@ -65,13 +65,13 @@ EXPECTED: dict[str, dict[str, object]] = {
     "shifts": {"starts(2, 4)": [0.5, 0.75, 1.0], "starts(4, 2)": []},
     "tyres": {"worn({'a': 3, 'b': 2}, ['a', 'b'])": ["b"], "worn({}, ['c'])": ["c"]},
 }
-"""What the tests of each module call, and what it should give."""
+"""Calls in the tests of each module, with their expected results."""
 KILLS = {"proposed": 4, "made": 8}
-"""When the agent is killed in its first run: once it has proposed so many edits, and once it has made so many."""
+"""The moments at which the agent is killed in its first run: after so many edits proposed, and so many made."""
 
 
 def write_package(folder: Path, name: str) -> Path:
-    """A package of broken modules, and a file of tests for each."""
+    """Write a package of broken modules, with a file of tests for each."""
     repo = folder / name
     (repo / name).mkdir(parents=True)
     (repo / name / "__init__.py").touch()
@@ -87,7 +87,7 @@ def write_package(folder: Path, name: str) -> Path:
 
 
 def run_tests(repo: Path) -> dict[str, str]:
-    """The failing tests of a repository, each with the last line of its traceback."""
+    """Return the failing tests of a repository, each with the last line of its traceback."""
     done = subprocess.run(
         [sys.executable, "-B", "-m", "unittest", "discover"], cwd=repo, capture_output=True, text=True, check=False
     )
@@ -97,22 +97,22 @@ def run_tests(repo: Path) -> dict[str, str]:
 
 
 def edited(source: str, edit: str) -> str:
-    """A module after an edit."""
+    """Return a module after an edit."""
     return re.sub(*EDITS[edit], source)
 
 
 def candidates(source: str) -> list[str]:
-    """The edits that would change a module, in the order of their names."""
+    """Return the edits that would change a module, in the order of their names."""
     return [edit for edit in EDITS if edited(source, edit) != source]
 
 
 def cured(test: str, before: Sequence[str], after: Mapping[str, str]) -> bool:
-    """Return whether a test passes now, and no other one fails that passed before."""
+    """Return whether a test passes now, without breaking another one."""
     return test not in after and after.keys() <= set(before)
 
 
 class Mender:
-    """One run of the agent in one repository. All it may need after a kill is in its memory, not in this object."""
+    """One run of the agent in one repository. Everything needed after a kill is in its memory, not in this object."""
 
     def __init__(self, brain: engram.Engram, repo: Path) -> None:
         self.repo = repo
@@ -121,7 +121,7 @@ class Mender:
         self.agent.workspaces.create(repo.name, repo, ignore=["__pycache__"])
 
     def run(self) -> None:
-        """Go on where the last process stopped, and mend until no test fails."""
+        """Continue where the last process stopped, and fix until no test fails."""
         self.recover()
         self.study()
         while failing := run_tests(self.repo):
@@ -164,7 +164,7 @@ class Mender:
         print(f"facts: what {len(covers)} tests cover, {len(new)} of them new")
 
     def attempt(self, test: str, error: str, failing: Sequence[str]) -> None:
-        """One cycle: choose an edit, propose it, make it, and see what came of it."""
+        """Run one cycle: choose an edit, propose it, make it, and record the result."""
         module = self.agent.semantic.facts(test, "covers")[0].object
         edit, skill, why = self.choose(test, error, self.repo / module)
         self.agent.workspaces.snapshot(self.repo.name, label=f"before {edit}")
@@ -175,7 +175,7 @@ class Mender:
         self.carry_out(cycle)
 
     def choose(self, test: str, error: str, file: Path) -> tuple[str, str, str]:
-        """An edit that was not tried for this test: of a skill, or what experience rates best and does not warn of."""
+        """Return an untried edit for this test: of a skill, or the one experience suggests and does not warn of."""
         untried = sorted({*candidates(file.read_text(encoding="utf-8"))} - {*self.tried(test)})
         for match in self.agent.procedural.match(error, k=1):
             edit = self.agent.procedural.render(match.skill.name, {"module": file.name})[0].split()[1]
@@ -189,13 +189,13 @@ class Mender:
         return best, "", why + (f"; warned of {', '.join(warned)}" if warned else "")
 
     def tried(self, test: str) -> list[str]:
-        """The edits that were tried for a test: what is in mind or, after a kill, what the cycles tell."""
+        """Return the edits tried for a test: from working memory or, after a kill, from the cycles."""
         held = self.mind.get(test)
         told = [call_of(cycle) for cycle in self.cycles()] if held is None else []
         return str(held or "").split() + [call["edit"] for call in told if call["test"] == test]
 
     def carry_out(self, cycle: AgentCycle, *, made: bool = False) -> None:
-        """Make the edit, unless it was made, run the tests, and keep the result before anything is undone."""
+        """Make the edit unless it was made, run the tests, and store the result before anything is undone."""
         call = call_of(cycle)
         test, file, before = call["test"], self.repo / call["module"], call["failing"].split()
         if not made:
@@ -214,7 +214,7 @@ class Mender:
         self.learn(cycle)
 
     def learn(self, cycle: AgentCycle) -> None:
-        """Learn from a result; doing it again after a kill changes nothing, because every write has a key."""
+        """Learn from a result; repeating it after a kill changes nothing, because every write has a key."""
         call, error, helped = call_of(cycle), cycle.proposal.reasoning, cycle.status == "done"
         test, edit, skill = call["test"], call["edit"], call["skill"]
         outcome, key = "success" if helped else "failure", f"cycle {cycle.index}"
@@ -227,7 +227,7 @@ class Mender:
         self.mind.add_message("assistant", f"Cycle {cycle.index} tried {edit} for {test}: {outcome}.")
 
     def finish(self) -> None:
-        """Make skills of what helped twice, remember the run as a whole, and hand over what is in mind."""
+        """Make skills of what helped twice, remember the run as a whole, and promote the working memory."""
         solved = [pattern for pattern in self.agent.learning.failures() if pattern.known_solutions]
         kinds = Counter(pattern.kind for pattern in solved)
         for pattern in solved:
@@ -249,23 +249,23 @@ class Mender:
         self.mind.close()
 
     def cycles(self) -> list[AgentCycle]:
-        """The completed attempts in this repository."""
+        """Return the completed attempts in this repository."""
         return [c for c in self.agent.life.cycles(1000) if c.complete and c.proposal.workspace == self.repo.name]
 
 
 def call_of(cycle: AgentCycle) -> dict[str, str]:
-    """What a cycle proposed to do."""
+    """Return the tool call that a cycle proposed."""
     return {name: str(value) for name, value in cycle.proposal.arguments.items()}
 
 
 def report(what: str, *details: str) -> None:
-    """Tell the supervisor where the agent is, and wait until it may go on."""
+    """Report the agent's state to the supervisor, and wait for permission to continue."""
     print("@", what, *details, flush=True)
     sys.stdin.readline()
 
 
 def live(db: Path, repo: Path, kills: Mapping[str, int]) -> tuple[Counter[str], int]:
-    """Run the agent until it is done, killing it at some moments: how often it made each edit, and its deaths."""
+    """Run the agent until it is done, killing it at some moments; return the count of each edit, and the kills."""
     edits, reached, deaths = Counter[str](), Counter[str](), 0
     command, pipe = [sys.executable, __file__, str(db), str(repo)], subprocess.PIPE
     while True:
@@ -290,7 +290,7 @@ def live(db: Path, repo: Path, kills: Mapping[str, int]) -> tuple[Counter[str], 
 
 
 def mend_without_memory(repo: Path) -> tuple[int, float]:
-    """How many attempts it takes in the order of the edits' names, and on average in a random order."""
+    """Return the attempts needed in the order of the edits' names, and on average in random order."""
     attempts, by_chance = 0, 0.0
     while failing := run_tests(repo):
         test = next(iter(failing))
@@ -306,7 +306,7 @@ def mend_without_memory(repo: Path) -> tuple[int, float]:
 
 
 def supervise(folder: Path) -> None:
-    """Both packages with memory, the first with two kills, and both without."""
+    """Fix both packages with memory, the first with two kills, and both without."""
     db, attempts = folder / "mender.db", list[int]()
     for number, name in enumerate(PACKAGES, 1):
         print(f"\nRun {number}: mend the package {name}")
@@ -336,7 +336,7 @@ def supervise(folder: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The supervisor, or with a database and a repository the agent."""
+    """Run the supervisor, or with a database and a repository the agent."""
     if arguments:
         with engram.open(arguments[0], embedder="hashing") as brain:
             Mender(brain, Path(arguments[1])).run()

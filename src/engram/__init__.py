@@ -194,14 +194,20 @@ _MOVED = {
     "engram.retrieve.debug": "engram.recall.explain",
     "engram.retrieve.quoting": "engram.recall.quoting",
     "engram.retrieve.search": "engram.recall.search",
-    "engram.rpc.client": "engram.server.grpc.client",
+    "engram.rpc.client": "engram.client.grpc",
     "engram.rpc.run": "engram.server.grpc.run",
     "engram.server.app": "engram.server.rest.app",
+    "engram.server.grpc.client": "engram.client.grpc",
     "engram.tending": "engram.upkeep.maintenance",
     "engram.words": "engram.text.terms",
 }
 """Documented import paths that have changed; the old ones work with a `DeprecationWarning`."""
-_MOVED_PACKAGES = {path.rpartition(".")[0] for path in _MOVED} - {"engram", "engram.model", "engram.server"}
+_MOVED_PACKAGES = {path.rpartition(".")[0] for path in _MOVED} - {
+    "engram",
+    "engram.model",
+    "engram.server",
+    "engram.server.grpc",
+}
 
 
 class _MovedModules:

@@ -124,7 +124,7 @@ class AsyncWorking:
         """`WorkingMemory.data`, in a thread: `await working.data`."""
         return await asyncio.to_thread(lambda: self._sync.data)
 
-    unsay = _in_thread(WorkingMemory.unsay)
+    drop_summary = _in_thread(WorkingMemory.drop_summary)
     set = _in_thread(WorkingMemory.set)
     get = _in_thread(WorkingMemory.get)
     delete = _in_thread(WorkingMemory.delete)

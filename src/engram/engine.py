@@ -29,11 +29,11 @@ from engram.learning.events import ANYWHERE, Circumstances
 from engram.learning.service import Learning, Told
 from engram.learning.situations.editor import SituationEditor
 from engram.learning.state import Experience
-from engram.memories import stored
-from engram.memories.episodic import Archive, EpisodicMemory
-from engram.memories.facts.books import Books
+from engram.memories import records
+from engram.memories.episodic import EpisodeStore, EpisodicMemory
+from engram.memories.facts.fact_cache import FactCaches
 from engram.memories.semantic import SemanticMemory
-from engram.memories.working import SessionOptions, Sessions, WorkingMemory
+from engram.memories.working import SessionOptions, WorkingMemory, WorkingSessions
 from engram.model import (
     Clean,
     Draft,
@@ -115,8 +115,8 @@ class Engram:
         store = complete(store)
         self.store = store
         self.objects = objects
-        self.books = Books(store)
-        self.sessions = Sessions(working or _nowhere, redactor, sources)
+        self.fact_caches = FactCaches(store)
+        self.sessions = WorkingSessions(working or _nowhere, redactor, sources)
         self.redactor = redactor
         self.gate = Gate(redactor)
         self.sources = sources
@@ -515,13 +515,13 @@ class AgentHandle:
         """The decisions taken in a context, newest first."""
         key = normal_form(self._seat.gate.clean("context", context))
         where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=key)
-        return self._seat.fetch(Query(where=where, limit=stored.MAX_LISTED))
+        return self._seat.fetch(Query(where=where, limit=records.MAX_LISTED))
 
     # keep ----------------------------------------------------------------------------------------------
 
     def get(self, id: str, *, shared: bool = True) -> Memory | None:
         """The memory with this id, its own or one that is lent to it, or `None`."""
-        return stored.get(self._seat, id, shared=shared)
+        return records.get(self._seat, id, shared=shared)
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
@@ -544,7 +544,7 @@ class AgentHandle:
     ) -> Memories:
         """The memories of this agent, newest first; with `shared` also those that are lent to it."""
         where = self._seat.gate.filter(kinds, tags, since, until, as_of, session)
-        return stored.listed(self._seat, where, limit, offset, shared=shared)
+        return records.list_memories(self._seat, where, limit, offset, shared=shared)
 
     @traced("update_memory", ids=telemetry.changed_ids)
     def annotate(
@@ -561,7 +561,7 @@ class AgentHandle:
 
         Raises `NotFound`, or `Conflict` when `expected_version` is given and somebody changed it since.
         """
-        return stored.annotated(
+        return records.annotate(
             self._seat,
             id,
             tags=tags,
@@ -578,7 +578,7 @@ class AgentHandle:
         Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held, and `Conflict` when
         `expected_version` is given and it has another one.
         """
-        stored.refuse_changed(self._seat, id, expected_version)
+        records.check_version(self._seat, id, expected_version)
         return erasure.forget(self._brain, self._scope, [id])[0]
 
     # its parts -----------------------------------------------------------------------------------------
@@ -588,7 +588,7 @@ class AgentHandle:
 
         What has no room is handed over to its episodic memory, and what would end with this process at the end.
         """
-        return self._brain.sessions.of(self, self._scope, session, options, self._usual)
+        return self._brain.sessions.open(self, self._scope, session, options, self._usual)
 
     def _usual(self) -> SessionOptions:
         """How this agent holds its sessions in mind, as it is defined."""
@@ -632,7 +632,9 @@ class AgentHandle:
     def episodic(self) -> EpisodicMemory:
         """Its interactions, by time, user, tag and outcome."""
         brain = self._brain
-        return EpisodicMemory(self, brain.sources, Archive(brain.store, self._scope, brain.gate.filter, brain.clean))
+        return EpisodicMemory(
+            self, brain.sources, EpisodeStore(brain.store, self._scope, brain.gate.filter, brain.clean)
+        )
 
     @property
     def semantic(self) -> SemanticMemory:
@@ -643,7 +645,7 @@ class AgentHandle:
             sources=brain.sources,
             clean=brain.clean,
             functional=functional,
-            book=brain.books.of(self._scope),
+            cache=brain.fact_caches.of(self._scope),
             used=self._noted,
         )
 

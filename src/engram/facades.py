@@ -23,7 +23,7 @@ from engram.learning.failures.signatures import ErrorSignature
 from engram.learning.patterns.synthesis import KnowledgeSynthesizer
 from engram.memories import working
 from engram.memories.tags import KEY
-from engram.memories.working import LEFT_OVER, TTL, Summarise, extract
+from engram.memories.working import ABANDONED_TTL, TTL, Summarise, extract_summary
 from engram.model import (
     Clean,
     FailurePattern,
@@ -142,7 +142,7 @@ class WorkingMemory(working.WorkingMemory):
         session: str = "main",
         ttl: float = TTL,
         capacity_tokens: int | None = None,
-        summarise: Summarise = extract,
+        summarise: Summarise = extract_summary,
         sources: Sources | None = None,
     ) -> None:
         sources = sources or Sources()
@@ -280,7 +280,7 @@ class EnhancedAgentMemory:
         capacity_tokens: int | None = None,
         prune_every: int | None = None,
         keep: int = KEPT,
-        summarise: Summarise = extract,
+        summarise: Summarise = extract_summary,
         sources: Sources | None = None,
         **settings: Any,
     ) -> None:
@@ -297,7 +297,7 @@ class EnhancedAgentMemory:
             self.agent = self._brain.agent(agent)
             """Everything else that the agent can do: decide, check, learn."""
             self.working = self.agent.working(
-                session, ttl=LEFT_OVER, capacity_tokens=capacity_tokens, summarise=summarise
+                session, ttl=ABANDONED_TTL, capacity_tokens=capacity_tokens, summarise=summarise
             )
             stack.pop_all()
         self.long_term = LongTermMemory(self.agent)

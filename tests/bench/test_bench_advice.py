@@ -13,9 +13,9 @@ import pytest
 from engram.errors import InvalidInput
 from engram.model import Clean
 from engram_bench.advice import contexts, figures, off_topic
-from engram_bench.advice.kinds import WORDINGS, Kind, errands, situation
-from engram_bench.advice.simulation import ARMS, CachedEmbedder, Run, default_embedder, live
-from engram_bench.advice.worlds import BROKEN, RISEN, World, filled, kinds
+from engram_bench.advice.kinds import WORDINGS, KindOfWork, errands, situation
+from engram_bench.advice.simulation import ARMS, ArmRun, ContextEmbedder, default_embedder, run_world
+from engram_bench.advice.worlds import BROKEN, RISEN, World, fill_places, kinds
 from support.command_line import run_line, value
 
 EVERY = (*kinds(held_out=False), *kinds(held_out=True))
@@ -31,7 +31,7 @@ def test_at_least_five_kinds_are_held_out_and_marked_so() -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_a_kind_has_situations_with_many_wordings_and_a_best_action_apart_from_the_habit(kind: Kind) -> None:
+def test_a_kind_has_situations_with_many_wordings_and_a_best_action_apart_from_the_habit(kind: KindOfWork) -> None:
     assert 6 <= len(kind.situations) <= 12
     for each in kind.situations:
         assert len(set(each.wordings)) >= WORDINGS
@@ -42,17 +42,17 @@ def test_a_kind_has_situations_with_many_wordings_and_a_best_action_apart_from_t
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_every_place_in_a_text_has_values_and_actions_have_none(kind: Kind) -> None:
+def test_every_place_in_a_text_has_values_and_actions_have_none(kind: KindOfWork) -> None:
     texts = [*kind.notes, *kind.errors, *(each.context for each in kind.errands)]
     texts += [wording for each in kind.situations for wording in each.wordings]
     for text in texts:
-        assert "{" not in filled(text, kind, random.Random(0))
+        assert "{" not in fill_places(text, kind, random.Random(0))
     assert not [action for each in kind.situations for action in each.actions if "{" in action]
     assert not [each.action for each in kind.errands if "{" in each.action]
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_wordings_of_a_situation_do_not_share_most_of_their_words(kind: Kind) -> None:
+def test_wordings_of_a_situation_do_not_share_most_of_their_words(kind: KindOfWork) -> None:
     for each in kind.situations:
         sets = [words(wording) for wording in each.wordings]
         alike = [len(a & b) / len(a | b) for i, a in enumerate(sets) for b in sets[:i] if a | b]
@@ -60,7 +60,7 @@ def test_wordings_of_a_situation_do_not_share_most_of_their_words(kind: Kind) ->
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_some_actions_work_in_one_situation_and_not_in_another(kind: Kind) -> None:
+def test_some_actions_work_in_one_situation_and_not_in_another(kind: KindOfWork) -> None:
     often = Counter(action for each in kind.situations for action in each.actions)
     assert max(often.values()) > 1
 
@@ -85,7 +85,7 @@ def test_a_change_breaks_the_best_action_and_lifts_another() -> None:
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_one_change_of_a_world_lifts_the_habit_and_the_others_do_not(kind: Kind) -> None:
+def test_one_change_of_a_world_lifts_the_habit_and_the_others_do_not(kind: KindOfWork) -> None:
     changes = World(kind, 0).changes
     habits = [each.habit for each in kind.situations if each.name in changes and changes[each.name].risen == each.habit]
     assert len(changes) >= 2
@@ -93,7 +93,7 @@ def test_one_change_of_a_world_lifts_the_habit_and_the_others_do_not(kind: Kind)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.name)
-def test_actions_that_change_have_outcomes_enough_before_and_after(kind: Kind) -> None:
+def test_actions_that_change_have_outcomes_enough_before_and_after(kind: KindOfWork) -> None:
     world = World(kind, 0)
     events = [(day, event) for day in range(world.days) for event in world.log(day) if event.success is not None]
     for name, change in world.changes.items():
@@ -117,7 +117,7 @@ def test_after_eight_days_habit_is_right_in_about_55_percent_and_an_oracle_in_ab
 
 
 def test_a_decision_has_the_vector_of_its_context_and_each_text_is_computed_once() -> None:
-    cached = CachedEmbedder(default_embedder("hashing"))
+    cached = ContextEmbedder(default_embedder("hashing"))
     whole, context, open_end = Clean("pod died\nrestart it → failure"), Clean("pod died"), Clean("pod died\nrestart it")
     rows = cached.embed([whole, context, open_end])
     assert (rows[0] == rows[1]).all()
@@ -126,8 +126,8 @@ def test_a_decision_has_the_vector_of_its_context_and_each_text_is_computed_once
 
 
 def test_the_log_never_uses_the_wordings_that_are_kept_for_questions() -> None:
-    world, luck = World(EVERY[0], 0), random.Random(0)
-    asked = [world.question(each, luck) for each in world.kind.situations for _ in range(40)]
+    world, rng = World(EVERY[0], 0), random.Random(0)
+    asked = [world.question(each, rng) for each in world.kind.situations for _ in range(40)]
     share = sum(question.fresh for question in asked) / len(asked)
     assert 0.1 < share < 0.4
     constant = {w for each in world.kind.situations for w in each.wordings if "{" not in w}
@@ -146,14 +146,14 @@ def test_a_description_that_cannot_be_read_is_refused() -> None:
 
 def test_an_unknown_place_is_refused() -> None:
     with pytest.raises(ValueError, match="no place"):
-        filled("{nowhere}", EVERY[0], random.Random(0))
+        fill_places("{nowhere}", EVERY[0], random.Random(0))
 
 
 def test_an_unknown_world_is_refused_and_groups_can_be_named() -> None:
     with pytest.raises(InvalidInput, match="there is no world"):
-        figures.choose(["the moon"])
-    assert {kind.seen for kind in figures.choose(["held out"])} == {False}
-    assert {kind.seen for kind in figures.choose(short=True)} == {True, False}
+        figures.choose_kinds(["the moon"])
+    assert {kind.seen for kind in figures.choose_kinds(["held out"])} == {False}
+    assert {kind.seen for kind in figures.choose_kinds(short=True)} == {True, False}
 
 
 def test_a_ratio_weighs_runs_by_their_cases_and_has_an_interval_around_it() -> None:
@@ -170,10 +170,10 @@ def test_an_interval_never_has_zero_width_where_a_share_is_nothing_or_everything
 
 @pytest.mark.slow
 def test_the_arms_frame_the_truth() -> None:
-    runs = {run.arm: run for run in live(EVERY[0], 0, days=10, embedder=default_embedder("hashing"))}
+    runs = {run.arm: run for run in run_world(EVERY[0], 0, days=10, embedder=default_embedder("hashing"))}
     assert tuple(runs) == ARMS
 
-    def mean(run: Run, name: str) -> float:
+    def mean(run: ArmRun, name: str) -> float:
         total, cases = run.counts[name]
         return total / cases
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engram_bench import calibration
-from engram_bench.calibration import Told, World
+from engram_bench.calibration import CalibrationWorld, ReportedRate
 
 
 def test_rates_are_calibrated_and_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -20,19 +20,19 @@ def test_rates_are_calibrated_and_intervals_hold_the_truth_as_often_as_they_say(
 
 
 def test_contexts_without_episodes_of_their_own_learn_from_similar_ones() -> None:
-    told = calibration.simulate(World(episodes=400), 0, np.random.default_rng(1))
+    told = calibration.simulate(CalibrationWorld(episodes=400), 0, np.random.default_rng(1))
     without = [one for one in told if one.context == "context-0"]
     assert all(one.attempts == 0 and one.similar > 0 for one in without)
 
 
 def test_the_same_seed_tells_the_same() -> None:
-    small = World(groups=3, episodes=60, held_back=1)
+    small = CalibrationWorld(groups=3, episodes=60, held_back=1)
     assert calibration.run(2, small) == calibration.run(2, small)
     assert calibration.run(2, small, seed=1) != calibration.run(2, small)
 
 
 def test_coverage_and_error_are_computed_from_what_was_told() -> None:
-    told = [Told(0, "c", "a", truth, 0.5, 0.4, 0.6, 1, 0) for truth in (0.5, 0.9)]
+    told = [ReportedRate(0, "c", "a", truth, 0.5, 0.4, 0.6, 1, 0) for truth in (0.5, 0.9)]
     result = calibration.report(told)
     assert result["all"]["coverage"] == 0.5
     assert result["all"]["ece"] == pytest.approx(0.2)

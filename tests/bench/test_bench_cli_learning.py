@@ -74,7 +74,7 @@ def test_prevention_is_simulated(run: Run) -> None:
 
 def test_calibration_is_simulated_and_replayed(run: Run, tmp_path: Path) -> None:
     shown = run("calibration", "--seeds", "2", "--data", saved(tmp_path, TASKS)).stdout
-    assert shown.startswith("Rates as they were told, against the true ones:\n")
+    assert shown.startswith("Reported rates, against the true ones:\n")
     assert "\nfrom similar contexts only " in shown
     assert "\nThe replay:\nBrier score " in shown
     report = json.loads(run("calibration", "--seeds", "2", "--json").stdout)

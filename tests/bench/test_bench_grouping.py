@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engram.errors import InvalidInput, NotFound
 from engram_bench import grouping
-from engram_bench.grouping import Line, grouping_accuracy, pairwise_f1, read_lines, run, shuffled
+from engram_bench.grouping import LabelledLine, grouping_accuracy, pairwise_f1, read_lines, run, shuffled
 
 LOGS = [
     {"system": system, "text": text, "group": group}
@@ -53,8 +53,8 @@ def test_logs_are_grouped_system_by_system(tmp_path: Path) -> None:
 
 def test_a_system_left_out_is_scored_with_thresholds_chosen_on_the_others() -> None:
     names = ["ann", "bob", "carla", "dmitri"]
-    other = [Line(system, f"session closed for user {name}", "E1") for system in ("a", "b") for name in names]
-    odd = [Line("c", f"session closed for user {name}", name) for name in names]
+    other = [LabelledLine(system, f"session closed for user {name}", "E1") for system in ("a", "b") for name in names]
+    odd = [LabelledLine("c", f"session closed for user {name}", name) for name in names]
     scores = {one.system: one.accuracy for one in grouping.leave_one_out([*other, *odd])}
     assert scores["c"] == 0.0
     assert grouping.leave_one_out(other) == []
@@ -73,7 +73,7 @@ def test_errors_of_tools_are_grouped_together_and_scored_once_per_text(tmp_path:
 
 
 def test_lines_without_labels_are_grouped_but_not_scored() -> None:
-    report, groups = run([Line("shop", "door 1 opened", None), Line("shop", "door 2 opened", None)])
+    report, groups = run([LabelledLine("shop", "door 1 opened", None), LabelledLine("shop", "door 2 opened", None)])
     assert groups == [0, 0]
     assert (report["scored"], report["results"], report["systems"]) == (0, [], 0)
     assert all(mean["accuracy"] is None for mean in report["means"])
@@ -86,14 +86,14 @@ def test_every_run_is_the_same(tmp_path: Path) -> None:
 
 def test_the_absence_of_drain3_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "drain3_grouping", lambda: None)
-    report, _ = run([Line("shop", "door 1 opened", "E1")])
+    report, _ = run([LabelledLine("shop", "door 1 opened", "E1")])
     assert "drain3" in report["skipped"][0]
     assert all(row["arm"] != "drain3" for row in report["results"])
 
 
 def test_drain3_is_compared_if_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouping, "drain3_grouping", lambda: lambda texts: list(range(len(texts))))
-    report, _ = run([Line("shop", f"door {number} opened", "E1") for number in range(3)])
+    report, _ = run([LabelledLine("shop", f"door {number} opened", "E1") for number in range(3)])
     drain = next(row for row in report["results"] if row["arm"] == "drain3")
     assert (drain["accuracy"], drain["groups"]) == (0.0, 3)
     assert report["skipped"] == []

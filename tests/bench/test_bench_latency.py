@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from engram.ports import is_unit
-from engram_bench import latency, unheard
-from engram_bench.factories import DIM, SESSION, WordVectors, drafts, question, text, word
+from engram_bench import latency, no_progress
+from engram_bench.synthetic import DIM, SESSION, WordVectors, drafts, question, text, word
 
 
 def test_memories_are_the_same_in_every_run_and_not_all_alike() -> None:
@@ -54,14 +54,14 @@ def test_quantiles_and_ratios() -> None:
 def test_calls_are_warmed_up_and_take_turns() -> None:
     order: list[tuple[str, int]] = []
     calls = {name: (lambda turn, name=name: order.append((name, turn))) for name in "ab"}
-    took = latency.timed(calls, 3, lambda done: None)
+    took = latency.time_calls(calls, 3, lambda done: None)
     assert {name: len(times) for name, times in took.items()} == {"a": 3, "b": 3}
     assert order[-6:] == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
 
 
 def test_a_run_measures_every_size_and_uses_what_is_there(tmp_path: Path) -> None:
     said: list[str] = []
-    found = latency.run([120, 60], 5, tmp_path, tell=unheard, say=said.append)
+    found = latency.run([120, 60], 5, tmp_path, on_progress=no_progress, say=said.append)
     assert [line["memories"] for line in found["sizes"]] == [60, 120]
     for line in found["sizes"]:
         assert line["recall_at_10"] == 1
@@ -69,6 +69,6 @@ def test_a_run_measures_every_size_and_uses_what_is_there(tmp_path: Path) -> Non
         assert {"recall", "keyword part", "vector part", "numpy", "SQLite FTS5"} <= line["timings"].keys()
         assert line["probe"]["open_ms"] > 0
     assert found["growth"]["recall"] > 0
-    again = latency.run([60], 5, tmp_path, tell=unheard, say=said.append)
+    again = latency.run([60], 5, tmp_path, on_progress=no_progress, say=said.append)
     assert again["sizes"][0]["adds_per_second"] is None
     assert again["growth"] == {}

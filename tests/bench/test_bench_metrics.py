@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram_bench.metrics import KS, Scores, auc, bootstrap, scores
+from engram_bench.metrics import KS, RankingScores, auc, bootstrap, scores
 
 IDS = st.lists(st.sampled_from("abcdefghij"), max_size=12)
 
 
 def test_one_right_answer_on_rank_two() -> None:
-    assert scores(["x", "a", "y"], {"a"}, 1) == Scores(0, 0, 0, 0, 0)
+    assert scores(["x", "a", "y"], {"a"}, 1) == RankingScores(0, 0, 0, 0, 0)
     assert scores(["x", "a", "y"], {"a"}, 5) == pytest.approx((1, 1, 1, 1 / math.log2(3), 0.5))
 
 
@@ -25,22 +25,22 @@ def test_two_of_three_right_answers() -> None:
 
 def test_the_ideal_counts_all_gold_and_not_only_what_was_found() -> None:
     assert scores(["a"], {"a", "b"}, 5).ndcg == pytest.approx(1 / (1 + 1 / math.log2(3)))
-    assert scores(["a", "x"], {"a", "b"}, 1) == Scores(1, 0, 0.5, 1, 1)
+    assert scores(["a", "x"], {"a", "b"}, 1) == RankingScores(1, 0, 0.5, 1, 1)
 
 
 def test_an_id_that_comes_twice_counts_once() -> None:
-    assert scores(["a", "a", "b"], {"a", "b"}, 2) == Scores(1, 1, 1, 1, 1)
+    assert scores(["a", "a", "b"], {"a", "b"}, 2) == RankingScores(1, 1, 1, 1, 1)
 
 
 def test_nothing_found_is_nothing_and_no_gold_is_an_error() -> None:
-    assert scores([], {"a"}, 5) == Scores(0, 0, 0, 0, 0)
+    assert scores([], {"a"}, 5) == RankingScores(0, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="scored"):
         scores(["a"], set(), 5)
 
 
 @given(ranked=IDS, gold=st.sets(st.sampled_from("abcdefghij"), min_size=1))
 def test_scores_lie_between_none_and_all_and_never_fall_with_k(ranked: list[str], gold: set[str]) -> None:
-    before = Scores(0, 0, 0, 0, 0)
+    before = RankingScores(0, 0, 0, 0, 0)
     for k in KS:
         now = scores(ranked, gold, k)
         assert all(0 <= score <= 1 for score in now)

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from engram_bench.prevention import ARMS, WORLDS, Simulation, World, grid, latency, live, run
+from engram_bench.prevention import ARMS, WORLDS, PreventionWorld, Simulation, latency, run, run_arm, run_worlds
 
-SMALL = World(contexts=4, days=20, visits=20)
+SMALL = PreventionWorld(contexts=4, days=20, visits=20)
 
 
 def test_the_same_seed_is_the_same_world_for_all_arms() -> None:
@@ -18,11 +18,11 @@ def test_the_same_seed_is_the_same_world_for_all_arms() -> None:
 
 
 def test_a_run_can_be_repeated_exactly() -> None:
-    assert asdict(live(Simulation(SMALL, 1), "checks")) == asdict(live(Simulation(SMALL, 1), "checks"))
+    assert asdict(run_arm(Simulation(SMALL, 1), "checks")) == asdict(run_arm(Simulation(SMALL, 1), "checks"))
 
 
 def test_only_broken_actions_fail_in_a_world_without_noise_and_drift_mends_them() -> None:
-    simulation = Simulation(World(contexts=4, days=60, visits=10, noise=0.0, lifetime=10), 1)
+    simulation = Simulation(PreventionWorld(contexts=4, days=60, visits=10, noise=0.0, lifetime=10), 1)
     for day in simulation.days():
         for failed, cause in zip(day.fails, day.causes, strict=True):
             assert cause is not None or not failed
@@ -33,7 +33,9 @@ def test_only_broken_actions_fail_in_a_world_without_noise_and_drift_mends_them(
 
 
 def test_every_failure_of_a_cause_but_the_first_is_a_repeated_one() -> None:
-    tally = live(Simulation(World(contexts=2, days=10, visits=20, noise=0.0, severity=1.0, lifetime=1e9), 2), "without")
+    tally = run_arm(
+        Simulation(PreventionWorld(contexts=2, days=10, visits=20, noise=0.0, severity=1.0, lifetime=1e9), 2), "without"
+    )
     assert tally.first <= 2
     assert tally.failures == tally.first + tally.repeated
     assert tally.done + tally.failures == tally.tasks
@@ -41,7 +43,7 @@ def test_every_failure_of_a_cause_but_the_first_is_a_repeated_one() -> None:
 
 def test_checks_prevent_repeated_failures_and_shuffled_ones_do_not() -> None:
     told: list[tuple[int, int]] = []
-    result = run(3, SMALL, tell=lambda done, total, label="", /: told.append((done, total)))
+    result = run(3, SMALL, on_progress=lambda done, total, label="", /: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert set(result.repeated) == set(ARMS)
     assert result.reduction.mean > 0.6
@@ -53,8 +55,8 @@ def test_checks_prevent_repeated_failures_and_shuffled_ones_do_not() -> None:
 
 
 def test_the_grid_names_its_worlds() -> None:
-    assert set(grid(1, {"small": SMALL})) == {"small"}
-    assert WORLDS["as it is"] == World()
+    assert set(run_worlds(1, {"small": SMALL})) == {"small"}
+    assert WORLDS["as it is"] == PreventionWorld()
 
 
 def test_a_check_among_many_patterns_is_faster_than_comparing_with_all_and_says_the_same() -> None:

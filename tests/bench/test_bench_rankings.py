@@ -6,9 +6,9 @@ import pytest
 
 from engram.errors import InvalidInput, NotFound
 from engram_bench import rankings
-from engram_bench.rankings import Level, Ranking, Run, report
+from engram_bench.rankings import BenchmarkRun, Level, Ranking, report
 
-RUN = Run("LoCoMo", "0.1.0", "hashing-256@1", "ab" * 32, False, 1, 3, {"turns that come twice": 1})
+RUN = BenchmarkRun("LoCoMo", "0.1.0", "hashing-256@1", "ab" * 32, False, 1, 3, {"turns that come twice": 1})
 
 
 def ranking(

@@ -14,8 +14,8 @@ from engram.ports import Embedder, Matrix, Purpose
 from engram.privacy import SecretRedactor
 from engram_bench import retrieval
 from engram_bench.baselines import Baseline, bm25, by_vector, chroma, fused, text_of
+from engram_bench.cached_embedder import CHUNK, CachedEmbedder
 from engram_bench.data import Turn, locomo, longmemeval
-from engram_bench.embedding import CHUNK, Cached
 from engram_bench.rankings import report
 
 TURNS = [
@@ -43,7 +43,7 @@ def clean(*texts: str) -> list[Clean]:
 
 def test_nothing_is_embedded_twice_and_the_order_is_kept() -> None:
     behind, told = Counting(), list[tuple[int, int]]()
-    cached = Cached(behind, lambda done, total, label="": told.append((done, total)))
+    cached = CachedEmbedder(behind, lambda done, total, label="": told.append((done, total)))
     both = cached.embed(clean("a", "b", "a"))
     assert behind.seen == 2
     assert (both == HashingEmbedder(64).embed(clean("a", "b", "a"))).all()
@@ -113,7 +113,7 @@ def test_what_is_there_is_not_stored_again_and_another_embedder_is_refused(path:
         retrieval.run(data, brain)
     with engram.open(path) as brain:
         told: list[str] = []
-        retrieval.run(data, brain, tell=lambda done, total, label="": told.append(f"{label} {done}/{total}"))
+        retrieval.run(data, brain, on_progress=lambda done, total, label="": told.append(f"{label} {done}/{total}"))
         (agent,) = brain.agents()
         assert len(brain.agent(agent).list()) == 3
         assert told[0] == "storing 3/3"
@@ -155,7 +155,7 @@ def test_baselines_run_on_the_same_questions_and_what_cannot_be_had_is_said(
         assert "engram model install minilm" in said[0]
         assert {r.system for r in found} == {"engram", "BM25", "BM25, whole sessions", "vectors"}
         monkeypatch.setattr("engram_bench.baselines.chroma", nothing)
-        systems, skipped = retrieval.others(brain, HashingEmbedder)
+        systems, skipped = retrieval.baselines_for(brain, HashingEmbedder)
         assert [system.name for system in systems] == ["BM25", "BM25, whole sessions", "vectors", "RRF BM25 + MiniLM"]
         assert skipped == ["Chroma is left out: chroma needs chromadb"]
     results = report(run, found)

@@ -27,4 +27,4 @@ def test_much_is_handed_over_as_well() -> None:
 
 
 def test_a_world_is_the_same_every_time() -> None:
-    assert transfer.world(3) == transfer.world(3) != transfer.world(4)
+    assert transfer.make_world(3) == transfer.make_world(3) != transfer.make_world(4)

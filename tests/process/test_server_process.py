@@ -23,8 +23,8 @@ import engram
 from engram.cli import serve
 from engram.cli.invocation import Invocation
 from engram.client import Client
+from engram.client.grpc import Client as Dialled
 from engram.errors import ConfigError
-from engram.server.grpc.client import Client as Dialled
 from engram.server.rest.app import document
 from engram.transfer import installation
 from engram.transfer.signing import create_key, save_trusted
@@ -258,4 +258,4 @@ def test_files_that_somebody_trusted_signed_are_known_to_be_theirs_by_every_door
             assert client.import_knowledge(file.read_bytes()).verification.status == "valid"
         dialled = next(line.split()[-1] for line in server.lines if line.startswith("Engram serves gRPC"))
         with Dialled(dialled, server.token, "carol") as far:
-            assert far.import_file(file, dry_run=True).verification.status == "valid"
+            assert far.import_knowledge(file, dry_run=True).verification.status == "valid"

@@ -13,8 +13,8 @@ import grpc
 
 import engram
 from engram.api.limits import Limits
+from engram.client.grpc import Client
 from engram.clock import Sources
-from engram.server.grpc.client import Client
 from engram.server.grpc.messages import DESCRIPTOR, Stub
 from engram.server.grpc.run import Binding, Running, start
 from engram.sharing.api_keys import Keys

@@ -1,4 +1,4 @@
-"""The simpler ways to do the same, over the same turns: BM25, vectors, both by reciprocal rank, and Chroma."""
+"""Simpler search systems over the same turns: BM25, vectors, both by reciprocal rank fusion, and Chroma."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from engram_bench.data import Turn
 from engram_bench.rankings import LEVELS, Level
 
 POOL = 100
-"""How many turns each list brings to a fusion, and to the grouping by session."""
+"""Turns each list contributes to a fusion, and to the grouping by session."""
 
 RRF = 60
 
 Found = list[tuple[int, float]]
-"""Places of turns and their scores, best first."""
+"""Indexes of turns with their scores, best first."""
 
 Search = Callable[[str], Found]
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A name, and how to make a search over some turns."""
+    """A system's name, and a function that builds its search over some turns."""
 
     name: str
     over: Callable[[Sequence[Turn]], Search]
@@ -38,12 +38,12 @@ class Baseline:
 
 
 def text_of(turn: Turn) -> str:
-    """What a system without a field for the speaker is given to index."""
+    """Return the text to index for a system without a field for the speaker."""
     return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
 
 
 def bm25(turns: Sequence[Turn]) -> Search:
-    """Okapi BM25 (k1 = 1.2, b = 0.75) over the terms that Engram indexes too: stems, stop words only in documents."""
+    """Okapi BM25 (k1 = 1.2, b = 0.75) over Engram's index terms; queries without stop words."""
     k1, b = 1.2, 0.75
     counts = [Counter(index_terms(text_of(turn))) for turn in turns]
     lengths = np.array([sum(count.values()) for count in counts], dtype=np.float64)
@@ -67,7 +67,7 @@ def bm25(turns: Sequence[Turn]) -> Search:
 
 
 def bm25_of_sessions(turns: Sequence[Turn]) -> Search:
-    """BM25 over whole sessions; a session stands at the place of its first turn."""
+    """BM25 over whole sessions; a session has the index of its first turn."""
     sessions: dict[str, list[Turn]] = {}
     first: list[int] = []
     for place, turn in enumerate(turns):
@@ -137,7 +137,7 @@ def chroma(embedder: Embedder, redactor: Redactor) -> Callable[[Sequence[Turn]],
 
 
 def chroma_client(folder: str | None = None) -> Any:
-    """Chroma in this process, in a folder or in memory, without telemetry. Raises `MissingExtra`."""
+    """Return Chroma in this process, in a folder or in memory, without telemetry. Raises `MissingExtra`."""
     chromadb = load("chromadb", "chroma")
     settings = load("chromadb.config", "chroma").Settings(_env_file=None, anonymized_telemetry=False)
     if folder is not None:

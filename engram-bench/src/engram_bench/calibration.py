@@ -1,4 +1,4 @@
-"""Simulates agents whose true success rates are known, and asks whether the rates and intervals told are honest."""
+"""Simulate agents whose true success rates are known, and measure whether reported rates and intervals are honest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engram.learning.decisions import belief, suggestions
 from engram.learning.decisions.belief import EVERYTHING, BeliefSettings, DecisionEpisode, GroupTotals
 from engram.learning.scores import calibration_error
-from engram_bench import Tell, unheard
-from engram_bench.choices import NEIGHBOURS
+from engram_bench import ProgressCallback, no_progress
+from engram_bench.replay import NEIGHBOURS
 
 Numbers = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ WORLDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class CalibrationWorld:
     """Contexts in groups, each worded in several ways; every group has its own true rate of every action."""
 
     groups: int = 10
@@ -30,15 +30,15 @@ class World:
     actions: int = 4
     episodes: int = 900
     alike: tuple[float, float] = (0.85, 0.95)
-    """How similar contexts of one group are, from and to."""
+    """Range of similarities of contexts of one group."""
     unlike: tuple[float, float] = (0.5, 0.7)
-    """How similar contexts of different groups are."""
+    """Range of similarities of contexts of different groups."""
     held_back: int = 5
-    """So many groups have a context without episodes of its own: what is said about it comes from similar ones."""
+    """Groups with a context without episodes of its own, whose rates come from similar ones only."""
 
 
-class Told(NamedTuple):
-    """One rate as it was told, beside the truth."""
+class ReportedRate(NamedTuple):
+    """One reported rate, beside the truth."""
 
     world: int
     context: str
@@ -53,24 +53,24 @@ class Told(NamedTuple):
 
 def run(
     worlds: int = WORLDS,
-    world: World | None = None,
+    world: CalibrationWorld | None = None,
     *,
     settings: BeliefSettings = belief.DEFAULT,
     seed: int = 0,
-    tell: Tell = unheard,
-) -> tuple[dict[str, Any], list[Told]]:
-    """So many simulated worlds, every rate told in them, and what these are worth."""
-    found = list[Told]()
+    on_progress: ProgressCallback = no_progress,
+) -> tuple[dict[str, Any], list[ReportedRate]]:
+    """Simulate worlds; return the report, and every reported rate."""
+    found = list[ReportedRate]()
     for number in range(worlds):
-        found += simulate(world or World(), number, np.random.default_rng([seed, number]), settings)
-        tell(number + 1, worlds, "simulating")
+        found += simulate(world or CalibrationWorld(), number, np.random.default_rng([seed, number]), settings)
+        on_progress(number + 1, worlds, "simulating")
     return report(found), found
 
 
 def simulate(
-    world: World, number: int, dice: np.random.Generator, settings: BeliefSettings = belief.DEFAULT
-) -> list[Told]:
-    """What is told about every action in every context of one world, after its episodes."""
+    world: CalibrationWorld, number: int, dice: np.random.Generator, settings: BeliefSettings = belief.DEFAULT
+) -> list[ReportedRate]:
+    """Return the reported rates of every action in every context of one world, after its episodes."""
     rates = dice.random((world.groups, world.actions))
     count = world.groups * world.wordings
     group = np.repeat(np.arange(world.groups), world.wordings)
@@ -110,7 +110,7 @@ def simulate(
         for record in suggestion.actions:
             truth = float(rates[group[context], int(record.action.removeprefix("action-"))])
             told.append(
-                Told(
+                ReportedRate(
                     world=number,
                     context=suggestion.context,
                     action=record.action,
@@ -125,16 +125,16 @@ def simulate(
     return told
 
 
-def report(told: list[Told]) -> dict[str, Any]:
-    """Calibration error against the true rates, Brier score, and how often the intervals hold the truth."""
+def report(told: list[ReportedRate]) -> dict[str, Any]:
+    """Return the calibration error, the Brier score, and how often the intervals contain the truth."""
     return {
-        "all": _worth(told),
-        "with_own_episodes": _worth([one for one in told if one.attempts]),
-        "from_similar_contexts_only": _worth([one for one in told if not one.attempts]),
+        "all": _summary(told),
+        "with_own_episodes": _summary([one for one in told if one.attempts]),
+        "from_similar_contexts_only": _summary([one for one in told if not one.attempts]),
     }
 
 
-def _worth(told: list[Told]) -> dict[str, Any]:
+def _summary(told: list[ReportedRate]) -> dict[str, Any]:
     if not told:
         return {"rates": 0}
     truth, rate = np.array([one.truth for one in told]), np.array([one.rate for one in told])
@@ -150,7 +150,7 @@ def _worth(told: list[Told]) -> dict[str, Any]:
     }
 
 
-def _likeness(world: World, group: NDArray[np.int64], dice: np.random.Generator) -> Numbers:
+def _likeness(world: CalibrationWorld, group: NDArray[np.int64], dice: np.random.Generator) -> Numbers:
     count = len(group)
     same = group[:, None] == group[None, :]
     drawn = np.where(same, dice.uniform(*world.alike, (count, count)), dice.uniform(*world.unlike, (count, count)))

@@ -1,4 +1,4 @@
-"""`engram bench`: measure on public data sets, in simulated worlds, and on sizes."""
+"""The command `engram bench`: measure on public data sets, in simulated worlds, and at growing sizes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from engram.engine import Engram
     from engram_bench.data import DataSet
     from engram_bench.metrics import Estimate
-    from engram_bench.prevention import Result
-    from engram_bench.rankings import Ranking, Run
+    from engram_bench.prevention import PreventionResult
+    from engram_bench.rankings import BenchmarkRun, Ranking
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,9 +39,9 @@ def command() -> None:
 def _run_options(command: F) -> F:
     for option in reversed(
         (
-            click.option("--data", type=FILE, required=True, help="The data set's JSON file, packed with gzip or not."),
+            click.option("--data", type=FILE, required=True, help="The data set's JSON file, gzipped or not."),
             click.option("--out", type=FILE, help="Write every ranking into this file, as JSON lines."),
-            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask only so many of the questions."),
+            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask only N of the questions."),
             click.option("--compare", is_flag=True, help="Run simpler systems on the same questions."),
             click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`."),
         )
@@ -57,7 +57,7 @@ def _seeds(default: int) -> Callable[[F], F]:
         metavar="N",
         default=default,
         show_default=True,
-        help="Repeat it so often, each time with other luck.",
+        help="Simulated runs, each with its own random seed.",
     )
 
 
@@ -69,7 +69,7 @@ def locomo(
 ) -> None:
     """Ask the questions of LoCoMo, each about one long conversation.
 
-    Everything is stored in a temporary database, or in the one that --db names, which a later run uses again.
+    Everything is stored in a temporary database, or in the one named by --db, which later runs reuse.
     """
     from engram_bench.data import read_locomo
 
@@ -91,7 +91,7 @@ def longmemeval(
 ) -> None:
     """Ask the questions of LongMemEval, each in its own haystack or all in one store.
 
-    Everything is stored in a temporary database, or in the one that --db names, which a later run uses again.
+    Everything is stored in a temporary database, or in the one named by --db, which later runs reuse.
     """
     from engram_bench.data import read_longmemeval
 
@@ -105,16 +105,16 @@ def longmemeval(
 @click.argument("file", type=FILE)
 @click.pass_obj
 def recompute(cli: Invocation, file: Path) -> None:
-    """Compute everything again from the rankings that --out wrote."""
+    """Compute the report again from the rankings written by --out."""
     from engram_bench import rankings
 
     _print(cli, *rankings.read(file))
 
 
 @command.command("latency")
-@click.option("--sizes", default="10000,100000", show_default=True, help="How many memories, with commas between.")
+@click.option("--sizes", default="10000,100000", show_default=True, help="Numbers of memories, separated by commas.")
 @click.option(
-    "--queries", type=click.IntRange(min=1), metavar="N", default=200, show_default=True, help="So many are timed."
+    "--queries", type=click.IntRange(min=1), metavar="N", default=200, show_default=True, help="Queries to time."
 )
 @click.option(
     "--keep",
@@ -124,7 +124,7 @@ def recompute(cli: Invocation, file: Path) -> None:
 @click.option("--out", type=FILE, help="Write the report into this file, as JSON.")
 @click.pass_obj
 def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: Path | None) -> None:
-    """Make memories, and time recall beside numpy, SQLite's FTS5 and Chroma."""
+    """Generate memories, and time recall beside numpy, SQLite's FTS5 and Chroma."""
     from engram import wiring
     from engram_bench import latency as bench
 
@@ -133,7 +133,7 @@ def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: P
     if model is None:
         cli.notice("no embedding model is installed, so none is timed; `engram model install` gets one")
     with _folder(keep) as folder, progress(cli, "latency") as on_progress:
-        report = bench.run(numbers, queries, folder, model=model, tell=on_progress, say=cli.notice)
+        report = bench.run(numbers, queries, folder, model=model, on_progress=on_progress, say=cli.notice)
     if out is not None:
         out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if cli.json:
@@ -145,25 +145,25 @@ def latency(cli: Invocation, sizes: str, queries: int, keep: Path | None, out: P
 @command.command("decisions")
 @click.option("--data", type=FILE, required=True, help="JSON lines: a context, and the outcome of every action in it.")
 @_seeds(20)
-@click.option("--out", type=FILE, help="Write what was chosen and what it gave into this file, as JSON lines.")
+@click.option("--out", type=FILE, help="Write the choices and their outcomes into this file, as JSON lines.")
 @click.option("--embedder", metavar="NAME", help="Use this one, named as in the setting `embedder`.")
 @click.pass_obj
 def decisions(cli: Invocation, data: Path, seeds: int, out: Path | None, embedder: str | None) -> None:
     """Choose what to do in a stream of tasks, learning from the outcomes of what was chosen only.
 
-    Beside it run chance, the same without contexts, and the same with shuffled contexts. Then a memory that recorded
-    decisions taken at random is asked for advice about other tasks, as shipped.
+    Compared with chance, with the same without contexts, and with shuffled contexts. Then a memory that recorded
+    decisions taken at random is asked for suggestions about other tasks, with default settings.
     """
-    from engram_bench import choices, shipped
+    from engram_bench import default_advice, replay
 
-    tasks = choices.read(data)
+    tasks = replay.read(data)
     with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
-        report, played = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
-        report["as_shipped"] = shipped.run(tasks, brain.embedder, tell=on_progress)
+        report, played = replay.run(tasks, brain.embedder, brain.redactor, seeds=seeds, on_progress=on_progress)
+        report["as_shipped"] = default_advice.run(tasks, brain.embedder, on_progress=on_progress)
     if out is not None:
-        choices.write(out, played)
+        replay.write(out, played)
     if cli.json:
-        print_json(_finite(report))
+        print_json(_nan_to_none(report))
     else:
         _print_decisions(report)
 
@@ -178,7 +178,7 @@ def grouping(cli: Invocation, data: Path, out: Path | None) -> None:
 
     lines, sha256 = bench.read_lines(data)
     with progress(cli, "grouping") as on_progress:
-        report, groups = bench.run(lines, tell=on_progress)
+        report, groups = bench.run(lines, on_progress=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps({"group": group}) + "\n" for group in groups), encoding="utf-8")
     if cli.json:
@@ -191,21 +191,25 @@ def grouping(cli: Invocation, data: Path, out: Path | None) -> None:
 
 @command.command("prevention")
 @_seeds(30)
-@click.option("--worlds", is_flag=True, help="Simulate other worlds, too: more noise, more drift, more contexts, …")
-@click.option("--latency", is_flag=True, help="Time a check among 10,000 known failures, too.")
+@click.option("--worlds", is_flag=True, help="Also simulate other worlds: more noise, more drift, more contexts, …")
+@click.option("--latency", is_flag=True, help="Also time a check among 10,000 known failures.")
 @click.pass_obj
 def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None:
-    """Simulate an agent that asks before it acts, and count the failures that come back.
+    """Simulate an agent that asks before it acts, and count the repeated failures.
 
-    Beside it run the same agent without checks, and with checks about something else.
+    The same agent also runs without checks, and with checks about something else.
     """
     from engram_bench import prevention as bench
 
     with progress(cli, "simulating") as on_progress:
-        results = bench.grid(seeds, tell=on_progress) if worlds else {"as it is": bench.run(seeds, tell=on_progress)}
+        results = (
+            bench.run_worlds(seeds, on_progress=on_progress)
+            if worlds
+            else {"as it is": bench.run(seeds, on_progress=on_progress)}
+        )
         speed = asdict(bench.latency()) if latency else None
     if cli.json:
-        print_json({"worlds": {name: _plain(asdict(result)) for name, result in results.items()}, "latency": speed})
+        print_json({"worlds": {name: _to_json(asdict(result)) for name, result in results.items()}, "latency": speed})
         return
     _print_prevention(results)
     if speed is not None:
@@ -216,20 +220,25 @@ def prevention(cli: Invocation, seeds: int, worlds: bool, latency: bool) -> None
 @command.command("transfer")
 @_seeds(10)
 @click.option(
-    "--overlap", type=parse_fraction, metavar="0..1", default=0.9, show_default=True, help="How alike the tasks are."
+    "--overlap",
+    type=parse_fraction,
+    metavar="0..1",
+    default=0.9,
+    show_default=True,
+    help="Share of situations both agents meet.",
 )
 @click.pass_obj
 def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
-    """Simulate two agents with tasks alike, and count the failures that sharing spares the second one.
+    """Simulate two agents with similar tasks, and count the failures that sharing avoids for the second one.
 
-    Beside it run the same agent alone, with a grant that is revoked halfway, and with a file instead of a grant.
+    The same agent also runs alone, with a grant that is revoked halfway, and with a file instead of a grant.
     """
     from engram_bench import transfer as bench
 
     with progress(cli, "simulating") as on_progress:
-        result = bench.run(seeds, overlap, tell=on_progress)
+        result = bench.run(seeds, overlap, on_progress=on_progress)
     if cli.json:
-        print_json(_plain(asdict(result)))
+        print_json(_to_json(asdict(result)))
         return
     click.echo(f"{plural(result.seeds, 'world')}, {bench.TASKS} tasks each, with 95% intervals:")
     rows = [
@@ -257,9 +266,9 @@ def transfer(cli: Invocation, seeds: int, overlap: float) -> None:
     metavar="N",
     default=1,
     show_default=True,
-    help="Live in every world so often, each time with other luck.",
+    help="Simulated runs of every world, each with its own random seed.",
 )
-@click.option("--days", type=click.IntRange(min=9), metavar="N", help="Simulate so many days; 28 if left out.")
+@click.option("--days", type=click.IntRange(min=9), metavar="N", help="Days to simulate; 28 by default.")
 @click.option("--worlds", multiple=True, metavar="KIND", help="Only these: the name of a world, `seen` or `held out`.")
 @click.option("--short", is_flag=True, help="Simulate 12 days in two worlds only, one of them held out.")
 @click.option("--contexts", is_flag=True, help="Only ask about 1 to 20 contexts with two actions each.")
@@ -278,27 +287,31 @@ def advice(
     embedder: str | None,
     out: Path | None,
 ) -> None:
-    """Simulate teams at work, ask what to do by context alone, and judge the advice by what truly works.
+    """Simulate teams at work, ask what to do by context alone, and judge the suggestions by the true rates.
 
-    Beside it run habit, chance, an empty memory, a memory whose contexts were exchanged, and one that knows the truth.
-    Worlds that are held out are reported apart.
+    Compared with habit, chance, an empty memory, a memory with exchanged contexts, and one that knows the truth.
+    Held-out worlds are reported separately.
     """
     from engram_bench.advice import figures
     from engram_bench.advice.worlds import DAYS
 
     report: dict[str, Any] = {}
     if not contexts:
-        chosen = figures.choose(worlds, short=short)
+        chosen = figures.choose_kinds(worlds, short=short)
         length = days or (figures.SHORT_DAYS if short else DAYS)
         with progress(cli, "simulating") as on_progress:
-            report, runs = figures.run(chosen, seeds, days=length, embedder=embedder, jobs=jobs, tell=on_progress)
+            report, runs = figures.run(
+                chosen, seeds, days=length, embedder=embedder, jobs=jobs, on_progress=on_progress
+            )
         if out is not None:
             figures.write(out, runs)
     if contexts or not (short or worlds):
         with progress(cli, "asking") as on_progress:
-            report["contexts"] = figures.ask_contexts([embedder] if embedder else [None, "hashing"], tell=on_progress)
+            report["contexts"] = figures.ask_contexts(
+                [embedder] if embedder else [None, "hashing"], on_progress=on_progress
+            )
     if cli.json:
-        print_json(_finite(report))
+        print_json(_nan_to_none(report))
     else:
         _print_advice(report)
 
@@ -311,16 +324,16 @@ def advice(
 @click.option("--out", type=FILE, help="Write what was found in every text into this file, as JSON lines, in order.")
 @click.pass_obj
 def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | None) -> None:
-    """Plant attacks among ordinary memories, and count the recalls that they reach with the defence and without.
+    """Plant attacks among ordinary memories, and count the recalls that return one, with the defence and without.
 
-    A file of --clean is JSON or JSON lines, of which each `text` and `content` is taken, or plain text.
+    A file of --clean is plain text, or JSON or JSON lines, of which each `text` and `content` is used.
     """
     from engram_bench import poisoning as bench
 
     rows, sha256 = bench.read(data)
     ordinary = {path.name: bench.read_clean(path) for path in clean}
     with progress(cli, "planting") as on_progress:
-        report, judged = bench.run(rows, ordinary, tell=on_progress)
+        report, judged = bench.run(rows, ordinary, on_progress=on_progress)
     if out is not None:
         out.write_text("".join(json.dumps(one) + "\n" for one in judged), encoding="utf-8")
     if cli.json:
@@ -331,44 +344,44 @@ def poisoning(cli: Invocation, data: Path, clean: tuple[Path, ...], out: Path | 
 
 @command.command("calibration")
 @_seeds(20)
-@click.option("--data", type=FILE, help="Replay this file of decisions, too, as `engram bench decisions` does.")
+@click.option("--data", type=FILE, help="Also replay this file of decisions, as `engram bench decisions` does.")
 @click.option("--embedder", metavar="NAME", help="For the replay: use this one, named as in the setting `embedder`.")
 @click.pass_obj
 def calibration(cli: Invocation, seeds: int, data: Path | None, embedder: str | None) -> None:
-    """Simulate worlds whose true success rates are known, and ask how honest the rates and intervals are."""
+    """Simulate worlds with known true success rates, and measure how accurate reported rates and intervals are."""
     from engram_bench import calibration as bench
-    from engram_bench import choices
+    from engram_bench import replay
 
-    tasks = None if data is None else choices.read(data)
+    tasks = None if data is None else replay.read(data)
     with progress(cli, "simulating") as on_progress:
-        report, _ = bench.run(seeds, tell=on_progress)
-    replay = None
+        report, _ = bench.run(seeds, on_progress=on_progress)
+    replayed = None
     if tasks is not None:
         with _brain(cli, embedder) as brain, progress(cli, "deciding") as on_progress:
-            replay, _ = choices.run(tasks, brain.embedder, brain.redactor, seeds=seeds, tell=on_progress)
+            replayed, _ = replay.run(tasks, brain.embedder, brain.redactor, seeds=seeds, on_progress=on_progress)
     if cli.json:
-        print_json({"simulated": report, "replay": replay})
+        print_json({"simulated": report, "replay": replayed})
         return
     _print_calibration(report)
-    if replay is not None:
+    if replayed is not None:
         click.echo("\nThe replay:")
-        print_fields(_honesty(replay))
+        print_fields(_honesty(replayed))
 
 
 @command.command("redaction")
 @click.option("--data", type=FILE, help="JSON lines: texts with the spans of personal data in them.")
-@click.option("--clean", type=FILE, multiple=True, help="Look for false alarms in this file, too; may be repeated.")
-@click.option("--seed", type=int, metavar="N", help="Make other secrets.")
+@click.option("--clean", type=FILE, multiple=True, help="Also look for false alarms in this file; may be repeated.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of the generated secrets.")
 @click.option("--out", type=FILE, help="Write the report and every text that went wrong, as JSON lines.")
 @click.pass_obj
 def redaction(cli: Invocation, data: Path | None, clean: tuple[Path, ...], seed: int | None, out: Path | None) -> None:
-    """Make secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
+    """Generate secrets and look-alikes, and count what the redactor finds, beside detect-secrets."""
     from engram_bench import redaction as bench
 
     labelled = [] if data is None else bench.read_spans(data)
     texts = [sample for path in clean for sample in bench.read_clean(path)]
     with progress(cli, "looking") as on_progress:
-        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, tell=on_progress)
+        report, wrong = bench.run(labelled, texts, seed=bench.SEED if seed is None else seed, on_progress=on_progress)
     if out is not None:
         bench.write(out, report, wrong)
     if cli.json:
@@ -387,7 +400,9 @@ def _measure(cli: Invocation, data: DataSet, out: Path | None, compare: bool, em
         return wiring.models(cli.settings).load("minilm")
 
     with _brain(cli, embedder) as brain, progress(cli, "asking") as on_progress:
-        run, found = retrieval.run(data, brain, minilm=minilm if compare else None, say=cli.notice, tell=on_progress)
+        run, found = retrieval.run(
+            data, brain, minilm=minilm if compare else None, say=cli.notice, on_progress=on_progress
+        )
     if out is not None:
         rankings.write(out, run, found)
     _print(cli, run, found)
@@ -395,7 +410,7 @@ def _measure(cli: Invocation, data: DataSet, out: Path | None, compare: bool, em
 
 @contextmanager
 def _brain(cli: Invocation, embedder: str | None) -> Iterator[Engram]:
-    """The database that --db names; else a temporary one, never the one of the settings."""
+    """Open the database that --db names, else a temporary one, never that of the settings."""
     from engram import wiring
 
     if cli.db is not None:
@@ -425,7 +440,7 @@ def _numbers(sizes: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _print(cli: Invocation, run: Run, found: list[Ranking]) -> None:
+def _print(cli: Invocation, run: BenchmarkRun, found: list[Ranking]) -> None:
     from engram_bench.rankings import report
 
     result = report(run, found)
@@ -531,7 +546,7 @@ def _print_decisions(report: Mapping[str, Any]) -> None:
     print_table(["DIFFERENCE", "MEAN OUTCOME"], [[name, _estimate(found, "+")] for name, found in differences])
     advice = report["as_shipped"]
     click.echo(
-        f"\nAdvice as shipped, after {plural(advice['recorded'], 'decision')} taken at random, "
+        f"\nSuggestions with default settings, after {plural(advice['recorded'], 'decision')} taken at random, "
         f"{plural(advice['asked'], 'question')} by context alone:"
     )
     told = {
@@ -553,7 +568,7 @@ def _honesty(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _print_calibration(report: Mapping[str, Any]) -> None:
-    click.echo("Rates as they were told, against the true ones:")
+    click.echo("Reported rates, against the true ones:")
     rows = [
         [
             name.replace("_", " "),
@@ -578,7 +593,7 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
         [
             one_line(name),
             f"{found['texts']:,}",
-            *map(_portion, (found["recall"], found["precision"], found["detect-secrets"])),
+            *map(_percentage, (found["recall"], found["precision"], found["detect-secrets"])),
         ]
         for name, found in report["secrets"].items()
         if "/" not in name or found["recall"] < 1 or name.partition("/")[2] in report["contexts"]
@@ -587,14 +602,16 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
     for source, found in report["personal"].items():
         whole = found["all"]
         without = whole["texts_without"]
-        alarms = f"; false alarms in {_portion(whole['false_alarms'])} of {without:,} texts without" if without else ""
+        alarms = (
+            f"; false alarms in {_percentage(whole['false_alarms'])} of {without:,} texts without" if without else ""
+        )
         click.echo(f"\nPersonal data, {'in the file' if source == 'data' else 'made up'}{alarms}:")
         lines = {**found["types"], "all": whole}.items()
-        rows = [[n, f"{x['labelled']:,}", _portion(x["recall"]), _portion(x["precision"])] for n, x in lines]
+        rows = [[n, f"{x['labelled']:,}", _percentage(x["recall"]), _percentage(x["precision"])] for n, x in lines]
         print_table(["TYPE", "LABELLED", "RECALL", "PRECISION"], rows)
     click.echo("\nTexts without secrets in which something was found:")
     rows = [
-        [one_line(name), f"{x['texts']:,}", *map(_portion, (x["secrets"], x["personal"], x["detect-secrets"]))]
+        [one_line(name), f"{x['texts']:,}", *map(_percentage, (x["secrets"], x["personal"], x["detect-secrets"]))]
         for name, x in report["clean"].items()
     ]
     print_table(["TEXTS", "NUMBER", "SECRETS", "PERSONAL DATA", "DETECT-SECRETS"], rows)
@@ -605,7 +622,7 @@ def _print_redaction(report: Mapping[str, Any]) -> None:
     )
 
 
-def _portion(share: float | None) -> str:
+def _percentage(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.2f}%"
 
 
@@ -637,7 +654,7 @@ def _print_grouping(report: Mapping[str, Any]) -> None:
     print_table(["SYSTEM", "LINES", "GROUPS", "ACCURACY", "F1"], rows)
 
 
-def _print_prevention(results: Mapping[str, Result]) -> None:
+def _print_prevention(results: Mapping[str, PreventionResult]) -> None:
     for name, result in results.items():
         click.echo(f"World {name}, {plural(result.seeds, 'seed')}, with 95% intervals:")
         rows = [
@@ -712,12 +729,12 @@ def _figure(name: str, found: Mapping[str, float]) -> str:
     return f"{mean:.1f}% [{low:.1f}, {high:.1f}]"
 
 
-def _finite(value: Any) -> Any:
-    """Replace numbers that JSON does not know by nothing."""
+def _nan_to_none(value: Any) -> Any:
+    """Replace NaN, which JSON does not have, by null."""
     if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _nan_to_none(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return [_nan_to_none(one) for one in value]
     return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - only NaN differs
 
 
@@ -755,10 +772,10 @@ def _percent(found: Estimate) -> str:
     return f"{100 * found.mean:.1f}% [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
-def _plain(value: Any) -> Any:
-    """A value of dataclasses as JSON, with estimates as objects."""
+def _to_json(value: Any) -> Any:
+    """Return a value of dataclasses as JSON, with estimates as objects."""
     if hasattr(value, "_asdict"):
         return value._asdict()
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+        return {name: _to_json(one) for name, one in value.items()}
+    return [_to_json(one) for one in value] if isinstance(value, tuple | list) else value

@@ -1,4 +1,4 @@
-"""Reads the public data sets, LoCoMo and LongMemEval, as conversations and questions."""
+"""Read the public data sets LoCoMo and LongMemEval as conversations and questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engram.errors import InvalidInput, NotFound
 from engram.ports import unstorable
 
 MAX_BYTES = 4 << 30
-"""More than this is no data set; a few kilobytes of gzip can unpack to any size."""
+"""Limit of unpacked size: a few kilobytes of gzip can unpack to any size."""
 
 LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 LOCOMO_FORMAT = (
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One thing that somebody said."""
+    """One message of a conversation."""
 
     id: str
     session: str
@@ -57,7 +57,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What is searched together."""
+    """Turns that are searched together."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -65,7 +65,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about one conversation, and the turns and sessions that answer it, if any do."""
+    """A question about one conversation, with the turns and sessions that answer it, if any."""
 
     id: str
     type: str
@@ -79,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Conversations, the questions about them, and how much of the file was left out, by reason."""
+    """Conversations, the questions about them, and what was left out, counted by reason."""
 
     name: str
     conversations: tuple[Conversation, ...]
@@ -87,10 +87,10 @@ class DataSet:
     left_out: dict[str, int] = field(default_factory=dict)
     single_store: bool = False
     sha256: str = ""
-    """Of the JSON text, whether it was packed or not."""
+    """Hash of the unpacked JSON text."""
 
     def sample(self, limit: int | None) -> DataSet:
-        """At most so many questions, spread evenly over all, and the conversations that they are about."""
+        """Return at most so many questions, spread evenly, and the conversations they are about."""
         total = len(self.questions)
         if limit is None or limit >= total:
             return self
@@ -100,19 +100,19 @@ class DataSet:
 
 
 def read_locomo(path: Path) -> DataSet:
-    """The conversations of LoCoMo, each searched by itself. Raises `InvalidInput` if the file is something else."""
+    """Read LoCoMo, each conversation searched separately. Raises `InvalidInput` for other files."""
     value, sha256 = read_json(path)
     return replace(locomo(value, path.name), sha256=sha256)
 
 
 def read_longmemeval(path: Path, *, single_store: bool = False) -> DataSet:
-    """LongMemEval, one haystack a question or all sessions in one store. Raises `InvalidInput` for anything else."""
+    """Read LongMemEval, one haystack per question or one store for all sessions. Raises `InvalidInput`."""
     value, sha256 = read_json(path)
     return replace(longmemeval(value, path.name, single_store=single_store), sha256=sha256)
 
 
 def unpacked(path: Path) -> bytes:
-    """What a file holds, unpacked if it is gzip, whatever it is called. Raises `NotFound` or `InvalidInput`."""
+    """Return the content of a file, unpacked if it is gzip. Raises `NotFound` or `InvalidInput`."""
     try:
         raw = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
@@ -129,7 +129,7 @@ def unpacked(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> tuple[Any, str]:
-    """The JSON value in a file, unpacked if need be, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+    """Return the JSON value of a file, and the hash of its unpacked text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     try:
         return json.loads(raw.decode("utf-8-sig")), hashlib.sha256(raw).hexdigest()
@@ -164,7 +164,7 @@ _said = TypeAdapter(list[_Said])
 
 
 def locomo(value: Any, name: str = "the file") -> DataSet:
-    """LoCoMo from its JSON value."""
+    """Convert the JSON value of LoCoMo."""
     if _looks_like_longmemeval(value):
         raise InvalidInput(f"{name} is LongMemEval; use `engram bench longmemeval`. {LOCOMO_FORMAT}")
     left_out: Counter[str] = Counter()
@@ -197,12 +197,12 @@ def locomo(value: Any, name: str = "the file") -> DataSet:
 
 
 def turn_ids(text: str) -> list[str]:
-    """The turns that a piece of evidence names, in the form `D8:6`: people wrote `D8:6; D9:17`, `D:11:26`, `D30:05`."""
+    """Return the turns that a piece of evidence names, such as `D8:6; D9:17`, `D:11:26` or `D30:05`, as `D8:6`."""
     return [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(text)]
 
 
 def moment(text: str | None) -> datetime | None:
-    """The time that LoCoMo or LongMemEval writes as text, taken as UTC; `None` if it is none."""
+    """Parse a time of LoCoMo or LongMemEval as UTC; `None` if it is none."""
     plain = _WEEKDAY.sub(" ", text or "").strip()
     for form in _DATES:
         try:
@@ -288,7 +288,7 @@ STORE = "all sessions"
 
 
 def longmemeval(value: Any, name: str = "the file", *, single_store: bool = False) -> DataSet:
-    """LongMemEval from its JSON value; a file with one list of sessions for all questions is always a single store."""
+    """Convert the JSON value of LongMemEval; one list of sessions for all questions is always a single store."""
     if _looks_like_locomo(value):
         raise InvalidInput(f"{name} is LoCoMo; use `engram bench locomo`. {LONGMEMEVAL_FORMAT}")
     left_out: Counter[str] = Counter()
@@ -326,7 +326,7 @@ def _haystack(entry: _Entry, name: str) -> list[_Session]:
 
 
 def _together(haystacks: Iterable[Iterable[_Session]]) -> list[_Session]:
-    """Every session once. A haystack that holds it as straw may lack the marks of the one it was written for."""
+    """Return every session once; a copy used as filler may lack the answer marks of the original."""
     kept: dict[str, _Session] = {}
     for session in (session for haystack in haystacks for session in haystack):
         known = kept.setdefault(session.id, session)
@@ -338,7 +338,7 @@ def _together(haystacks: Iterable[Iterable[_Session]]) -> list[_Session]:
 def _longmemeval_turns(
     id: str, sessions: Iterable[_Session], left_out: Counter[str]
 ) -> tuple[Conversation, dict[str, list[str]]]:
-    """The conversation, and for each of its sessions the turns that are marked as holding an answer."""
+    """Return the conversation, and for each session the turns marked as containing an answer."""
     turns, answers = [], dict[str, list[str]]()
     for session in _unique("sessions", sessions, "id", left_out):
         start = _dated(session.date, left_out)
@@ -408,7 +408,7 @@ def _data_set(
 
 
 def _unique(what: str, items: Iterable[T], id: str, left_out: Counter[str]) -> list[T]:
-    """The items without those whose id came before."""
+    """Return the items without repeated ids."""
     kept: dict[str, T] = {}
     for item in items:
         if kept.setdefault(getattr(item, id), item) is not item:

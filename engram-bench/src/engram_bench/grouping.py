@@ -1,4 +1,4 @@
-"""Groups labelled log lines or errors of tools, beside drain3 if it is there, no grouping, and chance."""
+"""Group labelled log lines or tool errors, beside drain3 if it is installed, no grouping, and chance."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from engram.errors import InvalidInput
 from engram.learning.failures.log_templates import DEFAULT, GroupingLimits, TemplateTree, group_lines
 from engram.learning.failures.signatures import extract_error_signature
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import unpacked
 from engram_bench.metrics import SEED
 
 FORMAT = 'a line is {"system", "text", "group"} for logs or {"suite" or "tool", "error", "group"} for errors of tools'
 ENGRAM, INCREMENTAL, DRAIN, ALONE, CHANCE = "engram", "engram, line by line", "drain3", "no grouping", "placebo"
 LEFT_OUT = "engram, system left out"
-"""The thresholds are those that do best on the other systems."""
+"""Thresholds chosen on the other systems."""
 CHOICES = [DEFAULT, *(GroupingLimits(enough, fewest) for enough in (16, 20, 24, 32) for fewest in (2, 3, 4))]
 TOOLS = "tools"
-"""The one system that all errors of tools belong to: the same error means the same in every suite."""
+"""The one system of all tool errors: the same error means the same in every suite."""
 _FEWEST_SYSTEMS = 3
 
 Grouping = Callable[[Sequence[str]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A text to group, with those of its system; lines without a label are grouped but not scored."""
+class LabelledLine:
+    """A text to group within its system; unlabelled lines are grouped but not scored."""
 
     system: str
     text: str
@@ -44,17 +44,17 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """How well the labelled lines of one system were grouped; errors of tools are scored once per distinct text."""
+class GroupingScore:
+    """The quality of the grouping of one system's labelled lines; tool errors count once per distinct text."""
 
     arm: str
     system: str
     lines: int
-    """That were scored."""
+    """Lines that were scored."""
     accuracy: float
-    """The share of lines whose group has exactly the lines of their true group."""
+    """Share of lines whose group has exactly the lines of their true group."""
     f1: float
-    """Of the pairs that are together in the grouping and in truth."""
+    """F1 of the pairs grouped together."""
     groups: int
     true_groups: int
 
@@ -70,8 +70,8 @@ class _Row(BaseModel):
     group: str | int | None = None
 
 
-def read_lines(path: Path) -> tuple[list[Line], str]:
-    """The lines of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+def read_lines(path: Path) -> tuple[list[LabelledLine], str]:
+    """Read the lines of a JSONL file, with the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     try:
         rows = raw.decode("utf-8-sig").split("\n")
@@ -83,28 +83,30 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
     return lines, hashlib.sha256(raw).hexdigest()
 
 
-def _line(row: str, where: str) -> Line:
+def _line(row: str, where: str) -> LabelledLine:
     try:
         found = _Row.model_validate(json.loads(row))
     except (ValidationError, ValueError, RecursionError):
         raise InvalidInput(f"{where} is not such a line; {FORMAT}") from None
     group = None if found.group is None else str(found.group)
     if found.error is not None:
-        return Line(TOOLS, found.error, group, tool=True)
+        return LabelledLine(TOOLS, found.error, group, tool=True)
     if found.text is None:
         raise InvalidInput(f"{where} has neither a text nor an error; {FORMAT}")
-    return Line(found.system or "", found.text, group)
+    return LabelledLine(found.system or "", found.text, group)
 
 
-def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any], list[int]]:
-    """The report, and the group of each line in the order of the input; groups of different systems never meet."""
+def run(
+    lines: Sequence[LabelledLine], *, on_progress: ProgressCallback = no_progress
+) -> tuple[dict[str, Any], list[int]]:
+    """Return the report, and the group of each line in input order; groups never span systems."""
     drain = drain3_grouping()
     arms: dict[str, Grouping] = {ENGRAM: group_lines, INCREMENTAL: one_by_one}
     if drain is not None:
         arms[DRAIN] = drain
     systems = list(dict.fromkeys(line.system for line in lines))
     total, done = len(systems) * len(arms), 0
-    scores: list[Score] = []
+    scores: list[GroupingScore] = []
     predicted = [0] * len(lines)
     used = 0
     for system in systems:
@@ -112,7 +114,7 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
         members = [lines[place] for place in places]
         found: dict[str, list[int]] = {}
         for name, grouping in arms.items():
-            tell(done, total, f"{name}, {system}")
+            on_progress(done, total, f"{name}, {system}")
             found[name] = grouping(_texts(members, raw=name == DRAIN))
             done += 1
         texts: dict[str, int] = {}
@@ -123,13 +125,13 @@ def run(lines: Sequence[Line], *, tell: Tell = unheard) -> tuple[dict[str, Any],
             predicted[place] = used + group
         used += max(found[ENGRAM], default=-1) + 1
     scores += leave_one_out(lines)
-    tell(total, total, "done")
+    on_progress(total, total, "done")
     return report(scores, len(lines), drain is not None), predicted
 
 
-def leave_one_out(lines: Sequence[Line]) -> list[Score]:
-    """Score each log system with the thresholds that are best on the others; nothing if there are fewer than three."""
-    systems: dict[str, list[Line]] = {}
+def leave_one_out(lines: Sequence[LabelledLine]) -> list[GroupingScore]:
+    """Score each log system with the thresholds that are best on the others; empty with fewer than three systems."""
+    systems: dict[str, list[LabelledLine]] = {}
     for line in lines:
         if not line.tool:
             systems.setdefault(line.system, []).append(line)
@@ -149,19 +151,19 @@ def leave_one_out(lines: Sequence[Line]) -> list[Score]:
     return [found[max(found, key=lambda one: elsewhere(one, system))][system] for system in systems]
 
 
-def _texts(lines: Sequence[Line], *, raw: bool) -> list[str]:
-    """What is grouped: the outline of an error's signature, or a log line as it is."""
+def _texts(lines: Sequence[LabelledLine], *, raw: bool) -> list[str]:
+    """Return what is grouped: the outline of an error's signature, or a log line as it is."""
     return [line.text if raw or not line.tool else extract_error_signature(line.text).outline for line in lines]
 
 
-def score(arm: str, system: str, lines: Sequence[Line], groups: Sequence[int]) -> Score:
-    """What a grouping of one system is worth."""
+def score(arm: str, system: str, lines: Sequence[LabelledLine], groups: Sequence[int]) -> GroupingScore:
+    """Score the grouping of one system."""
     kept: dict[Hashable, tuple[int, str]] = {}
     for place, (line, group) in enumerate(zip(lines, groups, strict=True)):
         if line.group is not None:
             kept.setdefault(line.text if line.tool else place, (group, line.group))
     found, truth = [group for group, _ in kept.values()], [label for _, label in kept.values()]
-    return Score(
+    return GroupingScore(
         arm=arm,
         system=system,
         lines=len(kept),
@@ -173,7 +175,7 @@ def score(arm: str, system: str, lines: Sequence[Line], groups: Sequence[int]) -
 
 
 def grouping_accuracy(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
-    """The share of lines whose group holds exactly the lines of their true group; nothing to group is 1."""
+    """Return the share of lines whose group has exactly the lines of their true group; 1 without lines."""
     if not found:
         return 1.0
     sizes, true_sizes, both = Counter(found), Counter(truth), Counter(zip(found, truth, strict=True))
@@ -182,7 +184,7 @@ def grouping_accuracy(found: Sequence[Hashable], truth: Sequence[Hashable]) -> f
 
 
 def pairwise_f1(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
-    """How well the pairs of lines that are together agree with the truth; no pairs on either side is 1."""
+    """Return the F1 of pairs that are grouped together; 1 if there are no pairs."""
     both = _pairs(Counter(zip(found, truth, strict=True)))
     either = _pairs(Counter(found)) + _pairs(Counter(truth))
     return 2 * both / either if either else 1.0
@@ -193,19 +195,19 @@ def _pairs(sizes: Counter[Any]) -> int:
 
 
 def one_by_one(texts: Sequence[str]) -> list[int]:
-    """What a tree says when each line is asked for as it comes; groups that became one later count as one."""
+    """Group lines in the order they come, without seeing later ones; merged groups count as one."""
     tree = TemplateTree()
     given = [tree.add(text) for text in texts]
     return [tree.current(group) for group in given]
 
 
 def shuffled(groups: Sequence[int], random: Random) -> list[int]:
-    """Groups of the same sizes, given out by chance: what such sizes are worth without looking."""
+    """Return groups of the same sizes, assigned at random."""
     return random.sample(list(groups), len(groups))
 
 
 def drain3_grouping() -> Grouping | None:
-    """Drain with its usual masks; `None` if drain3 is not installed."""
+    """Return Drain with its usual masks; `None` if drain3 is not installed."""
     try:
         drain3 = import_module("drain3")
         masking = import_module("drain3.masking")
@@ -229,8 +231,8 @@ def drain3_grouping() -> Grouping | None:
     return grouping
 
 
-def report(scores: Sequence[Score], lines: int, with_drain: bool) -> dict[str, Any]:
-    """The scores by arm and system, and their means, as JSON."""
+def report(scores: Sequence[GroupingScore], lines: int, with_drain: bool) -> dict[str, Any]:
+    """Return the scores by arm and system, and their means, as JSON."""
     arms = list(dict.fromkeys(one.arm for one in scores))
     scored = [one for one in scores if one.lines]
     return {
@@ -255,7 +257,7 @@ def report(scores: Sequence[Score], lines: int, with_drain: bool) -> dict[str, A
     }
 
 
-def _mean(arm: str, scores: Sequence[Score]) -> dict[str, Any]:
+def _mean(arm: str, scores: Sequence[GroupingScore]) -> dict[str, Any]:
     count = len(scores)
     return {
         "arm": arm,

@@ -1,4 +1,4 @@
-"""How long calls take at growing sizes, beside numpy, SQLite's FTS5 and Chroma in the same run."""
+"""Time calls at growing sizes, beside numpy, SQLite's FTS5 and Chroma in the same run."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from engram.engine import Engram
 from engram.errors import MissingExtra
 from engram.ports import LONG_TERM, Embedder, Filter, Matrix, Placed, Query, Scope
 from engram.text.terms import STOP_WORDS
-from engram_bench import Tell
+from engram_bench import ProgressCallback
 from engram_bench.baselines import chroma_client
-from engram_bench.embedding import embed_with
-from engram_bench.factories import WordVectors, drafts, question, text
+from engram_bench.cached_embedder import embed_with
+from engram_bench.synthetic import WordVectors, drafts, question, text
 
 AGENT = "latency"
 BATCH = 500
 POOL = 100
-"""How many candidates every part, and every system beside it, is asked for."""
+"""Candidates requested from every part and every system."""
 WARM_UP = 20
 CHROMA_UP_TO = 100_000
 VECTORS = "made up, so that no model is needed for millions of them: a text is the sum of the directions of its words"
@@ -43,7 +43,7 @@ Calls = Mapping[str, Callable[[int], object]]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds: half of the calls took less than `p50`, all but one in a hundred less than `p99`."""
+    """Median and 99th percentile in milliseconds."""
 
     p50: float
     p99: float
@@ -51,9 +51,9 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a new process needs for a database that is there; memory in megabytes, `None` if the system does not say.
+    """What a new process needs for an existing database; memory in megabytes, `None` if unknown.
 
-    The first opening imports what it needs; `open_ms` is the second one.
+    The first opening includes imports; `open_ms` is the second one.
     """
 
     first_open_ms: float
@@ -64,8 +64,8 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """What was measured at one size. `adds_per_second` is `None` if the memories were there already."""
+class SizeReport:
+    """The measurements at one size; `adds_per_second` is `None` if the memories existed already."""
 
     memories: int
     adds_per_second: int | None
@@ -92,11 +92,11 @@ def run(
     folder: Path,
     *,
     model: Callable[[], Embedder] | None = None,
-    tell: Tell,
+    on_progress: ProgressCallback,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Every size in turn, smallest first; databases that are in the folder already are used again."""
-    lines = [measure(size, queries, folder, model, tell, say) for size in sorted(set(sizes))]
+    """Measure every size in turn, smallest first; databases in the folder are reused."""
+    lines = [measure(size, queries, folder, model, on_progress, say) for size in sorted(set(sizes))]
     first, last = lines[0], lines[-1]
     shared = [name for name in last.timings if name in first.timings] if len(lines) > 1 else []
     return {
@@ -120,16 +120,16 @@ def measure(
     queries: int,
     folder: Path,
     model: Callable[[], Embedder] | None,
-    tell: Tell,
+    on_progress: ProgressCallback,
     say: Callable[[str], None],
-) -> Line:
-    """Fill a database, look at it from a new process, then time all calls in turn, so that noise meets them alike."""
+) -> SizeReport:
+    """Fill a database, probe it from a new process, then time all calls alternately, to spread noise evenly."""
     db = folder / f"latency-{size}.db"
-    rate = fill(db, size, tell)
-    tell(0, 0, f"{size:,}: opening")
+    rate = fill(db, size, on_progress)
+    on_progress(0, 0, f"{size:,}: opening")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        probe = process.submit(look, str(db), size, model).result()
-    tell(0, 0, f"{size:,}: preparing the others")
+        probe = process.submit(probe_database, str(db), size, model).result()
+    on_progress(0, 0, f"{size:,}: preparing the others")
     vectors = WordVectors()
     texts = [text(number) for number in range(size)]
     matrix = np.empty((size, vectors.dim), dtype=np.float32)
@@ -137,21 +137,24 @@ def measure(
         matrix[at : at + 10_000] = vectors.of(texts[at : at + 10_000])
     asked = [question(number) for number in random.Random(size).choices(range(size), k=queries)]  # noqa: S311
     wanted = vectors.of(asked)
-    with opened(db, vectors) as brain, closing(fts5(folder / f"fts5-{size}.db", texts)) as words:
-        calls = {**parts(brain, asked, wanted, vectors.identity), **alone(words, asked, matrix, wanted)}
-        tell(0, 0, f"{size:,}: filling Chroma")
-        calls |= with_chroma(folder / f"chroma-{size}", matrix, wanted, say) if size <= CHROMA_UP_TO else {}
+    with open_database(db, vectors) as brain, closing(fts5(folder / f"fts5-{size}.db", texts)) as words:
+        calls = {
+            **engram_calls(brain, asked, wanted, vectors.identity),
+            **reference_calls(words, asked, matrix, wanted),
+        }
+        on_progress(0, 0, f"{size:,}: filling Chroma")
+        calls |= chroma_calls(folder / f"chroma-{size}", matrix, wanted, say) if size <= CHROMA_UP_TO else {}
         if model is not None:
             real = model()
             clean = [cleaned.text for cleaned in brain.redactor.clean(asked)]
             calls["query embedding"] = lambda turn: real.embed([clean[turn]], "query")
-        took = timed(calls, queries, lambda done: tell(done, queries, f"{size:,}: asking"))
+        took = time_calls(calls, queries, lambda done: on_progress(done, queries, f"{size:,}: asking"))
         right = recall_at_10(brain, vectors.identity, matrix, wanted)
     if "query embedding" in took:
         pairs = zip(took["recall"], took["query embedding"], strict=True)
         took["recall with query embedding"] = [recall + embedding for recall, embedding in pairs]
     timings = {name: timing(values) for name, values in took.items()}
-    return Line(
+    return SizeReport(
         memories=size,
         adds_per_second=rate,
         bytes=db.stat().st_size,
@@ -162,16 +165,16 @@ def measure(
     )
 
 
-def opened(db: Path, vectors: Embedder) -> Engram:
-    """The memory in a file, with vectors that cost nothing."""
+def open_database(db: Path, vectors: Embedder) -> Engram:
+    """Open the memory in a file, with vectors that cost next to nothing."""
     brain = wiring.open(db, vectors="")
     embed_with(brain, lambda: vectors)
     return brain
 
 
-def fill(db: Path, size: int, tell: Tell) -> int | None:
-    """Store so many memories, in batches; how many a second, or `None` if they are there."""
-    with opened(db, WordVectors()) as brain:
+def fill(db: Path, size: int, on_progress: ProgressCallback) -> int | None:
+    """Store so many memories in batches; return how many per second, or `None` if they exist."""
+    with open_database(db, WordVectors()) as brain:
         agent = brain.agent(AGENT)
         if agent.list(limit=1, offset=size - 1):
             return None
@@ -179,27 +182,27 @@ def fill(db: Path, size: int, tell: Tell) -> int | None:
         for first in range(0, size, BATCH):
             last = min(size, first + BATCH)
             agent.remember(list(drafts(first, last)))
-            tell(last, size, f"{size:,}: storing")
+            on_progress(last, size, f"{size:,}: storing")
         return round(size / (time.perf_counter() - start))
 
 
-def look(db: str, size: int, model: Callable[[], Embedder] | None) -> Probe:
-    """What opening and the first recalls cost in this process, which has done nothing else."""
+def probe_database(db: str, size: int, model: Callable[[], Embedder] | None) -> Probe:
+    """Measure opening and the first recalls in this process, which has done nothing else."""
     vectors = WordVectors()
     start = time.perf_counter()
-    opened(Path(db), vectors).close()
+    open_database(Path(db), vectors).close()
     imported = time.perf_counter()
-    with opened(Path(db), vectors) as brain:
+    with open_database(Path(db), vectors) as brain:
         ready = time.perf_counter()
         agent = brain.agent(AGENT)
         agent.recall(question(0))
         answered = time.perf_counter()
         for number in range(PROBES):
             agent.recall(question(number * 37 % size))
-        alone, together = resident(), None
+        alone, together = resident_memory(), None
         if model is not None:
             model().embed([brain.redactor.clean([question(0)])[0].text], "query")
-            together = resident()
+            together = resident_memory()
     return Probe(
         first_open_ms=round(1000 * (imported - start), 1),
         open_ms=round(1000 * (ready - imported), 1),
@@ -209,8 +212,8 @@ def look(db: str, size: int, model: Callable[[], Embedder] | None) -> Probe:
     )
 
 
-def resident() -> float | None:
-    """The resident memory of this process in megabytes, where the system tells."""
+def resident_memory() -> float | None:
+    """Return the resident memory of this process in megabytes, if the system reports it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -218,8 +221,8 @@ def resident() -> float | None:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
-def parts(brain: Engram, asked: Sequence[str], wanted: Matrix, identity: str) -> Calls:
-    """Engram's recall, and the two searches it is made of, with the filter that recall uses."""
+def engram_calls(brain: Engram, asked: Sequence[str], wanted: Matrix, identity: str) -> Calls:
+    """Return Engram's recall, and the two searches it consists of, with the filter that recall uses."""
     agent, scope, store = brain.agent(AGENT), Scope(AGENT), brain.store
     where = Filter(current=brain.sources.now())
     clean = [cleaned.text for cleaned in brain.redactor.clean(asked)]
@@ -231,8 +234,8 @@ def parts(brain: Engram, asked: Sequence[str], wanted: Matrix, identity: str) ->
     }
 
 
-def alone(words: sqlite3.Connection, asked: Sequence[str], matrix: Matrix, wanted: Matrix) -> Calls:
-    """The least that finds the same: one matrix product, and one FTS5 query."""
+def reference_calls(words: sqlite3.Connection, asked: Sequence[str], matrix: Matrix, wanted: Matrix) -> Calls:
+    """Return the minimal equivalents: one matrix product, and one FTS5 query."""
     terms = [" OR ".join(f'"{w}"' for w in re.findall(r"\w+", q.lower()) if w not in STOP_WORDS) for q in asked]
     statement = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words) LIMIT ?"
     return {
@@ -241,8 +244,8 @@ def alone(words: sqlite3.Connection, asked: Sequence[str], matrix: Matrix, wante
     }
 
 
-def with_chroma(folder: Path, matrix: Matrix, wanted: Matrix, say: Callable[[str], None]) -> Calls:
-    """The same nearest neighbours from Chroma, if it is installed."""
+def chroma_calls(folder: Path, matrix: Matrix, wanted: Matrix, say: Callable[[str], None]) -> Calls:
+    """Return the same nearest-neighbour search in Chroma, if it is installed."""
     try:
         client = chroma_client(str(folder))
     except MissingExtra as error:
@@ -257,7 +260,7 @@ def with_chroma(folder: Path, matrix: Matrix, wanted: Matrix, say: Callable[[str
 
 
 def fts5(file: Path, texts: Sequence[str]) -> sqlite3.Connection:
-    """A database that is nothing but a keyword index over the texts."""
+    """Create a database with only a keyword index of the texts."""
     file.unlink(missing_ok=True)
     conn = sqlite3.connect(file)
     conn.execute("CREATE VIRTUAL TABLE words USING fts5(text, tokenize = 'porter unicode61')")
@@ -267,14 +270,14 @@ def fts5(file: Path, texts: Sequence[str]) -> sqlite3.Connection:
 
 
 def nearest(matrix: Matrix, vector: Matrix, k: int) -> list[int]:
-    """The rows most similar to a vector, best first."""
+    """Return the rows most similar to a vector, best first."""
     similarity = matrix @ vector
     top = np.argpartition(-similarity, k)[:k] if k < len(similarity) else np.arange(len(similarity))
     return [int(row) for row in top[np.argsort(-similarity[top], kind="stable")]]
 
 
 def recall_at_10(brain: Engram, identity: str, matrix: Matrix, wanted: Matrix) -> float:
-    """The share of the ten nearest that the vector part finds; one as near as the tenth counts as one of them."""
+    """Return the share of the ten nearest that the vector part finds; ties with the tenth count."""
     scope, found = Scope(AGENT), 0.0
     where, k = Filter(current=brain.sources.now()), min(10, len(matrix))
     for vector in wanted:
@@ -286,8 +289,8 @@ def recall_at_10(brain: Engram, identity: str, matrix: Matrix, wanted: Matrix) -
     return round(found / len(wanted), 4)
 
 
-def timed(calls: Calls, queries: int, tell: Callable[[int], None]) -> dict[str, list[float]]:
-    """Milliseconds of every call for every query, after a warm-up; the order changes with each query."""
+def time_calls(calls: Calls, queries: int, on_progress: Callable[[int], None]) -> dict[str, list[float]]:
+    """Return the milliseconds of every call for every query, after a warm-up; the order of calls rotates."""
     names = list(calls)
     took: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
@@ -300,20 +303,20 @@ def timed(calls: Calls, queries: int, tell: Callable[[int], None]) -> dict[str, 
                 calls[name](turn)
                 if turn >= 0:
                     took[name].append((time.perf_counter() - start) * 1000)
-            tell(max(0, turn + 1))
+            on_progress(max(0, turn + 1))
     finally:
         gc.unfreeze()
     return took
 
 
 def timing(values: Sequence[float]) -> Timing:
-    """The two quantiles, to the microsecond."""
+    """Return the two quantiles, to the microsecond."""
     p50, p99 = np.percentile(values, [50, 99])
     return Timing(round(float(p50), 3), round(float(p99), 3))
 
 
 def ratios(timings: Mapping[str, Timing]) -> dict[str, float]:
-    """How the medians compare, for all that were measured."""
+    """Return the ratios of medians, for all that were measured."""
     return {
         name: round(sum(timings[part].p50 for part in ours) / sum(timings[part].p50 for part in theirs), 2)
         for name, (ours, theirs) in RATIOS.items()
@@ -322,6 +325,6 @@ def ratios(timings: Mapping[str, Timing]) -> dict[str, float]:
 
 
 def best_model() -> Embedder:
-    """The best model that is installed here. Raises `ModelUnavailable` if there is none."""
+    """Return the best installed model. Raises `ModelUnavailable` if there is none."""
     models = wiring.models(config.load())
     return models.load(models.best_installed() or models.default)

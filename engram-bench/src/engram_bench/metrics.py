@@ -1,4 +1,4 @@
-"""What rankings are worth: any, all, fraction, NDCG and MRR at k, with intervals; and the area under a curve."""
+"""Scores of rankings (any, all, fraction, NDCG, MRR at k) with bootstrap intervals, and the area under a curve."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ ROUNDS = 1000
 CONFIDENCE = 0.95
 
 _CHUNK = 100
-"""Rounds that are computed at once, so that memory stays small."""
+"""Rounds computed at once, to limit memory."""
 
 
-class Scores(NamedTuple):
-    """What the first k of one ranking are worth, each from 0 to 1."""
+class RankingScores(NamedTuple):
+    """Scores of the first k of one ranking, each from 0 to 1."""
 
     any: float
-    """Whether at least one right answer is among them."""
+    """1 if at least one right answer is among them."""
     all: float
-    """Whether all right answers are among them; never when there are more than k."""
+    """1 if all right answers are among them; never if there are more than k."""
     fraction: float
-    """The share of the right answers that is among them (R@k)."""
+    """Share of the right answers among them (R@k)."""
     ndcg: float
-    """Gain discounted by rank, against a ranking that has all right answers on top."""
+    """Gain discounted by rank, relative to a ranking with all right answers on top."""
     mrr: float
-    """One divided by the rank of the first right answer; 0 if it is not among them."""
+    """Reciprocal rank of the first right answer; 0 if it is not among them."""
 
 
 class Estimate(NamedTuple):
@@ -41,15 +41,15 @@ class Estimate(NamedTuple):
     high: float
 
 
-def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> Scores:
-    """The scores of the first k; an id that comes twice counts once. Without gold there is nothing to score."""
+def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> RankingScores:
+    """Return the scores of the first k; repeated ids count once. Raises `ValueError` without gold."""
     right = frozenset(gold)
     if not right:
         raise ValueError("a ranking can only be scored against something")
     ranks = [rank for rank, id in enumerate(list(dict.fromkeys(ranked))[:k], start=1) if id in right]
     gain = math.fsum(1 / math.log2(rank + 1) for rank in ranks)
     ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, min(len(right), k) + 1))
-    return Scores(
+    return RankingScores(
         any=float(bool(ranks)),
         all=float(len(ranks) == len(right)),
         fraction=len(ranks) / len(right),
@@ -59,9 +59,9 @@ def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> Scores:
 
 
 def bootstrap(values: NDArray[np.float64], rounds: int = ROUNDS, seed: int = SEED) -> list[Estimate]:
-    """The mean of each column and the interval that 95% of the resampled means lie in; the same in every run.
+    """Return the mean of each column with its 95% bootstrap interval; the same in every run.
 
-    Rows are drawn with replacement, whole, so that differences between columns keep their pairing.
+    Whole rows are resampled, so that differences between columns stay paired.
     """
     count, columns = values.shape
     if count == 0:
@@ -77,7 +77,7 @@ def bootstrap(values: NDArray[np.float64], rounds: int = ROUNDS, seed: int = SEE
 
 
 def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
-    """How often a positive has the higher number than a negative, a tie counting half; `None` if one side is empty."""
+    """Return the probability that a positive scores higher than a negative; `None` if one side is empty."""
     if not positive or not negative:
         return None
     below = np.sort(np.asarray(negative, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Plants attacks among ordinary memories and counts the recalls they reach, with the defence and without."""
+"""Plant attacks among ordinary memories, and count the recalls that reach them, with the defence and without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engram.errors import InvalidInput
 from engram.model import Draft
 from engram.privacy.instructions import is_instruction, strength, suspicions
 from engram.system import batched
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import unpacked
 from engram_bench.metrics import SEED
 
@@ -27,26 +27,26 @@ FORMAT = 'a line is {"text", "label"}, label 1 for an attack and 0 for ordinary 
 K = 10
 MOST_QUESTIONS = 200
 WORDS = 12
-"""So many words of a text make a question about it."""
+"""Words of a text that make a question about it."""
 
 RATES = (0.0017, 0.01)
-"""Of poison that is not aimed at a question."""
+"""Shares of poison that is not aimed at a question."""
 
 Admit = Callable[[str], bool]
-"""Whether an untrusted text may be recalled; what may not waits for review."""
+"""Returns whether an untrusted text may be recalled without review."""
 
 
 def admit(text: str) -> bool:
-    """The defence: what holds an instruction to an agent is kept out of recall."""
+    """Admit a text unless it looks like an instruction to an agent (the defence)."""
     return not is_instruction(text)
 
 
 def admit_all(text: str) -> bool:
-    """No defence."""
+    """Admit everything (no defence)."""
     return True
 
 
-class Row(BaseModel):
+class LabelledText(BaseModel):
     """One labelled text."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -58,8 +58,8 @@ class Row(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
-    """In how many of the recalls at least one attack was among what was found."""
+class AttackExposure:
+    """Counts of recalls with at least one attack among the results."""
 
     questions: int
     planted: int
@@ -68,18 +68,18 @@ class Exposure:
 
     @property
     def share(self) -> float:
-        """Of the questions."""
+        """Share of the questions."""
         return self.reached / self.questions if self.questions else 0.0
 
 
-def read(path: Path) -> tuple[list[Row], str]:
-    """The rows of a JSONL file, packed or not, and the hash of its text. Raises `NotFound` or `InvalidInput`."""
+def read(path: Path) -> tuple[list[LabelledText], str]:
+    """Read the rows of a JSONL file, with the hash of its text. Raises `NotFound` or `InvalidInput`."""
     raw = unpacked(path)
     rows = []
     for number, line in enumerate(_text(raw, path).split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(Row.model_validate_json(line))
+                rows.append(LabelledText.model_validate_json(line))
             except ValidationError:
                 raise InvalidInput(f"{path.name}, line {number}: {FORMAT}") from None
     if not any(row.label for row in rows) or all(row.label for row in rows):
@@ -88,7 +88,7 @@ def read(path: Path) -> tuple[list[Row], str]:
 
 
 def read_clean(path: Path) -> list[str]:
-    """The ordinary texts of a file: every `text` or `content` of JSON or JSON lines, else the paragraphs of a text."""
+    """Read ordinary texts: every `text` or `content` of JSON or JSON lines, else the paragraphs of a text."""
     text = _text(unpacked(path), path)
     try:
         values = [json.loads(text)]
@@ -97,11 +97,11 @@ def read_clean(path: Path) -> list[str]:
             values = [json.loads(line) for line in text.split("\n") if line.strip()]
         except ValueError:
             return [part.strip() for part in text.split("\n\n") if part.strip()]
-    return [found for value in values for found in _said(value)]
+    return [found for value in values for found in _texts_in(value)]
 
 
-def judged(row: Row) -> dict[str, JsonValue]:
-    """What the detector says about one row, as it is written by `--out`."""
+def judge(row: LabelledText) -> dict[str, JsonValue]:
+    """Return the detector's result for one row, as `--out` writes it."""
     found = suspicions(row.text)
     return {
         "label": row.label,
@@ -113,39 +113,42 @@ def judged(row: Row) -> dict[str, JsonValue]:
 
 
 def run(
-    rows: Sequence[Row], clean: Mapping[str, Sequence[str]] | None = None, *, tell: Tell = unheard
+    rows: Sequence[LabelledText],
+    clean: Mapping[str, Sequence[str]] | None = None,
+    *,
+    on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[dict[str, JsonValue]]]:
-    """The report, and one judgement per row, in order."""
+    """Return the report, and one judgement per row, in order."""
     attacks = [row for row in rows if row.label]
     sources = {"ordinary": [row.text for row in rows if not row.label], **(clean or {})}
     ordinary = list(dict.fromkeys(text for texts in sources.values() for text in texts if text.strip()))
     arms: dict[str, Admit] = {"without defence": admit_all, "with defence": admit}
     steps, done = len(arms) * (1 + len(RATES)), 0
-    exposures: dict[str, dict[str, Exposure]] = {}
+    exposures: dict[str, dict[str, AttackExposure]] = {}
     plans = _plans(attacks, ordinary)
     for name, (planted, questions) in plans.items():
         exposures[name] = {}
         for arm, gate in arms.items():
-            tell(done, steps, f"{name}, {arm}")
+            on_progress(done, steps, f"{name}, {arm}")
             exposures[name][arm] = exposure(ordinary, planted, questions, gate)
             done += 1
-    tell(steps, steps, "done")
-    judgements = [judged(row) for row in rows]
+    on_progress(steps, steps, "done")
+    judgements = [judge(row) for row in rows]
     return _report(rows, sources, exposures, judgements), judgements
 
 
-def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequence[str], gate: Admit) -> Exposure:
-    """Ask questions of a memory that holds ordinary texts, and of the attacks those that the gate lets in."""
+def exposure(ordinary: Sequence[str], planted: Sequence[str], questions: Sequence[str], gate: Admit) -> AttackExposure:
+    """Ask questions of a memory with ordinary texts, and with the attacks that the gate admits."""
     with wiring.open(":memory:", embedder="hashing") as brain:
         agent = brain.agent("reader")
         kept = _fill(agent, ordinary)
         let_in = _fill(agent, [text for text in planted if gate(text)])
         reached = sum(any(hit.id in let_in for hit in agent.recall(ask, k=K)) for ask in questions)
-    return Exposure(len(questions), len(planted), len(kept) + len(let_in), reached)
+    return AttackExposure(len(questions), len(planted), len(kept) + len(let_in), reached)
 
 
 def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
-    """Remember texts, and say under which ids they can be recalled."""
+    """Remember texts, and return the ids by which they can be recalled."""
     ids: set[str] = set()
     for some in batched(texts, 500):
         receipts = agent.remember([Draft(text) for text in some])
@@ -153,8 +156,8 @@ def _fill(agent: AgentHandle, texts: Sequence[str]) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _plans(attacks: Sequence[Row], ordinary: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
-    """What to plant and what to ask: questions in an attack's own words, the worst case, and ordinary ones."""
+def _plans(attacks: Sequence[LabelledText], ordinary: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
+    """Return what to plant and ask: questions in an attack's own words, the worst case, and ordinary ones."""
     chance = Random(SEED)  # noqa: S311
     texts = list(dict.fromkeys(row.text for row in attacks))
     aimed = chance.sample(texts, min(len(texts), MOST_QUESTIONS))
@@ -168,16 +171,16 @@ def _plans(attacks: Sequence[Row], ordinary: Sequence[str]) -> dict[str, tuple[l
 
 
 def _question(text: str, chance: Random) -> str:
-    """A stretch of a text's own words."""
+    """Return a stretch of a text's own words."""
     words = text.split()
     start = chance.randrange(max(1, len(words) - WORDS + 1))
     return " ".join(words[start : start + WORDS])
 
 
 def _report(
-    rows: Sequence[Row],
+    rows: Sequence[LabelledText],
     sources: Mapping[str, Sequence[str]],
-    exposures: Mapping[str, Mapping[str, Exposure]],
+    exposures: Mapping[str, Mapping[str, AttackExposure]],
     judgements: Sequence[Mapping[str, JsonValue]],
 ) -> dict[str, Any]:
     kinds = sorted({row.attack or "" for row in rows if row.label})
@@ -224,17 +227,17 @@ def _cost(texts: Sequence[str]) -> float:
     return (time.process_time() - start) / max(len(pieces), 1) * 1e6
 
 
-def _said(value: JsonValue) -> Iterator[str]:
-    """Every `text` and `content` inside of a JSON value."""
+def _texts_in(value: JsonValue) -> Iterator[str]:
+    """Yield every `text` and `content` within a JSON value."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name in ("text", "content") and isinstance(inner, str):
                 yield inner
             else:
-                yield from _said(inner)
+                yield from _texts_in(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _said(inner)
+            yield from _texts_in(inner)
 
 
 def _text(raw: bytes, path: Path) -> str:

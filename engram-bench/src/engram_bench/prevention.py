@@ -1,17 +1,17 @@
-"""Whether checks prevent failures: a simulated agent with checks, without, and with checks whose rules were shuffled.
+"""Measure whether checks prevent failures: a simulated agent with checks, without, and with shuffled checks.
 
 The world. There are contexts, each with a few actions an agent may take there: command lines, tool calls, phrases, some
 with values that change. In most contexts one action is broken: it fails nearly always, with an error of its own type.
-Every action also fails now and then for no reason that could be known. The world drifts: after some time the broken
-action is mended, unannounced, and another one in that context breaks. The same context is worded in several ways.
+Every action also fails occasionally at random. The world drifts: after some time the broken action is fixed without
+notice, and another one in that context breaks. The same context is worded in several ways.
 
-The agent wants an action by fixed preferences and learns nothing by itself. With checks it asks before it acts: what is
-blocked it does not do, a warning it mostly heeds, and then tries what it is told worked instead, or its next wish. All
-arms meet the same contexts, wishes and luck, so that it is known of every refused action whether it would have failed.
+The agent wants an action by fixed preferences and does not learn. With checks it asks before it acts: what is blocked
+it does not do, a warning it mostly heeds, and then tries the suggested remedy, or its next preference. All arms meet
+the same contexts, preferences and random draws, so that the outcome of every refused action is known.
 
-A repeated failure is one of a cause (a broken action in a context, until it is mended) that has struck before in this
-run. A false block is a refused action, blocked or warned off, that would have succeeded. The placebo asks the same
-recogniser, but about another action in another context: refusing as such must not look like preventing.
+A repeated failure is one of a cause (a broken action in a context, until it is fixed) that occurred before in this run.
+A false block is a refused action, blocked or warned against, that would have succeeded. The placebo asks the same
+recogniser about another action in another context, to separate refusing as such from preventing.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from engram.learning.actions.parsing import ParsedAction, ParsedContext
 from engram.learning.failures.recognizer import FailureEvent, PatternRecognizer
 from engram.learning.prevention.verdicts import SETTINGS, VerdictSettings, check, is_trial
 from engram.model.failure import Verdict
-from engram_bench import Tell, unheard
-from engram_bench.factories import word
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.metrics import Estimate, bootstrap
+from engram_bench.synthetic import word
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SEEDS = 30
@@ -84,7 +84,7 @@ _ERRORS = (
     "Error: ENOSPC: no space left on device, write",
     "AssertionError: expected {n} rows, found {n}",
 )
-_PASSING = (
+_RANDOM_ERRORS = (
     "ConnectionResetError: [Errno 104] Connection reset by peer",
     "HTTP 429 Too Many Requests: retry after {n} seconds",
     "OSError: [Errno 5] Input/output error",
@@ -93,8 +93,8 @@ _PASSING = (
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """What the simulated world is like."""
+class PreventionWorld:
+    """Parameters of the simulated world."""
 
     contexts: int = 8
     actions: int = 5
@@ -102,19 +102,19 @@ class World:
     visits: int = 40
     """Tasks per day, over all contexts."""
     broken: float = 0.9
-    """The share of contexts that have a broken action."""
+    """Share of contexts with a broken action."""
     severity: float = 0.97
-    """How often a broken action fails."""
+    """Failure rate of a broken action."""
     noise: float = 0.02
-    """How often any action fails for no reason."""
+    """Failure rate of any action, at random."""
     lifetime: float = 60.0
-    """The mean number of days until a broken action is mended and another breaks."""
+    """Mean number of days until a broken action is fixed and another breaks."""
     heeds: float = 0.9
-    """How often the agent heeds a warning."""
+    """Share of warnings that the agent heeds."""
     values: float = 0.3
-    """How often a value in an action is another one than usual."""
+    """Share of actions with another value than usual."""
     wording: float = 0.3
-    """How often a context has words that it does not have otherwise."""
+    """Share of tasks whose context has additional words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class Cause:
     until: float
 
 
-class Day(NamedTuple):
-    """One task: where, what the agent wants most first, and the luck that all arms share."""
+class Task(NamedTuple):
+    """One task: its context, the agent's preferences in order, and the random draws that all arms share."""
 
     step: int
     at: datetime
@@ -141,8 +141,8 @@ class Day(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
-    """What one arm met in one run."""
+class ArmCounts:
+    """Counts of one arm in one run."""
 
     tasks: int = 0
     done: int = 0
@@ -159,35 +159,35 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What checks are worth in one world, over seeds: means with 95% intervals."""
+class PreventionResult:
+    """The effect of checks in one world, over seeds: means with 95% intervals."""
 
-    world: World
+    world: PreventionWorld
     seeds: int
     repeated: Mapping[str, Estimate]
     """Repeated failures per run, by arm."""
     success: Mapping[str, Estimate]
-    """The share of tasks that succeeded, by arm."""
+    """Share of tasks that succeeded, by arm."""
     reduction: Estimate
-    """The share of repeated failures that checks prevented."""
+    """Share of repeated failures that checks prevented."""
     placebo: Estimate
     """The same for shuffled checks."""
     false_blocks: Estimate
-    """The share of actions that would have succeeded which were refused: the strict reading."""
+    """Share refused of the actions that would have succeeded: the strict reading."""
     false_of_all: Estimate
-    """The share of all actions asked about which were refused and would have succeeded."""
+    """Share of all actions asked about that were refused and would have succeeded."""
     needless: Estimate
-    """The share of all actions asked about which were refused although they were not broken."""
+    """Share of all actions asked about that were refused although not broken."""
     false_among_refused: Estimate
-    """The share of refusals that were of actions which would have succeeded."""
+    """Share of refusals of actions that would have succeeded."""
     rows: tuple[Mapping[str, float], ...] = ()
-    """One for each seed."""
+    """One per seed."""
 
 
 class Simulation:
     """One run of the world: everything but the agent's choices, drawn in advance."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: PreventionWorld, seed: int) -> None:
         self.world = world
         self._dice = random.Random(f"prevention {seed}")  # noqa: S311 - a simulation
         every = [(verb, thing, place) for verb in _VERBS for thing in _THINGS for place in _PLACES]
@@ -198,8 +198,8 @@ class Simulation:
         self.other = self._dice.sample(range(world.contexts), world.contexts)
         self.shift = self._dice.randrange(1, max(2, world.actions))
 
-    def days(self) -> Iterator[Day]:
-        """The tasks in order."""
+    def days(self) -> Iterator[Task]:
+        """Yield the tasks in order."""
         world, dice = self.world, self._dice
         for step in range(world.days * world.visits):
             day = step / world.visits
@@ -210,20 +210,20 @@ class Simulation:
             fails = tuple(dice.random() < (world.severity if cause else world.noise) for cause in causes)
             heeds = tuple(dice.random() < world.heeds for _ in causes)
             at = START + timedelta(days=day)
-            yield Day(step, at, context, tuple(wishes), self._worded(context), fails, causes, heeds)
+            yield Task(step, at, context, tuple(wishes), self._worded(context), fails, causes, heeds)
 
-    def spoken(self, context: int, action: int, step: int) -> str:
-        """The text of an action; a value in it is sometimes another one than usual."""
+    def action_text(self, context: int, action: int, step: int) -> str:
+        """Return the text of an action; a value in it sometimes differs."""
         dice = random.Random(f"{step} {context} {action}")  # noqa: S311 - a simulation
         return _filled(_ACTIONS[self.options[context][action]], dice, dice.random() < self.world.values)
 
-    def error(self, day: Day, action: int) -> str:
-        """What is seen when an action fails."""
+    def error(self, day: Task, action: int) -> str:
+        """Return the error message of a failed action."""
         dice, cause = random.Random(f"error {day.step} {action}"), day.causes[action]  # noqa: S311 - a simulation
-        return _filled(cause.error if cause else dice.choice(_PASSING), dice, True)
+        return _filled(cause.error if cause else dice.choice(_RANDOM_ERRORS), dice, True)
 
     def _troubles(self) -> Iterator[Cause]:
-        """The causes of one context, one after the other."""
+        """Yield the causes of one context, one after the other."""
         day, action = 0.0, self._dice.randrange(self.world.actions)
         while self._dice.random() < self.world.broken and day < self.world.days:
             until = day + self._dice.expovariate(1 / self.world.lifetime)
@@ -244,36 +244,40 @@ class Simulation:
 
 
 def run(
-    seeds: int = SEEDS, world: World | None = None, *, settings: VerdictSettings = SETTINGS, tell: Tell = unheard
-) -> Result:
-    """Let the agent live through the world in all arms, once for each seed."""
-    rows, world = [], world or World()
+    seeds: int = SEEDS,
+    world: PreventionWorld | None = None,
+    *,
+    settings: VerdictSettings = SETTINGS,
+    on_progress: ProgressCallback = no_progress,
+) -> PreventionResult:
+    """Run all arms in a world, once per seed."""
+    rows, world = [], world or PreventionWorld()
     for seed in range(seeds):
-        tallies = {arm: live(Simulation(world, seed), arm, settings) for arm in ARMS}
+        tallies = {arm: run_arm(Simulation(world, seed), arm, settings) for arm in ARMS}
         rows.append(_row(tallies))
-        tell(seed + 1, seeds)
+        on_progress(seed + 1, seeds)
     return _result(world, rows)
 
 
-def grid(
+def run_worlds(
     seeds: int = 5,
-    worlds: Mapping[str, World] | None = None,
+    worlds: Mapping[str, PreventionWorld] | None = None,
     *,
     settings: VerdictSettings = SETTINGS,
-    tell: Tell = unheard,
-) -> dict[str, Result]:
-    """The same in other worlds, by what is different there."""
+    on_progress: ProgressCallback = no_progress,
+) -> dict[str, PreventionResult]:
+    """Run several worlds; return their results by name."""
     several = WORLDS if worlds is None else worlds
     results = {}
     for number, (name, world) in enumerate(several.items(), start=1):
         results[name] = run(seeds, world, settings=settings)
-        tell(number, len(several), name)
+        on_progress(number, len(several), name)
     return results
 
 
-def live(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS) -> Tally:
-    """What one arm meets in one run."""
-    tally, known, struck = Tally(), PatternRecognizer(), set[Cause]()
+def run_arm(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS) -> ArmCounts:
+    """Run one arm once."""
+    tally, known, struck = ArmCounts(), PatternRecognizer(), set[Cause]()
     for day in simulation.days():
         tally.tasks += 1
         chosen, verdict = day.wishes[0], None
@@ -285,7 +289,7 @@ def live(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS)
         failed = day.fails[chosen]
         _count(tally, day.causes[chosen], failed, struck)
         if arm != "without":
-            text = simulation.spoken(day.context, chosen, day.step)
+            text = simulation.action_text(day.context, chosen, day.step)
             error = simulation.error(day, chosen) if failed else ""
             quality = 0.0 if failed else 1.0
             decision = FailureEvent("decision", f"d{day.step}", day.at, "agent", verdict, error, text, day.words)
@@ -294,14 +298,14 @@ def live(simulation: Simulation, arm: Arm, settings: VerdictSettings = SETTINGS)
 
 
 def _ask(
-    simulation: Simulation, known: PatternRecognizer, day: Day, arm: Arm, tally: Tally, settings: VerdictSettings
+    simulation: Simulation, known: PatternRecognizer, day: Task, arm: Arm, tally: ArmCounts, settings: VerdictSettings
 ) -> tuple[int, str]:
-    """The action that is taken after asking, -1 if every wish is refused; and the id of the last verdict."""
+    """Return the action taken after asking, -1 if all are refused, and the id of the last verdict."""
     open = list(day.wishes)
     id = ""
     while open:
         action = open.pop(0)
-        text, words = simulation.spoken(day.context, action, day.step), day.words
+        text, words = simulation.action_text(day.context, action, day.step), day.words
         verdict = _judge(simulation, known, day, action, arm, settings)
         id = f"v{day.step}.{len(open)}"
         if verdict.decision != "allow" or is_trial(verdict):
@@ -317,24 +321,24 @@ def _ask(
         tally.refused_good += good
         tally.refused_whole += day.causes[action] is None
         better = {forms.parse_action(remedy.text).head for remedy in verdict.instead if remedy.kind == "action"}
-        heads = {one: forms.parse_action(simulation.spoken(day.context, one, day.step)).head for one in open}
+        heads = {one: forms.parse_action(simulation.action_text(day.context, one, day.step)).head for one in open}
         open.sort(key=lambda one: heads[one] not in better)
     return -1, id
 
 
 def _judge(
-    simulation: Simulation, known: PatternRecognizer, day: Day, action: int, arm: Arm, settings: VerdictSettings
+    simulation: Simulation, known: PatternRecognizer, day: Task, action: int, arm: Arm, settings: VerdictSettings
 ) -> Verdict:
     if arm == "checks":
-        text, words = simulation.spoken(day.context, action, day.step), day.words
+        text, words = simulation.action_text(day.context, action, day.step), day.words
     else:
         context = simulation.other[day.context]
         other = (action + simulation.shift) % simulation.world.actions
-        text, words = simulation.spoken(context, other, day.step), " ".join(simulation.places[context])
+        text, words = simulation.action_text(context, other, day.step), " ".join(simulation.places[context])
     return check(known, text, words, now=day.at, settings=settings)
 
 
-def _count(tally: Tally, cause: Cause | None, failed: bool, struck: set[Cause]) -> None:
+def _count(tally: ArmCounts, cause: Cause | None, failed: bool, struck: set[Cause]) -> None:
     tally.done += not failed
     tally.failures += failed
     if failed and cause is not None:
@@ -343,7 +347,7 @@ def _count(tally: Tally, cause: Cause | None, failed: bool, struck: set[Cause]) 
         struck.add(cause)
 
 
-def _row(tallies: Mapping[Arm, Tally]) -> dict[str, float]:
+def _row(tallies: Mapping[Arm, ArmCounts]) -> dict[str, float]:
     checks, without = tallies["checks"], tallies["without"]
     row: dict[str, float] = {}
     for arm, tally in tallies.items():
@@ -357,11 +361,11 @@ def _row(tallies: Mapping[Arm, Tally]) -> dict[str, float]:
     return row
 
 
-def _result(world: World, rows: Sequence[Mapping[str, float]]) -> Result:
+def _result(world: PreventionWorld, rows: Sequence[Mapping[str, float]]) -> PreventionResult:
     names = sorted(rows[0]) if rows else []
     table = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
     found = dict(zip(names, bootstrap(table), strict=True))
-    return Result(
+    return PreventionResult(
         world=world,
         seeds=len(rows),
         repeated={arm: found[f"{arm} repeated"] for arm in ARMS},
@@ -376,28 +380,28 @@ def _result(world: World, rows: Sequence[Mapping[str, float]]) -> Result:
     )
 
 
-WORLDS: Mapping[str, World] = {
-    "as it is": World(),
-    "no drift": World(lifetime=1e9),
-    "fast drift": World(lifetime=20),
-    "no noise": World(noise=0.0),
-    "much noise": World(noise=0.06),
-    "failures that are not certain": World(severity=0.8),
-    "many contexts, few visits": World(contexts=24),
-    "few contexts, many visits": World(contexts=4),
-    "more actions": World(actions=10),
-    "always other values": World(values=1.0),
-    "always other words": World(wording=1.0),
-    "an agent that heeds every warning": World(heeds=1.0),
-    "an agent that heeds few warnings": World(heeds=0.4),
+WORLDS: Mapping[str, PreventionWorld] = {
+    "as it is": PreventionWorld(),
+    "no drift": PreventionWorld(lifetime=1e9),
+    "fast drift": PreventionWorld(lifetime=20),
+    "no noise": PreventionWorld(noise=0.0),
+    "much noise": PreventionWorld(noise=0.06),
+    "failures that are not certain": PreventionWorld(severity=0.8),
+    "many contexts, few visits": PreventionWorld(contexts=24),
+    "few contexts, many visits": PreventionWorld(contexts=4),
+    "more actions": PreventionWorld(actions=10),
+    "always other values": PreventionWorld(values=1.0),
+    "always other words": PreventionWorld(wording=1.0),
+    "an agent that heeds every warning": PreventionWorld(heeds=1.0),
+    "an agent that heeds few warnings": PreventionWorld(heeds=0.4),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """Milliseconds of one check, with the index and when comparing with everything, and how often both say the same.
+class CheckLatency:
+    """Milliseconds of a check with the index and with a full scan, and how often both agree.
 
-    Those of the clock include what other programs took from this one; those of the processor do not.
+    Clock times include what other programs took; processor times do not.
     """
 
     patterns: int
@@ -413,7 +417,7 @@ class Speed:
     agreement: float
 
 
-class _Scan(ActionHistory):
+class _FullScan(ActionHistory):
     """Compares with every account."""
 
     def _candidates(
@@ -422,8 +426,8 @@ class _Scan(ActionHistory):
         return iter(range(len(self.accounts)))
 
 
-def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: int = 1) -> Speed:
-    """How long a check takes among so many patterns: half of the questions are about known failures."""
+def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: int = 1) -> CheckLatency:
+    """Time a check among so many patterns; half of the questions are about known failures."""
     dice = random.Random(seed)  # noqa: S311 - a simulation
     known = PatternRecognizer()
     asked = []
@@ -436,19 +440,19 @@ def latency(patterns: int = 10_000, queries: int = 1000, scans: int = 50, seed: 
     questions = [dice.choice(asked) if place % 2 else _made_up(dice) for place in range(queries)]
     now = START + timedelta(minutes=patterns)
     scanning = PatternRecognizer.load(known.dump())
-    scanning.history = _Scan.load(known.history.dump())
+    scanning.history = _FullScan.load(known.history.dump())
     for question in questions[:20]:
         check(known, *question, now=now)
     quick, verdicts = _timed(lambda one: check(known, *one, now=now), questions)
     slow, same = _timed(lambda one: check(scanning, *one, now=now), questions[:scans])
     agree = [one.decision == other.decision for one, other in zip(verdicts, same, strict=False)]
-    return Speed(len(known.patterns()), queries, *quick, *slow, sum(agree) / max(1, len(agree)))
+    return CheckLatency(len(known.patterns()), queries, *quick, *slow, sum(agree) / max(1, len(agree)))
 
 
 def _timed(
     ask: Callable[[tuple[str, str]], Verdict], questions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[float, float, float, float], list[Verdict]]:
-    """The p50 and p99 of the clock, then of the processor; and the answers."""
+    """Return p50 and p99 of the clock, then of the processor; and the verdicts."""
     clock, processor, verdicts = list[float](), list[float](), []
     for question in questions:
         begun, used = time.perf_counter(), time.thread_time()
@@ -460,7 +464,7 @@ def _timed(
 
 
 def _made_up(dice: random.Random) -> tuple[str, str]:
-    """An action and a context of made-up words, some much more frequent than others."""
+    """Return an action and a context of made-up words, with realistic frequencies."""
     program, command = word(int(dice.paretovariate(0.7)) % 200), word(200 + int(dice.paretovariate(0.7)) % 100)
     context = " ".join(word(300 + int(dice.paretovariate(0.5)) % 5000) for _ in range(6))
     return f"{program} {command} --{word(dice.randrange(50))} {word(dice.randrange(2000))}", context

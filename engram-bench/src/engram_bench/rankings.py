@@ -1,4 +1,4 @@
-"""Rankings, the file that keeps them, and the report that is computed from nothing else."""
+"""Store rankings in a file, and compute the report from nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from engram.errors import InvalidInput, NotFound
-from engram_bench.metrics import CONFIDENCE, KS, ROUNDS, SEED, Estimate, Scores, auc, bootstrap, scores
+from engram_bench.metrics import CONFIDENCE, KS, ROUNDS, SEED, Estimate, RankingScores, auc, bootstrap, scores
 
 FORMAT = 1
 ENGRAM = "engram"
@@ -26,7 +26,7 @@ LEVELS: tuple[Level, ...] = ("turn", "session")
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one system answered to one question: ids with their scores, best first; no text of the data set."""
+    """One system's answer to one question: ids with scores, best first, without text of the data set."""
 
     question: str
     type: str
@@ -39,8 +39,8 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What was run: which data, which embedder, what was left out and why."""
+class BenchmarkRun:
+    """A benchmark run: its data, its embedder, what was left out and why."""
 
     benchmark: str
     engram: str
@@ -54,19 +54,19 @@ class Run:
     format: int = FORMAT
 
 
-_run = TypeAdapter(Run)
+_run = TypeAdapter(BenchmarkRun)
 _ranking = TypeAdapter(Ranking)
 
 
-def write(path: Path, run: Run, rankings: Iterable[Ranking]) -> None:
-    """Write a file of JSON lines: the run first, then one ranking a line."""
+def write(path: Path, run: BenchmarkRun, rankings: Iterable[Ranking]) -> None:
+    """Write a file of JSON lines: the run first, then one ranking per line."""
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(asdict(run)) + "\n")
         file.writelines(json.dumps(asdict(ranking)) + "\n" for ranking in rankings)
 
 
-def read(path: Path) -> tuple[Run, list[Ranking]]:
-    """What `write` wrote. Raises `NotFound`, or `InvalidInput` that names the line."""
+def read(path: Path) -> tuple[BenchmarkRun, list[Ranking]]:
+    """Read the output of `write`. Raises `NotFound`, or `InvalidInput` with the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, IsADirectoryError):
@@ -92,8 +92,8 @@ def _not_rankings(path: Path, line: int, reason: str) -> InvalidInput:
     return InvalidInput(f"{path}, line {line}, is not of a rankings file: {reason}; give one that --out has written")
 
 
-def report(run: Run, rankings: Sequence[Ranking]) -> dict[str, Any]:
-    """Everything that can be said about a run, as a JSON value."""
+def report(run: BenchmarkRun, rankings: Sequence[Ranking]) -> dict[str, Any]:
+    """Return the full report of a run as JSON."""
     asked = {r.question: r for r in rankings if r.system == ENGRAM and r.level == "turn"}
     systems = list(dict.fromkeys(r.system for r in rankings))
     return {
@@ -114,7 +114,7 @@ def report(run: Run, rankings: Sequence[Ranking]) -> dict[str, Any]:
 
 
 def _scored(rankings: Sequence[Ranking], level: Level, system: str) -> list[Ranking]:
-    """The rankings that recall is measured on: unanswerable questions, and those without gold, are not."""
+    """Return the rankings that are scored: those of answerable questions with gold."""
     chosen = [r for r in rankings if r.level == level and r.system == system and r.answerable and r.gold]
     return sorted(chosen, key=lambda r: r.question)
 
@@ -131,7 +131,7 @@ def _rows(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[s
 
 
 def _gains(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[str, Any]]:
-    """By how much Engram is better than another system on the questions that both answered."""
+    """Return how much better Engram is than another system on the questions both answered."""
     ours = {r.question: r for r in _scored(rankings, level, ENGRAM)}
     theirs = [r for r in _scored(rankings, level, system) if r.question in ours]
     if not theirs:
@@ -143,15 +143,15 @@ def _gains(rankings: Sequence[Ranking], level: Level, system: str) -> list[dict[
 
 
 def _matrix(rankings: Sequence[Ranking]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """One row a question: the scores at each k, one after the other."""
+    """Return one row per question: the scores at each k."""
     rows = [[s for k in KS for s in scores([id for id, _ in r.ranked], r.gold, k)] for r in rankings]
     return np.array(rows, dtype=np.float64)
 
 
 def _estimates(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> list[tuple[int, dict[str, dict[str, float]]]]:
-    flat, width = bootstrap(matrix), len(Scores._fields)
+    flat, width = bootstrap(matrix), len(RankingScores._fields)
     at = {k: flat[place * width : (place + 1) * width] for place, k in enumerate(KS)}
-    return [(k, {n: _rounded(e) for n, e in zip(Scores._fields, found, strict=True)}) for k, found in at.items()]
+    return [(k, {n: _rounded(e) for n, e in zip(RankingScores._fields, found, strict=True)}) for k, found in at.items()]
 
 
 def _rounded(estimate: Estimate) -> dict[str, float]:
@@ -159,7 +159,7 @@ def _rounded(estimate: Estimate) -> dict[str, float]:
 
 
 def _confidence(asked: Sequence[Ranking]) -> dict[str, Any]:
-    """How well the confidence of the first hit tells questions with an answer from those without."""
+    """Measure how well the confidence of the first hit separates answerable from unanswerable questions."""
     known = [r for r in asked if r.confidence is not None and math.isfinite(r.confidence)]
     answerable = [r.confidence or 0.0 for r in known if r.answerable]
     unanswerable = [r.confidence or 0.0 for r in known if not r.answerable]

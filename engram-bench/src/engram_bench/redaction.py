@@ -1,4 +1,4 @@
-"""What the redactor finds in labelled secrets and personal data, and in texts without any, beside detect-secrets."""
+"""Measure redaction on labelled secrets and personal data, and on texts without any, beside detect-secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engram.errors import InvalidInput
 from engram.ports import secrets_among
 from engram.privacy import SecretRedactor
 from engram.privacy.rules import Span, rule_set
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import locomo, longmemeval, unpacked
 from engram_bench.sensitive import CONTEXTS, PROVIDERS, Label, Sample, look_alikes, personal, secrets, source_lines
 
@@ -32,11 +32,11 @@ TYPES: Mapping[str, str] = {
     "PHONE_NUMBER": "phone",
     "US_SSN": "us-ssn",
 }
-"""The types of a labelled file that patterns can find; names, places and dates need a model."""
+"""Types of a labelled file that patterns can find; names, places and dates need a model."""
 _SHORT, _HALF = 300, 0.5
 
 
-class _Marked(BaseModel):
+class _SpanRow(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: str
@@ -48,11 +48,11 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     text: str
-    spans: tuple[_Marked, ...] = ()
+    spans: tuple[_SpanRow, ...] = ()
 
 
 def read_spans(path: Path) -> list[Sample]:
-    """The labelled texts of a JSONL file, packed or not. Raises `NotFound` or `InvalidInput`."""
+    """Read the labelled texts of a JSONL file. Raises `NotFound` or `InvalidInput`."""
     samples = []
     for number, line in enumerate(_decoded(path).split("\n"), start=1):
         if line.strip():
@@ -68,7 +68,7 @@ def read_spans(path: Path) -> list[Sample]:
 
 
 def read_clean(path: Path) -> list[Sample]:
-    """The texts of LoCoMo, LongMemEval, JSON lines with a `text`, or any file line by line. Raises `NotFound`."""
+    """Read the texts of LoCoMo, LongMemEval, JSON lines with a `text`, or any file by line. Raises `NotFound`."""
     raw = _decoded(path)
     try:
         value = json.loads(raw)
@@ -110,17 +110,17 @@ def run(
     *,
     seed: int = SEED,
     rounds: int = ROUNDS,
-    tell: Tell = unheard,
+    on_progress: ProgressCallback = no_progress,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The report, and every text in which something was missed or falsely found.
+    """Return the report, and every text with a miss or a false alarm.
 
-    Ours has found a secret if all of it is gone; detect-secrets, if anything it names overlaps it. Personal data is
+    Engram has found a secret if all of it is gone; detect-secrets, if anything it names overlaps it. Personal data is
     found if half of it is covered.
     """
     made = [*secrets(seed, rounds), *personal(seed, rounds)]
     nothing = [*look_alikes(seed, 20 * rounds), *source_lines(SOURCE_LINES), *clean]
     other = detect_secrets()
-    finds = _finds([*made, *data, *nothing], tell)
+    finds = _finds([*made, *data, *nothing], on_progress)
     wrong: list[dict[str, Any]] = []
     asked = [sample for sample in made if sample.labels[0].type.partition(":")[0] != "personal"]
     report = {
@@ -143,7 +143,7 @@ def run(
 
 
 def write(path: Path, report: Mapping[str, Any], wrong: Iterable[Mapping[str, Any]]) -> None:
-    """The report on the first line, then a line for every text that went wrong, as JSON lines."""
+    """Write the report, then a line for every text that went wrong, as JSON lines."""
     lines = [json.dumps(each, ensure_ascii=False) for each in (report, *wrong)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -152,14 +152,14 @@ Finds = dict[str, list[tuple[int, int, str]]]
 Other = Callable[[Sequence[str]], list[list[str]]]
 
 
-def _finds(samples: Sequence[Sample], tell: Tell) -> Finds:
-    """What our rules find in each text, in characters."""
+def _finds(samples: Sequence[Sample], on_progress: ProgressCallback) -> Finds:
+    """Return what our rules find in each text, in characters."""
     result: Finds = {}
     for number, sample in enumerate(samples):
         if sample.text not in result:
             result[sample.text] = [_characters(sample.text, span) for span in rule_set().find(sample.text.encode())]
         if number % 1000 == 0:
-            tell(number, len(samples))
+            on_progress(number, len(samples))
     return result
 
 
@@ -204,7 +204,7 @@ _FAMILIES = {"provider": "provider formats", "place": "known by place"}
 
 
 def _personal(samples: Sequence[Sample], finds: Finds, wrong: list[dict[str, Any]]) -> dict[str, Any]:
-    """Recall and precision per type, and the share of texts without such a thing in which one was found."""
+    """Return recall and precision per type, and the share of other texts with a false alarm."""
     labelled, covered, told, right, empty, alarms = (Counter[str]() for _ in range(6))
     known = {f"personal:{name}" for name in TYPES.values()} | {rule.kind.label for rule in rule_set().rules}
     for sample in samples:
@@ -272,7 +272,7 @@ def _clean(
 
 
 def _speed(samples: Sequence[Sample], other: Other | None) -> dict[str, Any]:
-    """Short texts a second of processor time, with a find in them and without; the best of three runs."""
+    """Return short texts per second of processor time, with findings and without; the best of three runs."""
     result: dict[str, Any] = {}
     redactor = SecretRedactor(key=b"a key for measuring")
     for name, texts in (
@@ -292,7 +292,7 @@ def _rate(clean: Callable[[Sequence[str]], object], texts: Sequence[str]) -> flo
 
 
 def detect_secrets() -> Other | None:
-    """What detect-secrets finds in each text, with its own default settings; None if it is not installed."""
+    """Return detect-secrets with its default settings as a function; `None` if it is not installed."""
     try:
         scan = import_module("detect_secrets.core.scan")
         settings = import_module("detect_secrets.settings")

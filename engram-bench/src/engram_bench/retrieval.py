@@ -1,4 +1,4 @@
-"""Stores a data set's conversations, asks its questions, and keeps what comes back as rankings."""
+"""Store a data set's conversations, ask its questions, and return the results as rankings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from engram.errors import InvalidInput, MissingExtra, ModelError
 from engram.model import Draft, Hit, Memory
 from engram.ports import Embedder
 from engram.text.terms import digest
-from engram_bench import Tell, baselines, unheard
+from engram_bench import ProgressCallback, baselines, no_progress
 from engram_bench.baselines import Baseline, Found
+from engram_bench.cached_embedder import CachedEmbedder, remember_vectors
 from engram_bench.data import Conversation, DataSet, Question, Turn
-from engram_bench.embedding import Cached, remember_vectors
 from engram_bench.metrics import KS
-from engram_bench.rankings import ENGRAM, LEVELS, Level, Ranking, Run
+from engram_bench.rankings import ENGRAM, LEVELS, BenchmarkRun, Level, Ranking
 
 BATCH = 256
 DEEPEST = max(KS)
@@ -28,18 +28,18 @@ def run(
     *,
     minilm: Callable[[], Embedder] | None = None,
     say: Callable[[str], None] = lambda _: None,
-    tell: Tell = unheard,
-) -> tuple[Run, list[Ranking]]:
-    """Store, ask and, if `minilm` is given, compare: what was run, and every ranking."""
+    on_progress: ProgressCallback = no_progress,
+) -> tuple[BenchmarkRun, list[Ranking]]:
+    """Store, ask and, if `minilm` is given, compare; return the run and every ranking."""
     remember_vectors(brain)
-    refused = store(brain, data, tell)
-    rankings, skipped = ask(brain, data, tell), list[str]()
+    refused = store(brain, data, on_progress)
+    rankings, skipped = ask(brain, data, on_progress), list[str]()
     if minilm is not None:
-        systems, skipped = others(brain, minilm, tell)
+        systems, skipped = baselines_for(brain, minilm, on_progress)
         for reason in skipped:
             say(reason)
-        rankings += compare(data, systems, tell)
-    done = Run(
+        rankings += compare(data, systems, on_progress)
+    done = BenchmarkRun(
         benchmark=data.name,
         engram=__version__,
         embedder=brain.embedder.identity,
@@ -53,11 +53,11 @@ def run(
     return done, rankings
 
 
-def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
-    """Store every turn of every conversation that is not there yet; how many were refused.
+def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> int:
+    """Store every turn that is not stored yet; return how many were refused.
 
-    Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are vectors of
-    another embedder only, because then only words would be searched.
+    Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are only vectors
+    of another embedder, because then only words would be searched.
     """
     identity = brain.embedder.identity  # a model that cannot be had is an error here, and not a worse result
     total, done, refused = sum(len(conversation.turns) for conversation in data.conversations), 0, 0
@@ -69,9 +69,9 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
             for first in range(0, len(drafts), BATCH):
                 batch = drafts[first : first + BATCH]
                 refused += sum(not receipt.ok for receipt in agent.remember(batch))
-                tell(done + first + len(batch), total, "storing")
+                on_progress(done + first + len(batch), total, "storing")
         done += len(conversation.turns)
-        tell(done, total, "storing")
+        on_progress(done, total, "storing")
     if missing := brain.upkeep.missing_vectors():
         raise InvalidInput(
             f"{missing:,} memories of this database have no vector of {identity}; "
@@ -80,8 +80,8 @@ def store(brain: Engram, data: DataSet, tell: Tell = unheard) -> int:
     return refused
 
 
-def ask(brain: Engram, data: DataSet, tell: Tell = unheard) -> list[Ranking]:
-    """What Engram recalls for every question, turn by turn and session by session."""
+def ask(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progress) -> list[Ranking]:
+    """Return what Engram recalls for every question, by turn and by session."""
     found, agents = [], agents_of(brain, data)
     conversations = {conversation.id: conversation for conversation in data.conversations}
     for number, question in enumerate(data.questions, start=1):
@@ -92,23 +92,23 @@ def ask(brain: Engram, data: DataSet, tell: Tell = unheard) -> list[Ranking]:
             hits = agent.recall(question.text, DEEPEST, group_by=by, now=question.asked_at)
             ids = [(_id(conversation, hit, level), hit.score) for hit in hits]
             found.append(_ranking(question, level, ENGRAM, ids, confidence(hits) if level == "turn" else None))
-        tell(number, len(data.questions), "asking")
+        on_progress(number, len(data.questions), "asking")
     return found
 
 
 def confidence(hits: Sequence[Hit]) -> float:
-    """How sure Engram is that there is an answer, which is the score of the first hit; nothing found is 0."""
+    """Return the confidence that there is an answer: the score of the first hit, or 0."""
     return hits[0].score if hits else 0.0
 
 
-def compare(data: DataSet, systems: Sequence[Baseline], tell: Tell = unheard) -> list[Ranking]:
-    """What each of the other systems finds for every question; a session ranks as its best turn does."""
+def compare(data: DataSet, systems: Sequence[Baseline], on_progress: ProgressCallback = no_progress) -> list[Ranking]:
+    """Return what each baseline finds for every question; a session ranks as its best turn does."""
     found = []
     total, done = len(systems) * len(data.questions), 0
     for conversation in data.conversations:
         questions = [question for question in data.questions if question.conversation == conversation.id]
         for system in systems:
-            tell(done, total, system.name)
+            on_progress(done, total, system.name)
             search = system.over(conversation.turns) if conversation.turns else lambda _: []
             for question in questions:
                 hits = search(question.text)
@@ -116,20 +116,22 @@ def compare(data: DataSet, systems: Sequence[Baseline], tell: Tell = unheard) ->
                     _ranking(question, level, system.name, _ids(conversation, hits, level)) for level in system.levels
                 ]
                 done += 1
-                tell(done, total, system.name)
+                on_progress(done, total, system.name)
     return found
 
 
-def others(brain: Engram, minilm: Callable[[], Embedder], tell: Tell = unheard) -> tuple[list[Baseline], list[str]]:
-    """The systems to compare with, and which cannot be had here, with the reason."""
+def baselines_for(
+    brain: Engram, minilm: Callable[[], Embedder], on_progress: ProgressCallback = no_progress
+) -> tuple[list[Baseline], list[str]]:
+    """Return the systems to compare with, and the reasons why others are unavailable."""
     redactor, skipped = brain.redactor, list[str]()
     systems = [
         Baseline("BM25", baselines.bm25),
         Baseline("BM25, whole sessions", baselines.bm25_of_sessions, ("session",)),
-        Baseline("vectors", baselines.by_vector(Cached(brain.embedder, tell), redactor)),
+        Baseline("vectors", baselines.by_vector(CachedEmbedder(brain.embedder, on_progress), redactor)),
     ]
     try:
-        small = Cached(minilm(), tell)
+        small = CachedEmbedder(minilm(), on_progress)
     except (ModelError, MissingExtra) as error:
         skipped.append(f"RRF and Chroma with MiniLM are left out: {error}")
     else:
@@ -143,12 +145,12 @@ def others(brain: Engram, minilm: Callable[[], Embedder], tell: Tell = unheard) 
 
 
 def agents_of(brain: Engram, data: DataSet) -> dict[str, AgentHandle]:
-    """The agent that remembers each conversation; another content is another agent."""
+    """Return the agent for each conversation; other content is another agent."""
     return {c.id: brain.agent(f"bench-{digest(c.id, *map(repr, c.turns))}") for c in data.conversations}
 
 
 def _is_there(agent: AgentHandle, conversation: Conversation) -> bool:
-    """Return whether there are as many memories as turns; keys keep an interrupted run from storing any twice."""
+    """Return whether all turns are stored; keys keep an interrupted run from storing any twice."""
     last = len(conversation.turns) - 1
     return last < 0 or bool(agent.list(limit=1, offset=last))
 
@@ -170,7 +172,7 @@ def _drafts(conversation: Conversation) -> list[Draft]:
 
 
 def turn_of(conversation: Conversation, memory: Memory) -> Turn:
-    """The turn that was remembered."""
+    """Return the turn of a memory."""
     return conversation.turns[int(str(memory.metadata["turn"]))]
 
 
@@ -180,7 +182,7 @@ def _id(conversation: Conversation, hit: Hit, level: Level) -> str:
 
 
 def _ids(conversation: Conversation, hits: Found, level: Level) -> list[tuple[str, float]]:
-    """The ids of turns, or of their sessions, each with its best score."""
+    """Return the ids of turns, or of their sessions, each with its best score."""
     best: dict[str, float] = {}
     for place, score in hits:
         turn = conversation.turns[place]

@@ -1,4 +1,4 @@
-"""Makes labelled secrets, personal data and look-alikes from a seed, so that none of them is written down anywhere."""
+"""Generate labelled secrets, personal data and look-alikes from a seed, so that none of them is stored anywhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text, what is in it, and where it came from."""
+    """A text, its labels, and its source."""
 
     text: str
     labels: tuple[Label, ...] = ()
@@ -43,7 +43,7 @@ class Sample:
 
 
 def pick(rng: Random, alphabet: str, length: int) -> str:
-    """So many letters; with at least two digits and a letter if the alphabet has them, as real keys do."""
+    """Return random characters; with at least two digits and a letter if the alphabet has them, as real keys do."""
     while True:
         body = "".join(rng.choices(alphabet, k=length))
         digits = sum(c.isdigit() for c in body)
@@ -53,7 +53,7 @@ def pick(rng: Random, alphabet: str, length: int) -> str:
 
 
 def shape(*parts: str | tuple[str, int] | tuple[str, int, int]) -> Make:
-    """A maker of keys: literal parts as they are, (alphabet, length) or (alphabet, least, most) at random."""
+    """Return a generator of keys: literal parts, and (alphabet, length) or (alphabet, least, most) at random."""
 
     def make(rng: Random) -> str:
         built = ""
@@ -68,7 +68,7 @@ def shape(*parts: str | tuple[str, int] | tuple[str, int, int]) -> Make:
 
 
 def one_of(*makers: Make) -> Make:
-    """One of several makers, by chance."""
+    """Return a generator that picks one of several."""
     return lambda rng: rng.choice(makers)(rng)
 
 
@@ -463,7 +463,7 @@ PERSONAL: Mapping[str, tuple[Make, Sequence[str]]] = {
 
 
 def secrets(seed: int, rounds: int) -> Iterator[Sample]:
-    """Every provider's format in every context, then every place, so often; labelled `provider:…` or `place:…`."""
+    """Yield every provider's format in every context, then every place; labelled `provider:…` or `place:…`."""
     rng = Random(f"secrets {seed}")  # noqa: S311  # made-up secrets, the same ones every time
     for name, make in PROVIDERS.items():
         for context, templates in CONTEXTS.items():
@@ -478,7 +478,7 @@ def secrets(seed: int, rounds: int) -> Iterator[Sample]:
 
 
 def personal(seed: int, rounds: int) -> Iterator[Sample]:
-    """Every kind of personal data in every sentence, so many of each."""
+    """Yield every kind of personal data in every sentence, so many of each."""
     rng = Random(f"personal {seed}")  # noqa: S311  # made-up secrets, the same ones every time
     for name, (make, templates) in PERSONAL.items():
         for template in templates:
@@ -493,7 +493,7 @@ def _filled(template: str, value: str, type: str, source: str) -> Sample:
 
 
 def look_alikes(seed: int, rounds: int) -> Iterator[Sample]:
-    """Hashes, ids, vectors, images, placeholders, versions, code and talk about passwords: nothing to take out."""
+    """Yield hashes, ids, vectors, images, placeholders, versions, code and talk about passwords: nothing to redact."""
     rng = Random(f"look-alikes {seed}")  # noqa: S311  # made-up secrets, the same ones every time
     for _ in range(rounds):
         data = str(rng.random()).encode()
@@ -557,7 +557,7 @@ def look_alikes(seed: int, rounds: int) -> Iterator[Sample]:
 
 
 def source_lines(limit: int) -> Iterator[Sample]:
-    """Lines of the standard library of this Python, of files spread over it."""
+    """Yield lines of this Python's standard library, from files spread over it."""
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     lines = 0
     for file in files[::2]:

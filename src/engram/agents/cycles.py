@@ -193,7 +193,7 @@ class Life:
         has no result yet, which is to be resolved first, and `NotAllowed` if all of the agent is held.
         """
         known = self._known(cycle)
-        holds.refuse_whole(self._store, self._scope, f"cycle {known.index} of {self._scope.agent!a}")
+        holds.refuse_if_agent_held(self._store, self._scope, f"cycle {known.index} of {self._scope.agent!a}")
         if known.status == "open":
             raise Conflict(f'cycle {known.index} has no result; `resolve({known.index}, "abandon")` it, then forget it')
         last = self._last()

@@ -141,13 +141,13 @@ def match(cli: Invocation, request: str, limit: int, agent: str | None) -> None:
 @click.pass_obj
 def render(cli: Invocation, name: str, values: tuple[str, ...], version: int | None, agent: str | None) -> None:
     """Print the steps of a skill with the parameters filled in."""
-    from engram.memories.skills import from_texts
+    from engram.memories.skills import parse_values
 
     texts = dict(_pair(value) for value in values)
     with cli.brain() as brain:
         _, skills = _owner(cli, brain, name, agent)
         skill = _known(skills, name, version)
-        steps = skills.render(name, from_texts(skill, texts), version=skill.version)
+        steps = skills.render(name, parse_values(skill, texts), version=skill.version)
     if cli.json:
         named = zip(skill.steps, steps, strict=True)
         print_json([{"name": step.name, "kind": step.kind, "text": text} for step, text in named])

@@ -173,11 +173,11 @@ def forget(
     They are written to an archive first. What is pinned (by the tag `pinned`, or an importance of 1) or held, what
     other memories or decisions stand on, and what is learned from stays. The policies of `engram retention` run, too.
     """
-    from engram.memories.forgetting_curve import Limits
+    from engram.memories.forgetting_curve import ForgettingLimits
 
     if restore is not None and (dry_run or archive is not None):
         raise click.UsageError("--restore goes alone; leave --dry-run and --archive out.")
-    limits, report = Limits(below, older_than), None
+    limits, report = ForgettingLimits(below, older_than), None
     with cli.brain() as brain:
         if restore is not None:
             back = brain.upkeep.restore(restore)

@@ -5,7 +5,6 @@ with Client("http://127.0.0.1:8750", key) as alice:
     alice.recall("which database is in staging?")
 """
 
-from engram.client.calls import Call
-from engram.client.clients import AsyncClient, Client
+from engram.client.rest import AsyncClient, Client
 
-__all__ = ["AsyncClient", "Call", "Client"]
+__all__ = ["AsyncClient", "Client"]

@@ -1,84 +1,67 @@
-"""What the clients of every door share: methods made of calls, what callers may give, and which error a code is."""
+"""The methods of the clients, made from the operations; `methods.pyi`, which `make stubs` writes, has their types."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from engram import errors
-from engram.errors import EngramError, InvalidInput
+from engram.client.calls import METHODS, Method, remember, remember_batch
+from engram.client.sending import AsyncSender, Sender
 from engram.model import Draft
 
-P = ParamSpec("P")
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-Item = str | Draft | Mapping[str, Any]
-"""What can be remembered."""
-Texts = str | Iterable[str]
 
-ERRORS: dict[str, type[EngramError]] = {
-    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
-}
-"""Every error, by its code."""
+class Methods(Sender):
+    """The methods of the library, each of which waits for the answer of the server."""
+
+    def remember(self, text: Any, **fields: Any) -> Any:
+        """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
+        if isinstance(text, str | Draft | Mapping):
+            return self._send(remember(text, fields))
+        return self._send(remember_batch(text, fields)) if text else []
 
 
-class Answered(Protocol[R_co]):
-    """A call, as far as it says what its answer means."""
+class AsyncMethods(AsyncSender):
+    """The methods of the library, with `await`."""
 
-    @property
-    def read(self) -> Callable[[Any], R_co]:
-        """What is made of the answer."""
-        ...
+    async def remember(self, text: Any, **fields: Any) -> Any:
+        """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
+        if isinstance(text, str | Draft | Mapping):
+            return await self._send(remember(text, fields))
+        return await self._send(remember_batch(text, fields)) if text else []
 
 
-def waiting(build: Callable[P, Answered[R]]) -> Callable[Concatenate[Any, P], R]:
-    """A method of a client that makes a call and waits for its answer."""
+def _waiting(described: Method) -> Callable[..., Any]:
+    def method(self: Methods, /, *given: Any, **named: Any) -> Any:
+        return self._send(described.request(*given, **named))
 
-    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = self.send(build(*args, **kwargs))
-        return done
+    return _described(method, described)
 
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
+
+def _awaited(described: Method) -> Callable[..., Any]:
+    async def method(self: AsyncMethods, /, *given: Any, **named: Any) -> Any:
+        return await self._send(described.request(*given, **named))
+
+    return _described(method, described)
+
+
+def _described(method: Any, described: Method) -> Callable[..., Any]:
+    method.__name__, method.__doc__ = described.name, described.operation.function.__doc__
+    method.__signature__ = described.signature
+    return method  # type: ignore[no-any-return]
+
+
+def deprecated(old: str, new: str) -> Callable[..., Any]:
+    """Make a method of an old name that warns and calls the one of the new name."""
+
+    def method(self: Any, /, *given: Any, **named: Any) -> Any:
+        warnings.warn(f"`{old}` is now called `{new}`", DeprecationWarning, stacklevel=2)
+        return getattr(self, new)(*given, **named)
+
+    method.__name__, method.__doc__ = old, f"Deprecated: the old name of `{new}`."
     return method
 
 
-def awaited(build: Callable[P, Answered[R]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """The same with `await`."""
-
-    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        done: R = await self.send(build(*args, **kwargs))
-        return done
-
-    method.__name__, method.__doc__ = build.__name__, build.__doc__
-    return method
-
-
-def several(texts: Any) -> Any:
-    """One text as a row of one, several as they are; what is neither is left to whoever checks it."""
-    return (texts,) if isinstance(texts, str) else tuple(texts) if isinstance(texts, Iterable) else texts
-
-
-def error_text(error: str | BaseException) -> str:
-    """An error as it is sent: an exception with where it came from."""
-    return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else error
-
-
-def drafted(item: Item, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be remembered, with what is said of all; tags add up. Raises `InvalidInput` for what is neither."""
-    own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
-    if not isinstance(own, str | Mapping):
-        raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
-    given: dict[str, Any] = {"text": own} if isinstance(own, str) else dict(own)
-    tags = (
-        {"tags": (*several(given["tags"]), *several(fields["tags"]))} if given.keys() & fields.keys() & {"tags"} else {}
-    )
-    both = {**given, **fields, **tags}
-    return both | {"tags": several(both["tags"])} if "tags" in both else both
-
-
-def sendable_key(key: str) -> str:
-    """A key that can be sent. Raises `InvalidInput`, since one with a line end is refused on the way, not there."""
-    if not (isinstance(key, str) and key.isascii() and key.isprintable()):
-        raise InvalidInput("the key has characters that no key has, such as the end of a line; copy it again")
-    return key
+for _name, _method in METHODS.items():
+    setattr(Methods, _name, _waiting(_method))
+    setattr(AsyncMethods, _name, _awaited(_method))

@@ -1,4 +1,4 @@
-"""What happened, when, with whom, and how it went: interactions, each of them one memory that recall finds, too."""
+"""Episodic memory: interactions with time, user and outcome, each stored as a memory of kind message."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from engram.text.terms import index_terms, query_terms
 from engram.text.time_phrases import Interval, intervals, overall
 
 USER = "user"
-ASKING = frozenset({USER, "human"})
-"""Roles whose single messages are input; those of all others are output."""
+INPUT_ROLES = frozenset({USER, "human"})
+"""Roles whose single messages are input; those of all other roles are output."""
 OUTCOME = "outcome"
-"""Where the metadata of a memory says how it went."""
-TOLD = "episode-outcome"
-"""Events that tell later how an interaction went; they go with its memory."""
-MOST = 10_000
+"""Metadata key of the outcome's quality."""
+OUTCOME_EVENT = "episode-outcome"
+"""Kind of the events with outcomes reported later; they are deleted with the memory."""
+MAX_RESULTS = 10_000
 _PAGE = 500
 
 Memories = list[Memory]
 
 
-class Agent(Protocol):
-    """The agent, as far as its episodes need it."""
+class EpisodicAgent(Protocol):
+    """The methods of an agent that episodic memory needs."""
 
     def remember(self, text: Draft, /) -> Receipt:
-        """Remember one thing; the receipt comes after the commit."""
+        """Store a memory; the receipt is returned after the commit."""
         ...
 
     def recall(
@@ -51,11 +51,11 @@ class Agent(Protocol):
         since: When | None = None,
         until: When | None = None,
     ) -> Recall:
-        """The memories that answer a query, best first."""
+        """Return the memories that answer a query, best first."""
         ...
 
     def get(self, id: str) -> Memory | None:
-        """The memory with this id, or `None`."""
+        """Return the memory with this id, or `None`."""
         ...
 
     def list(
@@ -69,30 +69,30 @@ class Agent(Protocol):
         until: When | None = None,
         session: str | None = None,
     ) -> list[Memory]:
-        """The memories of this agent, newest first."""
+        """Return the memories of this agent, newest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
-    """Where the interactions of an agent are kept, and how it says which of them are meant."""
+class EpisodeStore:
+    """Direct access to an agent's store, for word search and for outcomes reported later."""
 
     store: Store
     scope: Scope
     where: Callable[..., Filter]
-    """Takes kinds, tags, since, until, as_of and session."""
+    """Makes a filter of kinds, tags, since, until, as_of and session."""
     clean: Callable[[str], Clean]
 
 
-def episode(memory: Memory) -> Episode | None:
-    """The interaction that a memory tells of; `None` if it tells of something else.
+def to_episode(memory: Memory) -> Episode | None:
+    """Convert a memory to an interaction; `None` if it is of another kind.
 
-    What was asked is its context and what was answered its text; a single message is one or the other, by its role.
+    The context is the input and the text the output; a single message is either, depending on its role.
     """
     if memory.kind is not MemoryType.MESSAGE:
         return None
-    asks = not memory.context and (memory.role or USER).casefold() in ASKING
-    went = _outcome(memory.metadata.get(OUTCOME))
+    asks = not memory.context and (memory.role or USER).casefold() in INPUT_ROLES
+    went = _valid_quality(memory.metadata.get(OUTCOME))
     return Episode(
         id=memory.id,
         agent=memory.agent,
@@ -107,18 +107,18 @@ def episode(memory: Memory) -> Episode | None:
     )
 
 
-def period(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """The stretch of time that plain words mean at `now`, in whose zone days begin. Raises `InvalidInput`."""
+def time_span(when: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Parse a time in plain words, relative to `now` and its time zone. Raises `InvalidInput`."""
     if not isinstance(when, str):
         raise InvalidInput(f"a time in plain words is a text, not {when!r:.40}")
-    meant = overall(intervals(when, now) or _alone(when.strip(), now))
+    meant = overall(intervals(when, now) or _bare_time(when.strip(), now))
     if meant is None:
-        raise InvalidInput(f"no time is named in {when[:80]!a}; say it like `last week`, `yesterday afternoon`")
+        raise InvalidInput(f"no time was found in {when[:80]!a}; write it like `last week` or `yesterday afternoon`")
     return meant
 
 
-def _alone(words: str, now: datetime) -> list[Interval]:
-    """The time that words mean where nothing else is said: "March" and "the last hour" are times then, too."""
+def _bare_time(words: str, now: datetime) -> list[Interval]:
+    """Parse words that are times only without other text, such as "March" and "the last hour"."""
     for lead in ("in ", "in the ", "at "):
         found = intervals(lead + words, now)
         if [each.span[1] for each in found] == [len(lead + words)] and found[0].span[0] <= len(lead):
@@ -127,9 +127,11 @@ def _alone(words: str, now: datetime) -> list[Interval]:
 
 
 class EpisodicMemory:
-    """An agent's interactions in time. With an `archive` words are looked up in it, and outcomes can be told later."""
+    """The interactions of an agent. `archive` makes word search faster, and lets outcomes be reported later."""
 
-    def __init__(self, agent: Agent, sources: Sources | None = None, archive: Archive | None = None) -> None:
+    def __init__(
+        self, agent: EpisodicAgent, sources: Sources | None = None, archive: EpisodeStore | None = None
+    ) -> None:
         self._agent = agent
         self._sources = sources or Sources()
         self._archive = archive
@@ -148,9 +150,9 @@ class EpisodicMemory:
         session: str | None = None,
         **fields: Any,
     ) -> Receipt:
-        """Keep one interaction, what was asked and what was answered word for word; one of them may be missing.
+        """Store one interaction verbatim; input or output may be missing.
 
-        `outcome` is success, partial, failure or a number in [0, 1]; without one, tell it later by `outcome(id, …)`.
+        `outcome` is success, partial, failure or a number in [0, 1]; it may be reported later by `outcome(id, …)`.
         `fields` are those of `Draft`: key, importance, …
         """
         if taken := {"kind", "content", "text", "context", "role", "speaker"} & fields.keys():
@@ -158,7 +160,7 @@ class EpisodicMemory:
         told = dict(metadata or {})
         if outcome is not None:
             if OUTCOME in told:
-                raise InvalidInput("the metadata has an outcome of its own; give it by one name only")
+                raise InvalidInput("the outcome is given twice, as an argument and in the metadata; give it once")
             told[OUTCOME] = quality(outcome)
         for name, text in (("input", input), ("output", output)):
             if not isinstance(text, str):
@@ -180,9 +182,9 @@ class EpisodicMemory:
         )
 
     def outcome(self, id: str, outcome: str | float, *, correct: bool = False) -> bool:
-        """Tell how an interaction went, by its id; `False` if just that was known.
+        """Report the outcome of an interaction by its id; returns false if the same is recorded already.
 
-        It has one outcome; `correct` replaces it, and what was told before stays in the events. Raises `NotFound` and
+        `correct` replaces a different outcome; the earlier one stays in the event log. Raises `NotFound` and
         `Conflict`.
         """
         result, archive = quality(outcome), self._archive
@@ -191,24 +193,24 @@ class EpisodicMemory:
         require(archive.store, KeepsEvents, "reporting an outcome later")
         while True:
             memory = self._agent.get(id)
-            known = None if memory is None else episode(memory)
+            known = None if memory is None else to_episode(memory)
             if known is None:
-                raise NotFound(f"there is no interaction {id!a}; `episodic.query` shows what there is")
-            told = self._told([id]).get(id, [])
+                raise NotFound(f"there is no interaction {id!a}; `episodic.query` lists interactions")
+            told = self._reported_outcomes([id]).get(id, [])
             before = told[-1] if told else known.outcome
             if before == result:
                 return False
             if before is not None and not correct:
-                raise Conflict(f"how the interaction {id} went was told already, otherwise; `correct` replaces it")
-            name = f"{TOLD}:{id}:{len(told) + 1}"
-            event = Event(name, TOLD, self._sources.now(), id, TOLD, {"quality": result})
-            if archive.store.append(archive.scope, [event])[0]:  # else somebody else has told it just now
+                raise Conflict(f"interaction {id} already has another outcome; `correct` replaces it")
+            name = f"{OUTCOME_EVENT}:{id}:{len(told) + 1}"
+            event = Event(name, OUTCOME_EVENT, self._sources.now(), id, OUTCOME_EVENT, {"quality": result})
+            if archive.store.append(archive.scope, [event])[0]:  # otherwise another process has just reported one
                 return True
 
     def get(self, id: str) -> Episode | None:
-        """The interaction with this id, or `None`."""
+        """Return the interaction with this id, or `None`."""
         memory = self._agent.get(id)
-        known = None if memory is None else episode(memory)
+        known = None if memory is None else to_episode(memory)
         return None if known is None else self._with_outcomes([known])[0]
 
     def query(
@@ -226,21 +228,21 @@ class EpisodicMemory:
         session: str | None = None,
         limit: int = 50,
     ) -> list[Episode]:
-        """All interactions that fit, newest first, up to `limit`.
+        """Return the matching interactions, newest first, up to `limit`.
 
-        `about` names words that were all said, in any form; `asked`, words that were in the input. `since` is
-        inclusive, `until` exclusive; `when` says the time in plain words, meant from `now`. `tags` must all be there.
+        `about` has words that must all occur, in any form; `asked`, words that must occur in the input. `since` is
+        inclusive, `until` exclusive; `when` is a time in plain words, relative to `now`. All `tags` must be present.
         """
-        most = arguments.count("limit", limit, MOST)
-        first, last = self._between(since, until, when, now)
-        fits = _fitting(about, asked, user, outcome)
+        most = arguments.count("limit", limit, MAX_RESULTS)
+        first, last = self._time_range(since, until, when, now)
+        fits = _make_filter(about, asked, user, outcome)
         said = " ".join(words for words in (about, asked) if words is not None)
-        pages = self._saying(said, most, tags, first, last, session) if said else None
+        pages = self._messages_with_rarest_word(said, most, tags, first, last, session) if said else None
         if pages is None:
-            pages = self._all(most, tags=tags, since=first, until=last, session=session)
+            pages = self._pages(most, tags=tags, since=first, until=last, session=session)
         found = dict[str, Episode]()
         for page in pages:
-            ones = [one for memory in page if (one := episode(memory)) is not None]
+            ones = [one for memory in page if (one := to_episode(memory)) is not None]
             ones = ones if outcome is None else self._with_outcomes(ones)
             found |= {one.id: one for one in ones if fits(one)}
             if len(found) >= most:
@@ -257,13 +259,13 @@ class EpisodicMemory:
         when: str | None = None,
         now: When | None = None,
     ) -> list[Episode]:
-        """The interactions that come nearest to what is meant, best first, whatever words they used."""
-        first, last = self._between(since, until, when, now)
+        """Return the interactions nearest in meaning, best first."""
+        first, last = self._time_range(since, until, when, now)
         hits = self._agent.recall(query, k, kinds=MemoryType.MESSAGE, since=first, until=last)
-        return self._with_outcomes([one for hit in hits if (one := episode(hit.memory)) is not None])
+        return self._with_outcomes([one for hit in hits if (one := to_episode(hit.memory)) is not None])
 
-    def _all(self, most: int, **where: Any) -> Iterator[Memories]:
-        """All messages of a stretch of time, newest first, page by page: the first may be all that is needed."""
+    def _pages(self, most: int, **where: Any) -> Iterator[Memories]:
+        """Yield all messages of a time range, newest first, in pages; the first may suffice."""
         offset, size = 0, most
         while page := self._agent.list(kinds=MemoryType.MESSAGE, limit=size, offset=offset, **where):
             yield page
@@ -271,7 +273,7 @@ class EpisodicMemory:
                 return
             offset, size = offset + size, _PAGE
 
-    def _saying(
+    def _messages_with_rarest_word(
         self,
         said: str,
         most: int,
@@ -280,7 +282,7 @@ class EpisodicMemory:
         until: datetime | None,
         session: str | None,
     ) -> Iterator[Memories] | None:
-        """At least the messages with the rarest of these words, newest first; `None` if reading on is faster."""
+        """Yield the messages with the rarest of these words, newest first; `None` if a full scan is faster."""
         archive = self._archive
         if archive is None or not isinstance(archive.store, ReadsNeighbours):
             return None
@@ -296,49 +298,51 @@ class EpisodicMemory:
         having = archive.store.search(archive.scope, Query(words=archive.clean(rarest), where=where, limit=everything))
         among = frozenset(match.id for match in having)
         newest = archive.store.search(archive.scope, Query(where=where, among=among, limit=everything)) if among else []
-        return self._fetched([match.id for match in newest])
+        return self._fetch([match.id for match in newest])
 
-    def _fetched(self, ids: Sequence[str]) -> Iterator[Memories]:
+    def _fetch(self, ids: Sequence[str]) -> Iterator[Memories]:
         rest = iter(ids)
         while self._archive is not None and (some := list(islice(rest, _PAGE))):
             found = self._archive.store.get(self._archive.scope, some)
             yield [memory for memory in found if memory is not None]
 
     def _with_outcomes(self, episodes: Sequence[Episode]) -> list[Episode]:
-        """The same interactions, each with the outcome that was told last."""
-        told = self._told([one.id for one in episodes])
+        """Return the interactions with the outcomes reported last."""
+        told = self._reported_outcomes([one.id for one in episodes])
         return [one.model_copy(update={"outcome": told[one.id][-1]}) if one.id in told else one for one in episodes]
 
-    def _told(self, ids: Sequence[str]) -> dict[str, list[float]]:
-        """The outcomes that were told later, in order."""
+    def _reported_outcomes(self, ids: Sequence[str]) -> dict[str, list[float]]:
+        """Return the outcomes reported later, by id, in order."""
         if self._archive is None or not ids:
             return {}
         found = dict[str, list[float]]()
         for event in self._archive.store.events_of(self._archive.scope, ids):
-            if event.kind == TOLD and (went := _outcome(event.body.get("quality"))) is not None:
+            if event.kind == OUTCOME_EVENT and (went := _valid_quality(event.body.get("quality"))) is not None:
                 found.setdefault(event.subject, []).append(went)
         return found
 
-    def _between(
+    def _time_range(
         self, since: When | None, until: When | None, when: str | None, now: When | None
     ) -> tuple[datetime | None, datetime | None]:
-        """From when until when, as far as both ways to say it agree."""
+        """Intersect the range of `since` and `until` with that of `when`."""
         first, last = arguments.moment("since", since), arguments.moment("until", until)
         if when is None:
             return first, last
         arguments.moment("now", now)
         local = datetime.fromisoformat(now) if isinstance(now, str) else now or self._sources.now()
-        start, end = period(when, local if local.tzinfo is not None else aware(local))
+        start, end = time_span(when, local if local.tzinfo is not None else aware(local))
         starts, ends = [one for one in (first, start) if one], [one for one in (last, end) if one]
         return max(starts, default=None), min(ends, default=None)
 
 
-def _outcome(told: JsonValue) -> float | None:
+def _valid_quality(told: JsonValue) -> float | None:
     known = isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told <= 1
     return float(told) if known and isinstance(told, int | float) else None
 
 
-def _fitting(about: str | None, asked: str | None, user: str | None, outcome: str | None) -> Callable[[Episode], bool]:
+def _make_filter(
+    about: str | None, asked: str | None, user: str | None, outcome: str | None
+) -> Callable[[Episode], bool]:
     if outcome is not None and outcome not in QUALITIES:
         raise InvalidInput(f"outcome is one of {', '.join(QUALITIES)}, not {outcome!a}")
     in_all, in_input = _terms("about", about), _terms("asked", asked)
@@ -358,5 +362,5 @@ def _fitting(about: str | None, asked: str | None, user: str | None, outcome: st
 def _terms(name: str, words: str | None) -> frozenset[str]:
     terms = frozenset(query_terms(words)) if words is not None else frozenset()
     if words is not None and not terms:
-        raise InvalidInput(f"{name} has no words to look for; say what it was about")
+        raise InvalidInput(f"{name} has no words to search for; give some words of the interaction")
     return terms

@@ -1,6 +1,6 @@
-"""The forgetting curve: how strong a memory is, from when it was stored, recalled and credited, and which may go.
+"""The forgetting curve: the strength of a memory, from when it was stored, recalled and credited.
 
-Nothing of this is kept: it is folded from the memory and its credits, and the same ones always give the same strength.
+Strength is not stored: it is computed from the memory and its credits, with the FSRS algorithm.
 """
 
 from __future__ import annotations
@@ -20,31 +20,37 @@ BELOW = 0.05
 OLDER_THAN = timedelta(days=90)
 PINNED = "pinned"
 MOST_REVIEWS = 64
-"""So many uncredited recalls count; more of them change nothing that matters."""
+"""Number of uncredited recalls that count; more would make no difference."""
 LEARNED_FROM = frozenset({MemoryType.DECISION, MemoryType.FAILURE})
 
 _DECAY = 0.8
-"""The steepest curve that FSRS knows. Its default is made for people who rehearse: with it, what was never used again
-would be worth 5% only after a million years."""
+"""The steepest curve of FSRS.
+
+Its default is made for people who rehearse: with it, an unused memory would fall below 5% only after a million years.
+"""
 _scheduler = Scheduler(
     parameters=[*Scheduler().parameters[:-1], _DECAY], learning_steps=(), relearning_steps=(), enable_fuzzing=False
 )
 
-Told = tuple[datetime, float]
-"""When a memory was credited, and how much of that credit was for it: 1 if it helped, 0 if it hindered."""
+CreditShare = tuple[datetime, float]
+"""Time of a credit, and the share that helped: 1 if the memory only helped, 0 if it only hindered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What may go: what is weaker than `below`, and was neither stored nor used for `older_than`."""
+class ForgettingLimits:
+    """Conditions for deletion: a strength below `below`, and neither stored nor used for `older_than`."""
 
     below: float = BELOW
     older_than: timedelta = OLDER_THAN
 
 
-def told_of(credits: Iterable[Credit]) -> dict[str, list[Told]]:
-    """What was told of each memory, oldest first."""
-    found = defaultdict[str, list[Told]](list)
+Limits = ForgettingLimits
+"""Former name of `ForgettingLimits`."""
+
+
+def credits_by_memory(credits: Iterable[Credit]) -> dict[str, list[CreditShare]]:
+    """Group credits by memory, oldest first."""
+    found = defaultdict[str, list[CreditShare]](list)
     for credit in sorted(credits, key=lambda credit: (credit.at, credit.id)):
         for id, (helped, hindered) in credit.counts.items():
             if helped + hindered > 0:
@@ -52,8 +58,8 @@ def told_of(credits: Iterable[Credit]) -> dict[str, list[Told]]:
     return dict(found)
 
 
-def strength(memory: Memory, told: Sequence[Told], now: datetime) -> Strength:
-    """How strong a memory is now: storing and recalling it strengthen, helping does more, hindering weakens it."""
+def strength(memory: Memory, told: Sequence[CreditShare], now: datetime) -> Strength:
+    """Compute the strength of a memory: storing, recalling and above all helping raise it, hindering lowers it."""
     card = Card(card_id=1, due=memory.created_at)
     reviews = _reviews(memory, told, now)
     for at, rating in reviews:
@@ -69,7 +75,7 @@ def strength(memory: Memory, told: Sequence[Told], now: datetime) -> Strength:
 
 
 def cited_by(memories: Iterable[Memory], credits: Iterable[Credit]) -> frozenset[str]:
-    """What others stand on: the sources of memories, and what helped in recalls that decisions were based on."""
+    """Return the memories others depend on: sources, and recalled memories that helped decisions."""
     sources, based_on = set[str](), set[str]()
     for memory in memories:
         sources.update(memory.provenance.sources)
@@ -85,20 +91,20 @@ def fade(
     memories: Sequence[Memory],
     credits: Sequence[Credit],
     now: datetime,
-    limits: Limits,
+    limits: ForgettingLimits,
     *,
     cited: Collection[str] = frozenset(),
     learned: Collection[str] = frozenset(),
 ) -> ForgettingReport:
-    """Which of one agent's memories may go, weakest first, and why the others stay; nothing goes by this.
+    """Select one agent's faded memories, weakest first, and count the kept ones by reason; deletes nothing.
 
-    `cited` are more memories that others stand on, and `learned` those that something was learned from.
+    `cited` are further memories that others depend on, and `learned` those that something was learned from.
     """
-    told, kept = told_of(credits), Counter[str]()
+    told, kept = credits_by_memory(credits), Counter[str]()
     standing = cited_by(memories, credits) | frozenset(cited)
     weak = list[tuple[Memory, Strength]]()
     for memory in memories:
-        if reason := _holds(memory, standing, learned):
+        if reason := _reason_to_keep(memory, standing, learned):
             kept[reason] += 1
             continue
         force = strength(memory, told.get(memory.id, ()), now)
@@ -110,12 +116,12 @@ def fade(
             weak.append((memory, force))
     weak.sort(key=lambda each: (each[1].value, each[0].id))
     return ForgettingReport(
-        gone=tuple(_fading(memory, force, now, limits) for memory, force in weak), kept=dict(sorted(kept.items()))
+        gone=tuple(_faded(memory, force, now, limits) for memory, force in weak), kept=dict(sorted(kept.items()))
     )
 
 
-def together(several: Iterable[ForgettingReport]) -> ForgettingReport:
-    """What several agents forget, as one."""
+def merge_reports(several: Iterable[ForgettingReport]) -> ForgettingReport:
+    """Combine the reports of several agents."""
     several = list(several)
     kept: Mapping[str, int] = sum((Counter(dict(each.kept)) for each in several), Counter[str]())
     return ForgettingReport(
@@ -123,8 +129,8 @@ def together(several: Iterable[ForgettingReport]) -> ForgettingReport:
     )
 
 
-def _holds(memory: Memory, standing: Collection[str], learned: Collection[str]) -> str | None:
-    """Why a memory stays however weak it is."""
+def _reason_to_keep(memory: Memory, standing: Collection[str], learned: Collection[str]) -> str | None:
+    """Return the reason why a memory is kept however weak it is."""
     if memory.importance >= 1 or any(tag.lower() == PINNED for tag in memory.tags):
         return "pinned"
     if memory.kind == MemoryType.PROCEDURE:
@@ -134,7 +140,7 @@ def _holds(memory: Memory, standing: Collection[str], learned: Collection[str]) 
     return "cited" if memory.id in standing else None
 
 
-def _fading(memory: Memory, force: Strength, now: datetime, limits: Limits) -> FadedMemory:
+def _faded(memory: Memory, force: Strength, now: datetime, limits: ForgettingLimits) -> FadedMemory:
     days = (now - force.touched).days
     reason = f"strength {force.value:.3f} is below {limits.below:g}; neither stored nor used for {days} days"
     return FadedMemory(
@@ -142,10 +148,10 @@ def _fading(memory: Memory, force: Strength, now: datetime, limits: Limits) -> F
     )
 
 
-def _reviews(memory: Memory, told: Sequence[Told], now: datetime) -> list[tuple[datetime, Rating]]:
-    """When the memory came to mind and how well that went, oldest first, beginning with its storing.
+def _reviews(memory: Memory, told: Sequence[CreditShare], now: datetime) -> list[tuple[datetime, Rating]]:
+    """List the uses of a memory with their ratings, oldest first, beginning with its creation.
 
-    Of recalls of which nothing was told only their number and the last time is known: they are taken as evenly spread.
+    Of recalls without credit only the number and the last time are known: they are assumed to be evenly spread.
     """
     first = memory.created_at
     known = [(max(first, at), _rating(share)) for at, share in told if at <= now]

@@ -1,6 +1,6 @@
-"""Legal holds and retention policies, in an event log of their own: who keeps what for how long.
+"""Legal holds and retention policies, stored as an event log in a reserved scope.
 
-What is held goes by no policy, no `forget` and no `agent erase` until the hold is released.
+Held memories cannot be deleted by a policy, `forget` or `agent erase` until the hold is released.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from engram.ports import Event, KeepsEvents, Scope, Store, acting
 from engram.ports.completed import require
 
 RETENTION = Scope("\x1fretention")
-"""The reserved scope that keeps the log; no agent can have its name."""
+"""The reserved scope of the log; no agent can have its name."""
 HOLD, RELEASED, POLICY, REMOVED = "hold", "hold-released", "policy", "policy-removed"
 PAGE = 1000
 
 
-def held(store: Store) -> list[LegalHold]:
-    """The holds that are in force, oldest first."""
-    return [hold for hold in holds(store) if hold.released_at is None]
+def active_holds(store: Store) -> list[LegalHold]:
+    """Return the holds in force, oldest first."""
+    return [hold for hold in all_holds(store) if hold.released_at is None]
 
 
-def holds(store: Store) -> list[LegalHold]:
-    """All holds, those that were released too, oldest first."""
+def all_holds(store: Store) -> list[LegalHold]:
+    """Return all holds, including released ones, oldest first."""
     found: dict[str, LegalHold] = {}
-    for event in _events(store):
+    for event in _all_events(store):
         if event.kind == HOLD:
             found[event.subject] = LegalHold.model_validate(event.body)
         elif event.kind == RELEASED and event.subject in found:
@@ -41,9 +41,9 @@ def holds(store: Store) -> list[LegalHold]:
 
 
 def policies(store: Store) -> list[RetentionPolicy]:
-    """The policies in force, in the order in which they were first set."""
+    """Return the policies in force, in the order in which they were first set."""
     found: dict[str, RetentionPolicy] = {}
-    for event in _events(store):
+    for event in _all_events(store):
         if event.kind == POLICY:
             found[event.subject] = RetentionPolicy.model_validate(event.body)
         elif event.kind == REMOVED:
@@ -51,8 +51,8 @@ def policies(store: Store) -> list[RetentionPolicy]:
     return list(found.values())
 
 
-def covering(holds: Iterable[LegalHold], agent: str, memory: Memory) -> LegalHold | None:
-    """The first hold that keeps a memory of an agent."""
+def find_hold(holds: Iterable[LegalHold], agent: str, memory: Memory) -> LegalHold | None:
+    """Return the first hold that covers a memory, or `None`."""
     for hold in holds:
         if hold.agent in {None, agent} and (
             hold.whole
@@ -64,32 +64,32 @@ def covering(holds: Iterable[LegalHold], agent: str, memory: Memory) -> LegalHol
     return None
 
 
-def refusal(hold: LegalHold, what: str) -> NotAllowed:
-    """Why something that is held cannot go."""
+def held_error(hold: LegalHold, what: str) -> NotAllowed:
+    """Make the error for a deletion that a hold forbids."""
     return NotAllowed(
-        f"{what} is held by {hold.id} ({hold.reason}); nothing was forgotten",
-        hint=Hint(f"retention release {hold.id}", "ends that"),
+        f"{what} is held by {hold.id} ({hold.reason}); nothing was deleted",
+        hint=Hint(f"retention release {hold.id}", "ends the hold"),
     )
 
 
-def refuse_held(store: Store, scope: Scope, memories: Iterable[Memory]) -> None:
+def refuse_if_held(store: Store, scope: Scope, memories: Iterable[Memory]) -> None:
     """Raise `NotAllowed` if one of these memories of an agent is held."""
-    in_force = held(store)
+    in_force = active_holds(store)
     for memory in memories if in_force else ():
-        if hold := covering(in_force, scope.agent, memory):
-            raise refusal(hold, f"memory {memory.id}")
+        if hold := find_hold(in_force, scope.agent, memory):
+            raise held_error(hold, f"memory {memory.id}")
 
 
-def refuse_whole(store: Store, scope: Scope, what: str) -> None:
-    """Raise `NotAllowed` about something that is no memory if everything that its agent has is held."""
-    for hold in held(store):
+def refuse_if_agent_held(store: Store, scope: Scope, what: str) -> None:
+    """Raise `NotAllowed` for data other than memories if everything of its agent is held."""
+    for hold in active_holds(store):
         if hold.whole and hold.agent == scope.agent:
-            raise refusal(hold, what)
+            raise held_error(hold, what)
 
 
-def unword(store: Store, sources: Sources, hold: LegalHold) -> None:
-    """Take away what a hold says: all of it, if it was released, else the reason."""
-    old = [event.id for event in _events(store) if event.subject == hold.id]
+def redact_hold(store: Store, sources: Sources, hold: LegalHold) -> None:
+    """Delete the text of a hold: the whole hold if it was released, or else its reason."""
+    old = [event.id for event in _all_events(store) if event.subject == hold.id]
     with acting("", "hold.reword" if hold.released_at is None else "hold.forget", agent=hold.agent or ""):
         if hold.released_at is None:
             body = hold.model_copy(update={"reason": DELETED_TEXT}).model_dump(mode="json")
@@ -97,8 +97,8 @@ def unword(store: Store, sources: Sources, hold: LegalHold) -> None:
         store.delete_events(RETENTION, old)
 
 
-class Keeping:
-    """Says what is held, and what goes by itself."""
+class RetentionLog:
+    """Set and end legal holds and retention policies."""
 
     def __init__(self, store: Store, sources: Sources, clean: Callable[[str], Clean]) -> None:
         require(store, KeepsEvents, "retention")
@@ -114,9 +114,9 @@ class Keeping:
         tags: Sequence[str] = (),
         sessions: Sequence[str] = (),
     ) -> LegalHold:
-        """Keep an agent's memories, or those that are named, until that is released."""
+        """Forbid the deletion of an agent's memories, or of the named ones, until the hold is released."""
         if not reason.strip():
-            raise InvalidInput("a hold needs a reason; say why this must be kept")
+            raise InvalidInput("a hold needs a reason; say why the memories must be kept")
         try:
             made = LegalHold(
                 id=self._sources.new_id(),
@@ -134,14 +134,14 @@ class Keeping:
 
     def release(self, id: str) -> LegalHold:
         """End a hold; releasing it twice is harmless. Raises `NotFound`."""
-        if not (found := [hold for hold in holds(self._store) if hold.id == id]):
-            raise NotFound(f"there is no hold {id!a}", hint=Hint("retention holds"))
+        if not (found := [hold for hold in all_holds(self._store) if hold.id == id]):
+            raise NotFound(f"there is no hold {id!a}", hint=Hint("retention holds", "shows all holds"))
         if found[0].released_at is None:
             self._append(RELEASED, id, {"agent": found[0].agent})
-        return next(hold for hold in holds(self._store) if hold.id == id)
+        return next(hold for hold in all_holds(self._store) if hold.id == id)
 
     def set(self, policy: RetentionPolicy) -> RetentionPolicy:
-        """Keep a policy, instead of the one of its name."""
+        """Set a policy, replacing one of the same name."""
         if policy.agent is not None:
             Scope(policy.agent)
         clean = policy.model_copy(
@@ -151,26 +151,26 @@ class Keeping:
         return clean
 
     def remove(self, name: str) -> RetentionPolicy:
-        """Give a policy up. Raises `NotFound`."""
+        """Remove a policy. Raises `NotFound`."""
         for policy in policies(self._store):
             if policy.name == name:
                 self._append(REMOVED, name, {"agent": policy.agent})
                 return policy
-        raise NotFound(f"there is no policy {name!a}", hint=Hint("retention list"))
+        raise NotFound(f"there is no policy {name!a}", hint=Hint("retention list", "shows all policies"))
 
     def _append(self, kind: str, subject: str, body: dict[str, JsonValue]) -> None:
         now, id = self._sources.now(), self._sources.new_id()
         self._store.append(RETENTION, [Event(id, kind, now, subject, kind, body)])
 
 
-def naming(store: Store, agent: str) -> list[Event]:
-    """The events of policies and of holds that name an agent."""
-    events = _events(store)
+def events_naming(store: Store, agent: str) -> list[Event]:
+    """Return the events of policies and holds that name an agent."""
+    events = _all_events(store)
     subjects = {event.subject for event in events if event.body.get("agent") == agent}
     return [event for event in events if event.subject in subjects]
 
 
-def _events(store: Store) -> list[Event]:
+def _all_events(store: Store) -> list[Event]:
     found, after = list[Event](), 0
     while some := store.events_after(RETENTION, after, PAGE):
         found, after = found + some, some[-1].seq

@@ -1,8 +1,8 @@
-"""What a skill is made of: read, checked, filled in.
+"""Read, validate and render skill definitions.
 
-Templates are Jinja's, cut down to a language without side effects: every construct, filter, test and name that may
-occur is listed here, and how much a template may do and say is limited. Everything else is refused when a skill is
-added, and the sandbox stands behind that.
+Templates use a subset of Jinja without side effects: only the node types, filters, tests and names listed here are
+allowed, and the amount of work and output is limited. Violations are refused when a skill is added; rendering runs in
+Jinja's sandbox as well.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from engram.errors import InvalidInput
 from engram.model.skill import Parameter, SkillDefinition
 from engram.text.safe_yaml import read_as
 
-LONGEST_TEMPLATE = 20_000
-LONGEST_PATTERN = 500
-LONGEST_PHRASE = 200
-LONGEST_VALUES = 100_000
-LONGEST_OUTPUT = 200_000
-LONGEST_LIST = 1000
-LONGEST_RANGE = 1000
-DEEPEST = 30
-NESTED_LOOPS = 3
-MOST_WORK = 20_000
-"""How many parts of templates the loops of one skill evaluate, each as often as the loop goes around."""
+MAX_TEMPLATE = 20_000
+MAX_PATTERN = 500
+MAX_PHRASE = 200
+MAX_VALUES = 100_000
+MAX_OUTPUT = 200_000
+MAX_LIST = 1000
+MAX_RANGE = 1000
+MAX_DEPTH = 30
+MAX_NESTED_LOOPS = 3
+MAX_WORK = 20_000
+"""Maximum number of template nodes that the loops of a skill may evaluate in total."""
 
 _WORK = "work left"
-"""A name that no template can say."""
+"""A context variable whose name cannot be written in a template."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _RESERVED = frozenset(
     """and as block call caller context do elif else endfor endif environment false filter for from if import in
     include is kwargs loop macro none not or range raw recursive scoped self set super true varargs with""".split()
 )
-_OPENING = re.compile(r"\{[{%#]")
+_DELIMITER = re.compile(r"\{[{%#]")
 _LOOP = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
 _NODES: tuple[type[nodes.Node], ...] = (
     nodes.Template,
@@ -78,14 +78,14 @@ _NODES: tuple[type[nodes.Node], ...] = (
 
 
 def read_skill(source: str | bytes | Path | Mapping[str, JsonValue]) -> SkillDefinition:
-    """The skill in a YAML text, in a file, or in a mapping; what is unsafe or does not fit is refused."""
+    """Read a skill from YAML text, a file or a mapping. Raises `InvalidInput` for an unsafe or invalid one."""
     what = f"the skill in {source.name}" if isinstance(source, Path) else "the skill"
     written = source if isinstance(source, str | bytes | Path) else json.dumps(dict(source), ensure_ascii=False)
-    return checked(read_as(written, what, SkillDefinition))
+    return check_skill(read_as(written, what, SkillDefinition))
 
 
-def checked(skill: SkillDefinition) -> SkillDefinition:
-    """The same skill, if its names, patterns, defaults and templates can be used. Raises `InvalidInput`."""
+def check_skill(skill: SkillDefinition) -> SkillDefinition:
+    """Return the skill if its names, patterns, defaults and templates are valid. Raises `InvalidInput`."""
     where = f"skill {skill.name}"
     for name, parameter in skill.parameters.items():
         if not _NAME.fullmatch(name) or name in _RESERVED:
@@ -93,10 +93,10 @@ def checked(skill: SkillDefinition) -> SkillDefinition:
                 f"{where}: {name[:80]!r} cannot name a parameter; use a word such as `topic` or `max_words`"
             )
         if parameter.default is not None:
-            _fit(f"{where}: the default of {name}", parameter, parameter.default)
+            _check_value(f"{where}: the default of {name}", parameter, parameter.default)
     for phrase in (*skill.triggers.phrases, *skill.triggers.examples):
-        if not phrase.strip() or len(phrase) > LONGEST_PHRASE:
-            raise InvalidInput(f"{where}: a phrase or an example has 1 to {LONGEST_PHRASE} characters; shorten it")
+        if not phrase.strip() or len(phrase) > MAX_PHRASE:
+            raise InvalidInput(f"{where}: a phrase or an example has 1 to {MAX_PHRASE} characters; shorten it")
     for pattern in skill.triggers.patterns:
         _pattern(pattern, where)
     for number, step in enumerate(skill.steps, 1):
@@ -105,14 +105,14 @@ def checked(skill: SkillDefinition) -> SkillDefinition:
 
 
 def to_yaml(skill: SkillDefinition) -> str:
-    """The skill as YAML that `read_skill` reads back as the same skill; what has its default is left out."""
+    """Write a skill as YAML that `read_skill` reads back to the same skill; defaults are omitted."""
     value = skill.model_dump(mode="json", exclude_defaults=True)
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
-def rendered(skill: SkillDefinition, values: Mapping[str, Any]) -> list[str]:
-    """The text of each step with the parameters filled in. Raises `InvalidInput`."""
-    given = {**filled(skill, values), _WORK: [MOST_WORK]}
+def render_steps(skill: SkillDefinition, values: Mapping[str, Any]) -> list[str]:
+    """Render each step with the parameters. Raises `InvalidInput`."""
+    given = {**fill_parameters(skill, values), _WORK: [MAX_WORK]}
     names = frozenset(skill.parameters)
     return [
         _render(step.template, names, given, f"skill {skill.name}, step {number}")
@@ -120,8 +120,8 @@ def rendered(skill: SkillDefinition, values: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def filled(skill: SkillDefinition, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for every parameter: the one given, else the default, else `None`. Raises `InvalidInput`."""
+def fill_parameters(skill: SkillDefinition, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value for every parameter: the given one, the default, or `None`. Raises `InvalidInput`."""
     known = ", ".join(skill.parameters) or "none"
     if unknown := [name for name in values if name not in skill.parameters]:
         raise InvalidInput(f"skill {skill.name} has no parameter {str(unknown[0])[:80]!r}; it has: {known}")
@@ -132,39 +132,41 @@ def filled(skill: SkillDefinition, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, parameter in skill.parameters.items():
         value = values.get(name)
         value = parameter.default if value is None else value
-        found[name] = None if value is None else _fit(f"{name} of skill {skill.name}", parameter, value)
-    if _size(list(found.values())) > LONGEST_VALUES:
-        raise InvalidInput(f"the parameters have more than {LONGEST_VALUES:,} characters together; shorten them")
+        found[name] = None if value is None else _check_value(f"{name} of skill {skill.name}", parameter, value)
+    if _size(list(found.values())) > MAX_VALUES:
+        raise InvalidInput(f"the parameters have more than {MAX_VALUES:,} characters together; shorten them")
     return found
 
 
-def from_texts(skill: SkillDefinition, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Values for parameters that were given as texts, such as on a command line. Raises `InvalidInput`."""
+def parse_values(skill: SkillDefinition, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parse parameter values given as texts, such as on a command line. Raises `InvalidInput`."""
     return {
-        name: _from_text(name, skill.parameters[name], text) if name in skill.parameters else text
+        name: _parse_value(name, skill.parameters[name], text) if name in skill.parameters else text
         for name, text in texts.items()
     }
 
 
-def captured(skill: SkillDefinition, request: str) -> tuple[str, dict[str, Any]] | None:
-    """The first pattern that a request fits, and the parameters that its named groups tell; `None` if none does."""
+def match_pattern(skill: SkillDefinition, request: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the first pattern that matches a request, with the parameters from its named groups, or `None`."""
     for pattern in skill.triggers.patterns:
         match = _pattern(pattern, f"skill {skill.name}").search(request)
         if match is not None:
             groups = {name: text for name, text in match.groupdict().items() if text and name in skill.parameters}
             return pattern, {
-                name: value for name, text in groups.items() if (value := _told(skill, name, text)) is not None
+                name: value
+                for name, text in groups.items()
+                if (value := _captured_value(skill, name, text)) is not None
             }
     return None
 
 
-def literal(text: str) -> str:
-    """A template that gives just this text."""
-    return _OPENING.sub(lambda found: f"{{{{ '{found[0]}' }}}}", text)
+def escape_template(text: str) -> str:
+    """Return a template that renders to exactly this text."""
+    return _DELIMITER.sub(lambda found: f"{{{{ '{found[0]}' }}}}", text)
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Writes texts of several lines as such, and repeats what occurs twice instead of pointing to it."""
+    """Write multi-line texts as blocks, and repeat values instead of using YAML aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -178,15 +180,15 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def _told(skill: SkillDefinition, name: str, text: str) -> Any:
+def _captured_value(skill: SkillDefinition, name: str, text: str) -> Any:
     parameter = skill.parameters[name]
     try:
-        return _fit(name, parameter, _from_text(name, parameter, text))
+        return _check_value(name, parameter, _parse_value(name, parameter, text))
     except InvalidInput:  # the request says it in a way that has to be asked about
         return None
 
 
-def _from_text(name: str, parameter: Parameter, text: str) -> Any:
+def _parse_value(name: str, parameter: Parameter, text: str) -> Any:
     try:
         match parameter.type:
             case "integer":
@@ -200,20 +202,20 @@ def _from_text(name: str, parameter: Parameter, text: str) -> Any:
             case _:
                 return text
     except (ValueError, KeyError):
-        raise InvalidInput(f"{name} must be {_SAID[parameter.type]}, not {text[:80]!r}") from None
+        raise InvalidInput(f"{name} must be {_TYPE_NAMES[parameter.type]}, not {text[:80]!r}") from None
 
 
-_SAID = {
+_TYPE_NAMES = {
     "string": "a text",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
-    "list": f"a list of at most {LONGEST_LIST} texts or numbers",
+    "list": f"a list of at most {MAX_LIST} texts or numbers",
     "choice": "one of its choices",
 }
 
 
-def _fit(what: str, parameter: Parameter, value: Any) -> Any:
+def _check_value(what: str, parameter: Parameter, value: Any) -> Any:
     plain = isinstance(value, str | int | float) and (not isinstance(value, float) or math.isfinite(value))
     number = plain and not isinstance(value, str | bool)
     match parameter.type:
@@ -226,13 +228,13 @@ def _fit(what: str, parameter: Parameter, value: Any) -> Any:
         case "boolean":
             fits = isinstance(value, bool)
         case "list":
-            fits = isinstance(value, list | tuple) and len(value) <= LONGEST_LIST
+            fits = isinstance(value, list | tuple) and len(value) <= MAX_LIST
             fits = fits and all(isinstance(one, str | int | float) for one in value)
         case "choice":
             fits = value in parameter.choices
     if not fits:
         choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
-        raise InvalidInput(f"{what} must be {_SAID[parameter.type]}{choices}, not {type(value).__name__}")
+        raise InvalidInput(f"{what} must be {_TYPE_NAMES[parameter.type]}{choices}, not {type(value).__name__}")
     return list(value) if parameter.type == "list" else value
 
 
@@ -242,8 +244,8 @@ def _pattern(pattern: str, where: str) -> Any:
     options.case_sensitive = False
     options.log_errors = False
     options.max_mem = 1 << 20
-    if not pattern or len(pattern) > LONGEST_PATTERN:
-        raise InvalidInput(f"{where}: a pattern has 1 to {LONGEST_PATTERN} characters; shorten it")
+    if not pattern or len(pattern) > MAX_PATTERN:
+        raise InvalidInput(f"{where}: a pattern has 1 to {MAX_PATTERN} characters; shorten it")
     try:
         return re2.compile(pattern, options=options)
     except re2.error as error:
@@ -254,18 +256,18 @@ def _pattern(pattern: str, where: str) -> Any:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with nothing in it but what is listed here."""
+    """Jinja's sandbox, restricted to the operations listed here."""
 
     intercepted_binops = frozenset({"+", "-"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Numbers are added, texts are not: those would grow without a limit."""
+        """Add numbers only: concatenated texts could grow without limit."""
         if not all(isinstance(one, int | float) for one in (left, right)):
             raise SecurityError("only numbers can be added; write texts one after the other")
         return super().call_binop(context, operator, left, right)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """A place in a list or a text, never an attribute."""
+        """Return an element of a list or text by its index, never an attribute."""
         if not isinstance(argument, int) or not isinstance(obj, str | list | tuple):
             raise SecurityError("only a list or a text has places, and they are whole numbers")
         try:
@@ -274,14 +276,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             return self.undefined(f"there is no place {argument}")
 
 
-def _finished(value: Any) -> Any:
-    """What is printed for a value: nothing for none, a list with commas; what is no value is refused."""
+def _printable(value: Any) -> Any:
+    """Convert a value for output: `None` to nothing, a list to comma-separated items. Refuses other types."""
     if isinstance(value, Undefined):
         return value
     if value is None:
         return ""
     if isinstance(value, list | tuple):
-        return _joined(value, ", ")
+        return _join(value, ", ")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -290,7 +292,7 @@ def _finished(value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """How many characters a value has, as far as it matters."""
+    """Return the approximate number of characters of a value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, list | tuple):
@@ -298,9 +300,9 @@ def _size(value: Any) -> int:
     return 20
 
 
-def _within(size: int) -> None:
-    if size > LONGEST_OUTPUT:
-        raise SecurityError(f"it makes a text of more than {LONGEST_OUTPUT:,} characters")
+def _check_length(size: int) -> None:
+    if size > MAX_OUTPUT:
+        raise SecurityError(f"it makes a text of more than {MAX_OUTPUT:,} characters")
 
 
 def _text(value: Any) -> str:
@@ -311,46 +313,46 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _items(value: Any) -> Sequence[Any]:
+def _require_list(value: Any) -> Sequence[Any]:
     if not isinstance(value, list | tuple | range):
         raise SecurityError("this needs a list")
     return value
 
 
-def _sized(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, str) else _items(value)
+def _require_sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, str) else _require_list(value)
 
 
-def _joined(value: Any, between: str = "", attribute: None = None) -> str:
-    parts, between = [str(_finished(one)) for one in _items(value)], _text(between)
-    _within(sum(map(len, parts)) + len(between) * len(parts))
+def _join(value: Any, between: str = "", attribute: None = None) -> str:
+    parts, between = [str(_printable(one)) for one in _require_list(value)], _text(between)
+    _check_length(sum(map(len, parts)) + len(between) * len(parts))
     return between.join(parts)
 
 
-def _replaced(value: Any, old: str, new: str) -> str:
+def _replace(value: Any, old: str, new: str) -> str:
     text, old, new = _text(value), _text(old), _text(new)
     if not old:
         raise SecurityError("replace needs a text to look for")
-    _within(len(text) + text.count(old) * len(new))
+    _check_length(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
 
-def _indented(value: Any, width: int = 4, first: bool = False) -> str:
+def _indent(value: Any, width: int = 4, first: bool = False) -> str:
     if not isinstance(width, int) or not 0 <= width <= 40:
         raise SecurityError("indent takes a width from 0 to 40")
     lines = _text(value).split("\n")
-    _within(sum(map(len, lines)) + len(lines) * (width + 1))
+    _check_length(sum(map(len, lines)) + len(lines) * (width + 1))
     return "\n".join(" " * width + line if line and (number or first) else line for number, line in enumerate(lines))
 
 
-def _shortened(value: Any, length: int = 255) -> str:
+def _truncate(value: Any, length: int = 255) -> str:
     text = _text(value)
     if not isinstance(length, int) or length < 1:
         raise SecurityError("truncate takes a length of at least 1")
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _numbered(value: Any, digits: int = 0) -> float:
+def _round(value: Any, digits: int = 0) -> float:
     if not isinstance(value, int | float) or not isinstance(digits, int) or not 0 <= digits <= 15:
         raise SecurityError("round takes a number and 0 to 15 digits")
     if not math.isfinite(value):
@@ -358,22 +360,22 @@ def _numbered(value: Any, digits: int = 0) -> float:
     return round(value, digits) if digits else round(value)
 
 
-def _sorted(value: Any) -> list[Any]:
-    return sorted(_items(value), key=lambda one: (isinstance(one, str), one))
+def _sort(value: Any) -> list[Any]:
+    return sorted(_require_list(value), key=lambda one: (isinstance(one, str), one))
 
 
-def _as_json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     if isinstance(value, Undefined):
         return str(value)
-    _within(2 * _size(value))
+    _check_length(2 * _size(value))
     return json.dumps(value, ensure_ascii=False)
 
 
-def _or_else(value: Any, otherwise: Any = "") -> Any:
+def _default(value: Any, otherwise: Any = "") -> Any:
     return otherwise if value is None or isinstance(value, Undefined) or value == "" else value
 
 
-def _whole(value: Any) -> int:
+def _int(value: Any) -> int:
     try:
         return int(value) if not isinstance(value, str) else int(value[:20])
     except (ValueError, TypeError, OverflowError):
@@ -382,27 +384,27 @@ def _whole(value: Any) -> int:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "capitalize": lambda value: _text(value).capitalize(),
-    "default": _or_else,
-    "first": lambda value: next(iter(_sized(value)), None),
-    "indent": _indented,
-    "int": _whole,
-    "join": _joined,
-    "last": lambda value: next(iter(reversed(_sized(value))), None),
-    "length": lambda value: len(_sized(value)),
+    "default": _default,
+    "first": lambda value: next(iter(_require_sequence(value)), None),
+    "indent": _indent,
+    "int": _int,
+    "join": _join,
+    "last": lambda value: next(iter(reversed(_require_sequence(value))), None),
+    "length": lambda value: len(_require_sequence(value)),
     "lower": lambda value: _text(value).lower(),
     "quote": lambda value: shlex.quote(_text(value)),
-    "replace": _replaced,
-    "reverse": lambda value: list(reversed(_items(value))),
-    "round": _numbered,
-    "sort": _sorted,
+    "replace": _replace,
+    "reverse": lambda value: list(reversed(_require_list(value))),
+    "round": _round,
+    "sort": _sort,
     "title": lambda value: _text(value).title(),
-    "tojson": _as_json,
+    "tojson": _to_json,
     "trim": lambda value: _text(value).strip(),
-    "truncate": _shortened,
-    "unique": lambda value: list(dict.fromkeys(_items(value))),
+    "truncate": _truncate,
+    "unique": lambda value: list(dict.fromkeys(_require_list(value))),
     "upper": lambda value: _text(value).upper(),
 }
-"""The filters that templates have; `quote` makes a text one word of a command line."""
+"""The allowed filters; `quote` quotes a text for a command line."""
 
 TESTS: dict[str, Callable[..., bool]] = {
     "defined": lambda value: not isinstance(value, Undefined),
@@ -421,15 +423,15 @@ def _range(*bounds: Any) -> range:
         found = range(*bounds)
     except (TypeError, ValueError) as error:
         raise SecurityError(str(error)) from None
-    if found and (abs(found[-1] - found[0]) > 1 << 31 or len(found) > LONGEST_RANGE):
-        raise SecurityError(f"a range has at most {LONGEST_RANGE} numbers")
+    if found and (abs(found[-1] - found[0]) > 1 << 31 or len(found) > MAX_RANGE):
+        raise SecurityError(f"a range has at most {MAX_RANGE} numbers")
     return found
 
 
 @pass_context
-def _counted(context: Context, items: Any, cost: int) -> list[Any]:
+def _charge_loop(context: Context, items: Any, cost: int) -> list[Any]:
     left = context[_WORK]
-    found = list(_items(items))
+    found = list(_require_list(items))
     left[0] -= cost * len(found)
     if left[0] < 0:
         raise SecurityError("its loops go around too often")
@@ -438,9 +440,9 @@ def _counted(context: Context, items: Any, cost: int) -> list[Any]:
 
 def _sandbox() -> _Sandbox:
     sandbox = _Sandbox(
-        undefined=StrictUndefined, finalize=_finished, trim_blocks=True, lstrip_blocks=True, autoescape=False
+        undefined=StrictUndefined, finalize=_printable, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    sandbox.filters = {**FILTERS, _WORK: _counted}
+    sandbox.filters = {**FILTERS, _WORK: _charge_loop}
     sandbox.tests = dict(TESTS)
     sandbox.globals = {"range": _range}
     return sandbox
@@ -451,13 +453,13 @@ _SANDBOX = _sandbox()
 
 @lru_cache(maxsize=1000)
 def _template(source: str, names: frozenset[str], where: str) -> Any:
-    """The compiled template, if it says nothing but what templates may say. Raises `InvalidInput`."""
-    if len(source) > LONGEST_TEMPLATE:
-        raise InvalidInput(f"{where}: a template has at most {LONGEST_TEMPLATE:,} characters; split the step")
+    """Compile a template. Raises `InvalidInput` if it uses anything not allowed."""
+    if len(source) > MAX_TEMPLATE:
+        raise InvalidInput(f"{where}: a template has at most {MAX_TEMPLATE:,} characters; split the step")
     try:
         tree = _SANDBOX.parse(source)
-        _refuse(tree, names)
-        _count(tree)
+        _check_tree(tree, names)
+        _limit_loops(tree)
         code = _SANDBOX.compile(tree)
     except TemplateSyntaxError as error:
         raise InvalidInput(f"{where}, line {error.lineno} of the template: {error.message}; correct it") from None
@@ -470,28 +472,28 @@ def _template(source: str, names: frozenset[str], where: str) -> Any:
     return _SANDBOX.template_class.from_code(_SANDBOX, code, _SANDBOX.globals)
 
 
-def _refuse(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Raise `TemplateSyntaxError` at the first thing that a template may not say."""
+def _check_tree(tree: nodes.Template, names: frozenset[str]) -> None:
+    """Raise `TemplateSyntaxError` at the first node that is not allowed."""
     targets = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "store"}
     allowed = (names | targets) - _RESERVED
     around: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
     while around:
         node, depth, loops = around.pop()
         loops += isinstance(node, nodes.For)
-        if depth > DEEPEST or loops > NESTED_LOOPS:
+        if depth > MAX_DEPTH or loops > MAX_NESTED_LOOPS:
             raise TemplateSyntaxError("it is nested too deeply", node.lineno)
         if _is_loop(node):
             continue
         if isinstance(node, nodes.Call) and _is_range(node):
             around += [(one, depth + 1, loops) for one in node.args]
             continue
-        if reason := _objection(node, allowed):
+        if reason := _violation(node, allowed):
             raise TemplateSyntaxError(reason, node.lineno)
         around += [(one, depth + 1, loops) for one in node.iter_child_nodes()]
 
 
 def _is_loop(node: nodes.Node) -> bool:
-    """Such as `loop.index`."""
+    """Return true for an attribute of the loop variable, such as `loop.index`."""
     return (
         isinstance(node, nodes.Getattr)
         and isinstance(node.node, nodes.Name)
@@ -505,7 +507,7 @@ def _is_range(node: nodes.Call) -> bool:
     return named and bool(node.args) and not (node.kwargs or node.dyn_args or node.dyn_kwargs)
 
 
-def _objection(node: nodes.Node, allowed: frozenset[str]) -> str:
+def _violation(node: nodes.Node, allowed: frozenset[str]) -> str:
     if isinstance(node, nodes.Name) and node.name not in allowed:
         return f"{node.name!r} is no parameter of this skill"
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
@@ -529,8 +531,8 @@ def _objection(node: nodes.Node, allowed: frozenset[str]) -> str:
     return ""
 
 
-def _count(tree: nodes.Template) -> None:
-    """Let every loop pay for what it does each time around."""
+def _limit_loops(tree: nodes.Template) -> None:
+    """Charge every loop for its work."""
     for loop in list(tree.find_all(nodes.For)):
         cost = 1 + sum(1 for _ in loop.find_all(nodes.Node))
         paid = nodes.Filter(loop.iter, _WORK, [nodes.Const(cost)], [], None, None, lineno=loop.lineno)
@@ -540,14 +542,14 @@ def _count(tree: nodes.Template) -> None:
 def _render(source: str, names: frozenset[str], values: Mapping[str, Any], where: str) -> str:
     template = _template(source, names, where)
     try:
-        return "".join(_bounded(template.generate(values))).strip()
+        return "".join(_limit_output(template.generate(values))).strip()
     except (TemplateError, TypeError, ValueError) as error:
         raise InvalidInput(f"{where}: {error}; correct the template or the parameters") from None
 
 
-def _bounded(parts: Iterable[str]) -> Iterator[str]:
+def _limit_output(parts: Iterable[str]) -> Iterator[str]:
     size = 0
     for part in parts:
         size += len(part)
-        _within(size)
+        _check_length(size)
         yield part

@@ -1,17 +1,17 @@
-"""Tags that mean something to Engram itself; those of others mean what their users make of them."""
+"""Tags with a meaning in Engram: `pinned`, `fact`, and `key:…`."""
 
 from __future__ import annotations
 
-from engram.memories.facts.books import FACT
+from engram.memories.facts.fact_cache import FACT
 from engram.memories.forgetting_curve import PINNED
 
 KEY = "key:"
-"""What a tag begins with that is the key of a caller's choice."""
+"""Prefix of the tag for a key chosen by the caller."""
 
-__all__ = ["FACT", "KEY", "PINNED", "gives_rights"]
+__all__ = ["FACT", "KEY", "PINNED", "is_reserved"]
 
 
-def gives_rights(tag: str) -> bool:
-    """Whether a tag keeps its memory for good, makes it the value of a key, or makes it a fact."""
+def is_reserved(tag: str) -> bool:
+    """Return true if a tag has a meaning in Engram, such as exempting its memory from deletion."""
     said = tag.strip().lower()
     return said in {PINNED, FACT} or said.startswith(KEY)

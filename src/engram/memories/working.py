@@ -1,7 +1,7 @@
-"""What an agent holds in mind during a session: values that expire, and the latest turns.
+"""Working memory: the values and latest turns of a session, which expire.
 
-When the turns become too many, the oldest are handed over: written to long-term memory word for word, with a summary
-that names them, and only then dropped. A hand-over that was interrupted is finished by the next one to begin.
+When there are too many turns, the oldest are handed over: stored verbatim in long-term memory with a summary that names
+them, and then dropped. An interrupted handover is completed by the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from engram.clock import Sources, micros
 from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt
-from engram.memories.summaries import Said, summarise
+from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, Memory, MemoryType, Origin, Receipt, describe_error
 from engram.model.clean import Clean
 from engram.model.episode import Handover, Turn
@@ -33,80 +33,80 @@ from engram.text.terms import digest
 
 CAPACITY = 8_000
 TTL = 3_600.0
-LEFT_OVER = 30 * 24 * 3_600.0
-"""Seconds that a store keeps turns which wait for their hand-over, should nobody come back to the session."""
-KEPT_SHARE = 0.5
-"""How full the turns leave it after a hand-over: so that there is enough to sum up, and not again at the next turn."""
-_LARGEST = MAX_TAGS - 1
-"""Turns of one hand-over: a memory names that many sources, and one of them is the summary before."""
+ABANDONED_TTL = 30 * 24 * 3_600.0
+"""Seconds that a store keeps turns of a session that is not continued."""
+SHARE_AFTER_HANDOVER = 0.5
+"""Share of the capacity that remains in use after a handover, so that handovers are neither tiny nor frequent."""
+_MAX_HANDOVER = MAX_TAGS - 1
+"""Maximum turns of a handover: a memory can name that many sources, besides the previous summary."""
 TOOL = "tool"
-"""The role whose turns are not the agent's own words, nor is a summary of them."""
-_NAMES = 4_096
-_PORTION = 200
-_NOTHING = Clean("")
+"""Role of turns that are not the agent's own words; summaries that include them are not either."""
+_CACHED_NAMES = 4_096
+_PAGE = 200
+_EMPTY = Clean("")
 _log = logging.getLogger("engram")
 
 T = TypeVar("T")
 Memories = list[Memory]
 
 Summarise = Callable[[Sequence[Turn], str], str]
-"""Sums up turns, given the summary of what was before them."""
+"""A function that summarises turns, given the summary of the turns before."""
 
 
-class Remembers(Protocol):
-    """The agent, as far as a hand-over needs it."""
+class HandoverAgent(Protocol):
+    """The method of an agent that a handover needs."""
 
     def remember(self, text: Sequence[Draft], /) -> list[Receipt]:
-        """Remember drafts in one transaction; the receipts come after the commit, in order."""
+        """Store drafts in one transaction; the receipts are returned after the commit, in order."""
         ...
 
 
 @runtime_checkable
-class Lists(Protocol):
-    """The agent, as far as it knows what was handed over before."""
+class SessionHistory(Protocol):
+    """An agent that can list what was handed over before."""
 
     def list(self, *, limit: int, kinds: str, session: str) -> Memories:
-        """The memories of a kind in a session, newest first."""
+        """Return the memories of a kind in a session, newest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Where the turns of a session are: numbered from `first` to before `next`; numbers are never given again."""
+    """Positions of a session's turns: numbers from `first` to before `next`; numbers are never reused."""
 
     first: int = 0
     next: int = 0
     size: int = 0
     """Tokens of all turns."""
     since: int = 0
-    """When the oldest came, or before, in microseconds."""
+    """Time of the oldest turn, or earlier, in microseconds."""
     last: int = 0
-    """When the newest came."""
+    """Time of the newest turn."""
     leaving: int = 0
-    """How many of the first are being handed over."""
-    planned: Clean = _NOTHING
-    """The summary of those that leave; written down before they are, so that it is the same after an interruption."""
-    summary: Clean = _NOTHING
+    """Number of the first turns that are being handed over."""
+    planned: Clean = _EMPTY
+    """Summary of those turns; stored before the handover, so that it is the same after an interruption."""
+    summary: Clean = _EMPTY
     summary_id: str | None = None
     tool: bool = False
-    """Whether the summary may say what a tool said."""
+    """True if the summary may contain output of tools."""
 
 
 _index: TypeAdapter[_Index] = TypeAdapter(_Index)
 _turn: TypeAdapter[Turn] = TypeAdapter(Turn)
 
 
-def extract(turns: Sequence[Turn], before: str) -> str:
-    """The sentences of the turns, and of the summary before them, that say most."""
-    return summarise([Said("", before), *(Said(turn.role, turn.content) for turn in turns)])
+def extract_summary(turns: Sequence[Turn], before: str) -> str:
+    """Summarise turns and the previous summary by their most informative sentences."""
+    return summarise([Utterance("", before), *(Utterance(turn.role, turn.content) for turn in turns)])
 
 
 class WorkingMemory:
-    """One session of an agent. Threads may share it; a session belongs to one process at a time.
+    """One session of an agent. Threads may share it, processes may not.
 
-    `agent` is who remembers what is handed over: the oldest turns when there is no more room, and all of them when one
-    comes after a silence of `ttl` seconds. Without one there is no capacity, and each turn expires after its `ttl`.
-    Secrets are taken out of all that is kept. At the end of a `with` it is closed; `closing` is called then.
+    `agent` stores what is handed over: the oldest turns when the capacity is exceeded, and all of them when a turn
+    follows a pause of `ttl` seconds. Without one, there is no capacity and each turn expires after `ttl`. Everything is
+    redacted. It is a context manager; `closing` is called when it is closed.
     """
 
     def __init__(
@@ -117,51 +117,55 @@ class WorkingMemory:
         redactor: Redactor,
         sources: Sources,
         session: str = "main",
-        agent: Remembers | None = None,
+        agent: HandoverAgent | None = None,
         ttl: float = TTL,
         capacity_tokens: int | None = None,
-        summarise: Summarise = extract,
+        summarise: Summarise = extract_summary,
         closing: Callable[[], None] = lambda: None,
     ) -> None:
         if capacity_tokens is not None:
             arguments.count("capacity_tokens", capacity_tokens, most=10**9)
             if agent is None:
-                raise InvalidInput("a capacity needs an agent that remembers what has no room; give one as `agent`")
-        self._keeper, self._scope = store, scope
+                raise InvalidInput("a capacity needs an `agent` that stores the turns beyond it")
+        self._backend, self._scope = store, scope
         self._closing, self._closed = closing, False
         self._redactor, self._sources = redactor, sources
         self._agent, self._summarise = agent, summarise
-        self._ttl, self._capacity = _seconds(ttl), capacity_tokens or CAPACITY
-        self._lifetime = self._ttl if agent is None else 2 * max(LEFT_OVER, self._ttl)
-        self.session = handle(redactor, _label("session", session)).text
-        _label("session", self.session)
+        self._ttl, self._capacity = _check_ttl(ttl), capacity_tokens or CAPACITY
+        self._lifetime = self._ttl if agent is None else 2 * max(ABANDONED_TTL, self._ttl)
+        self.session = handle(redactor, _check_label("session", session)).text
+        _check_label("session", self.session)
         self._prefix = quote(self.session, safe="")
-        self._place = lru_cache(_NAMES)(self._placed)
+        self._value_key = lru_cache(_CACHED_NAMES)(self._make_value_key)
         self._lock = threading.RLock()
 
     def set(self, key: str, value: JsonValue, ttl: float = TTL) -> None:
-        """Keep a value for `ttl` seconds from now; what was there is replaced."""
+        """Store a value for `ttl` seconds, replacing any earlier one."""
         cleaned, _ = clean_json(self._redactor, value)
-        self._store.put(self._scope, {self._place(key): cleaned}, ttl)
+        self._store.put(self._scope, {self._value_key(key): cleaned}, ttl)
 
     def get(self, key: str) -> JsonValue:
-        """The value under a key; `None` if it is not there, or no longer."""
-        return self._store.fetch(self._scope, [self._place(key)])[0]
+        """Return the value of a key; `None` if it is missing or expired."""
+        return self._store.fetch(self._scope, [self._value_key(key)])[0]
 
     def delete(self, key: str) -> bool:
-        """Remove a value; whether it was there."""
-        return self._store.drop(self._scope, [self._place(key)]) > 0
+        """Remove a value; returns true if it existed."""
+        return self._store.drop(self._scope, [self._value_key(key)]) > 0
 
     def add_message(self, role: str, content: str, *, speaker: str | None = None) -> Turn:
-        """Keep one turn, after the oldest ones were handed over if it leaves them no room.
+        """Add a turn, after handing over the oldest ones if the capacity is exceeded.
 
-        If the hand-over fails the turn is not added: whoever tries again adds it once.
+        If the handover fails, the turn is not added, so that it can be added again.
         """
         turn = self._turn(role, content, speaker)
         size = _size(turn)
         with self._lock:
-            index = self._resumed()
-            index = self._lighter(index) if self._agent is None else self._left(index, self._excess(index, size))[0]
+            index = self._recover()
+            index = (
+                self._without_expired(index)
+                if self._agent is None
+                else self._hand_over_first(index, self._turns_to_hand_over(index, size))[0]
+            )
             place = self._turn_key(index.next)
             now = micros(turn.at)
             since = index.since if index.next > index.first else now
@@ -170,69 +174,69 @@ class WorkingMemory:
         return turn
 
     def messages(self, n: int | None = None) -> list[Turn]:
-        """The last `n` turns, or all that are held, oldest first."""
+        """Return the last `n` turns, or all, oldest first."""
         if n is not None:
             arguments.count("n", n, most=10**9, least=0)
         index = self._read()
-        if index.leaving and self._agent is not None:  # those that leave are remembered already, perhaps
+        if index.leaving and self._agent is not None:  # the leaving turns may be stored already
             with self._lock:
-                index = self._resumed()
-        if self._is_over(index):
+                index = self._recover()
+        if self._has_expired(index):
             return []
-        return self._fetched(range(index.first if n is None else max(index.first, index.next - n), index.next))
+        return self._fetch_turns(range(index.first if n is None else max(index.first, index.next - n), index.next))
 
     def get_recent_messages(self, n: int = 10) -> str:
-        """The last `n` turns as text, one a line, each after its role."""
+        """Return the last `n` turns as text, one a line, each after its role."""
         return "\n".join(map(str, self.messages(n)))
 
     def summary(self) -> str:
-        """What was handed over so far in this session, in short; empty if nothing was."""
+        """Return the summary of what was handed over in this session; empty if nothing was."""
         return self._read().summary
 
     def create_summary(self) -> str:
-        """What was said in this session, handed over or not, in short; nothing is changed."""
+        """Summarise the whole session, handed over or not, without changing anything."""
         index = self._read()
-        return self._summed_up(self._fetched(range(index.first, index.next)), index.summary)
+        return self._summary_of(self._fetch_turns(range(index.first, index.next)), index.summary)
 
     @property
     def data(self) -> dict[str, str]:
-        """The turns that are held as texts by a key each, oldest first (seed 002)."""
+        """The current turns as texts by key, oldest first (seed 002)."""
         index = self._read()
         held = self.messages()
         return {f"msg_{index.next - len(held) + place}": str(turn) for place, turn in enumerate(held)}
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the turns have that are held."""
+        """Approximate number of tokens of the current turns."""
         return sum(_size(turn) for turn in self.messages())
 
     def hand_over(self, keep: int = 0) -> list[Handover]:
-        """Hand over all turns but the last `keep`, as at the end of a session; what was written, oldest first."""
+        """Hand over all turns but the last `keep`, as at the end of a session; returns the handovers, oldest first."""
         arguments.count("keep", keep, most=10**9, least=0)
         if self._agent is None:
-            raise InvalidInput("there is nobody to hand over to; make this working memory with an `agent`")
+            raise InvalidInput("there is no agent to hand over to; create the working memory with an `agent`")
         with self._lock:
-            index = self._resumed()
-            return self._left(index, max(0, index.next - index.first - keep))[1]
+            index = self._recover()
+            return self._hand_over_first(index, max(0, index.next - index.first - keep))[1]
 
-    def unsay(self, ids: Collection[str]) -> bool:
-        """Drop the summary of what was handed over, if it is one of these memories; whether it was."""
+    def drop_summary(self, ids: Collection[str]) -> bool:
+        """Drop the session's summary if it is one of these memories; returns true if it was."""
         with self._lock:
             index = self._read()
             if index.summary_id not in ids:
                 return False
-            self._write(replace(index, summary=_NOTHING, summary_id=None, tool=False))
+            self._write(replace(index, summary=_EMPTY, summary_id=None, tool=False))
             return True
 
     def close(self) -> None:
-        """Let go of the session: turns that would end with this process are handed over before, if there is an agent.
+        """Close the session, handing over turns that would be lost with this process.
 
-        On a server they stay, for whoever goes on with the session. Calling it twice is harmless.
+        On a server the turns are kept for the session's continuation. Closing twice is harmless.
         """
         with self._lock:
             if self._closed:
                 return
-            if self._agent is not None and isinstance(self._keeper, Volatile):
+            if self._agent is not None and isinstance(self._backend, Volatile):
                 self.hand_over()
             self._closed = True
         self._closing()
@@ -249,70 +253,75 @@ class WorkingMemory:
     def _store(self) -> ExpiringStore:
         if self._closed:
             raise StoreClosed(f"the session {self.session!a} was closed; open it again")
-        return self._keeper
+        return self._backend
 
-    def _excess(self, index: _Index, size: int) -> int:
-        """How many of the oldest turns leave before one of this size comes: all if it is time, or what has no room."""
-        if self._is_over(index) or self._passed(index.since, self._lifetime / 2):  # the store will not wait for ever
+    def _turns_to_hand_over(self, index: _Index, size: int) -> int:
+        """Return how many of the oldest turns to hand over before adding one of this size.
+
+        After a pause these are all turns, otherwise those beyond the capacity.
+        """
+        if self._has_expired(index) or self._has_elapsed(
+            index.since, self._lifetime / 2
+        ):  # the store will not wait for ever
             return index.next - index.first
         rest = index.size
         if rest + size <= self._capacity:
             return 0
-        for leaving, turn in enumerate(self._each(range(index.first, index.next))):
-            if rest + size <= self._capacity * KEPT_SHARE:
+        for leaving, turn in enumerate(self._iter_turns(range(index.first, index.next))):
+            if rest + size <= self._capacity * SHARE_AFTER_HANDOVER:
                 return leaving
             rest -= 0 if turn is None else _size(turn)
         return index.next - index.first
 
-    def _is_over(self, index: _Index) -> bool:
-        """Whether there was silence for so long that what was said is no longer in mind."""
-        return self._passed(index.last, self._ttl)
+    def _has_expired(self, index: _Index) -> bool:
+        """Return true if the last turn is older than the session's time to live."""
+        return self._has_elapsed(index.last, self._ttl)
 
-    def _passed(self, since: int, seconds: float) -> bool:
+    def _has_elapsed(self, since: int, seconds: float) -> bool:
         return micros(self._sources.now()) - since >= seconds * 1_000_000
 
-    def _lighter(self, index: _Index) -> _Index:
-        """The index without the oldest turns if they have expired: two at most, which is more than come."""
+    def _without_expired(self, index: _Index) -> _Index:
+        """Skip expired turns at the beginning: two at most, which is more than are added."""
         oldest = range(index.first, min(index.next, index.first + 2))
-        gone = list(takewhile(lambda turn: turn is None, self._each(oldest)))
+        gone = list(takewhile(lambda turn: turn is None, self._iter_turns(oldest)))
         return replace(index, first=index.first + len(gone))
 
-    def _left(self, index: _Index, leaving: int) -> tuple[_Index, list[Handover]]:
-        """The index without its first turns, once they are remembered."""
+    def _hand_over_first(self, index: _Index, leaving: int) -> tuple[_Index, list[Handover]]:
+        """Hand over the first turns; returns the new index and the handovers."""
         done = []
         while leaving > 0:
-            portion = min(leaving, _LARGEST)
-            turns = self._fetched(range(index.first, index.first + portion))
-            planned = self._clean(self._summed_up(turns, index.summary))
+            portion = min(leaving, _MAX_HANDOVER)
+            turns = self._fetch_turns(range(index.first, index.first + portion))
+            planned = self._clean(self._summary_of(turns, index.summary))
             index = replace(index, leaving=portion, planned=planned)
             self._write(index)
-            index, handover = self._finished(index)
+            index, handover = self._finish_handover(index)
             done += [handover] if handover else []
             leaving -= portion
         return index, done
 
-    def _resumed(self) -> _Index:
-        """The index, after a hand-over that was interrupted is finished."""
+    def _recover(self) -> _Index:
+        """Return the index, after completing an interrupted handover."""
         index = self._read()
-        return self._finished(index)[0] if index.leaving and self._agent is not None else index
+        return self._finish_handover(index)[0] if index.leaving and self._agent is not None else index
 
-    def _finished(self, index: _Index) -> tuple[_Index, Handover | None]:
-        """Write the turns that leave, then their summary, then let go of them: each step can be done twice."""
+    def _finish_handover(self, index: _Index) -> tuple[_Index, Handover | None]:
+        """Store the leaving turns, then their summary, then drop them; each step is idempotent."""
         leaving = range(index.first, index.first + index.leaving)
-        turns = self._fetched(leaving)
-        handover = self._written(turns, index) if turns else None
+        turns = self._fetch_turns(leaving)
+        handover = self._store_handover(turns, index) if turns else None
         if handover is not None:
-            since, tool = micros(turns[-1].at), _by_tools(turns, index)
+            since, tool = micros(turns[-1].at), _includes_tools(turns, index)
             index = replace(index, summary=index.planned, summary_id=handover.summary, since=since, tool=tool)
         rest = index.size - sum(map(_size, turns)) if leaving.stop < index.next else 0
-        index = replace(index, first=leaving.stop, size=rest, leaving=0, planned=_NOTHING)
+        index = replace(index, first=leaving.stop, size=rest, leaving=0, planned=_EMPTY)
         self._write(index)
         self._store.drop(self._scope, [self._turn_key(number) for number in leaving])
         return index, handover
 
-    def _written(self, turns: Sequence[Turn], index: _Index) -> Handover:
+    def _store_handover(self, turns: Sequence[Turn], index: _Index) -> Handover:
         messages = [self._message(turn) for turn in turns]
-        ids = self._remembered(messages)
+        ids = self._remember(messages)
         summary = Draft(
             index.planned,
             kind=MemoryType.REFLECTION,
@@ -320,9 +329,9 @@ class WorkingMemory:
             session=self.session,
             sources=(*([index.summary_id] if index.summary_id else []), *ids),
             key=f"summary {digest(*(turn.id for turn in turns))}",
-            origin=Origin.TOOL if _by_tools(turns, index) else Origin.SELF,
+            origin=Origin.TOOL if _includes_tools(turns, index) else Origin.SELF,
         )
-        return Handover(messages=tuple(ids), summary=self._remembered([summary])[0])
+        return Handover(messages=tuple(ids), summary=self._remember([summary])[0])
 
     def _message(self, turn: Turn) -> Draft:
         return Draft(
@@ -335,42 +344,42 @@ class WorkingMemory:
             key=f"turn {turn.id}",
         )
 
-    def _remembered(self, drafts: Sequence[Draft]) -> list[str]:
+    def _remember(self, drafts: Sequence[Draft]) -> list[str]:
         receipts = self._agent.remember(drafts) if self._agent is not None else []
         for receipt in receipts:
-            if receipt.status == "rejected":  # one that is set apart is kept, too
-                raise InvalidInput(f"a turn cannot be handed over and stays: {receipt.reason}")
+            if receipt.status == "rejected":  # a quarantined one is stored, too
+                raise InvalidInput(f"a turn cannot be handed over, so it stays in the session: {receipt.reason}")
         return [str(receipt.id) for receipt in receipts]
 
-    def _summed_up(self, turns: Sequence[Turn], before: str) -> str:
+    def _summary_of(self, turns: Sequence[Turn], before: str) -> str:
         text = ""
         try:
             text = self._summarise(turns, before)
         except Exception as error:  # noqa: BLE001 - a memory is never lost to a model, whatever the model does
-            _log.warning("summed up by its sentences, the summariser failed: %s", error)
+            _log.warning("the summariser failed, so the summary was made of sentences: %s", error)
         usable = isinstance(text, str) and text.strip() and len(text) <= MAX_TEXT and unstorable(text) is None
-        return text if usable else extract(turns, before) or (str(turns[-1])[:MAX_LABEL] if turns else before)
+        return text if usable else extract_summary(turns, before) or (str(turns[-1])[:MAX_LABEL] if turns else before)
 
     def _turn(self, role: str, content: str, speaker: str | None) -> Turn:
-        """The turn, clean and of a form that can be handed over: what cannot is refused now, not then."""
+        """Make a redacted turn; anything that could not be stored at a handover is refused now."""
         if not isinstance(content, str) or not content.strip():
-            raise InvalidInput("the message is empty; say what was said")
+            raise InvalidInput("the message is empty; give its text")
         if reason := unstorable(content):
-            raise InvalidInput(f"the message cannot be kept as it is: {reason}")
+            raise InvalidInput(f"the message cannot be stored: {reason}")
         cleaned = self._clean(content)
         if len(cleaned) > MAX_TEXT:
             raise InvalidInput(f"the message has {len(cleaned):,} characters, {MAX_TEXT:,} are the limit; split it")
         return Turn(
             id=self._sources.new_id(),
-            role=self._named("role", role),
+            role=self._clean_label("role", role),
             content=cleaned,
             at=self._sources.now(),
-            speaker=None if speaker is None else self._named("speaker", speaker),
+            speaker=None if speaker is None else self._clean_label("speaker", speaker),
         )
 
-    def _named(self, name: str, value: str) -> Clean:
-        cleaned = self._clean(_label(name, value))
-        _label(name, cleaned)
+    def _clean_label(self, name: str, value: str) -> Clean:
+        cleaned = self._clean(_check_label(name, value))
+        _check_label(name, cleaned)
         return cleaned
 
     def _clean(self, text: str) -> Clean:
@@ -378,12 +387,12 @@ class WorkingMemory:
 
     def _read(self) -> _Index:
         (found,) = self._store.fetch(self._scope, [self._index_key])
-        return self._before() if found is None else self._valid(_index, found)
+        return self._initial_index() if found is None else self._validate(_index, found)
 
-    def _before(self) -> _Index:
-        """Where a session begins: with the summary of what was handed over in it, if it is an old one."""
+    def _initial_index(self) -> _Index:
+        """Return the index of a new session; if it existed before, with its last summary."""
         agent: object = self._agent
-        if not isinstance(agent, Lists):
+        if not isinstance(agent, SessionHistory):
             return _Index()
         last = next(iter(agent.list(limit=1, kinds=MemoryType.REFLECTION, session=self.session)), None)
         if last is None:
@@ -394,24 +403,24 @@ class WorkingMemory:
         kept: dict[str, JsonValue] = {self._index_key: asdict(index), **(turns or {})}
         self._store.put(self._scope, kept, self._lifetime)
 
-    def _each(self, numbers: range) -> Iterator[Turn | None]:
-        """The turns with these numbers, in order; `None` for one that expired, or that the store lost."""
-        for start in range(numbers.start, numbers.stop, _PORTION):
-            some = range(start, min(start + _PORTION, numbers.stop))
+    def _iter_turns(self, numbers: range) -> Iterator[Turn | None]:
+        """Yield the turns with these numbers in order; `None` for expired or lost ones."""
+        for start in range(numbers.start, numbers.stop, _PAGE):
+            some = range(start, min(start + _PAGE, numbers.stop))
             for found in self._store.fetch(self._scope, [self._turn_key(number) for number in some]):
-                yield None if found is None else self._valid(_turn, found)
+                yield None if found is None else self._validate(_turn, found)
 
-    def _valid(self, kind: TypeAdapter[T], found: JsonValue) -> T:
+    def _validate(self, kind: TypeAdapter[T], found: JsonValue) -> T:
         try:
             return kind.validate_python(found)
         except ValidationError as error:
             name = ascii(self.session)
             raise StoreCorrupt(
-                f"session {name} is not as it was written: {describe_error(error)}; use another one"
+                f"the stored session {name} is damaged: {describe_error(error)}; use another session"
             ) from None
 
-    def _fetched(self, numbers: range) -> list[Turn]:
-        return [turn for turn in self._each(numbers) if turn is not None]
+    def _fetch_turns(self, numbers: range) -> list[Turn]:
+        return [turn for turn in self._iter_turns(numbers) if turn is not None]
 
     @property
     def _index_key(self) -> str:
@@ -420,46 +429,46 @@ class WorkingMemory:
     def _turn_key(self, number: int) -> str:
         return f"{self._prefix}/turn/{number}"
 
-    def _placed(self, key: str) -> str:
-        return f"{self._prefix}/value/{handle(self._redactor, _label('key', key)).text}"
+    def _make_value_key(self, key: str) -> str:
+        return f"{self._prefix}/value/{handle(self._redactor, _check_label('key', key)).text}"
 
 
 class SessionOptions(TypedDict, total=False):
-    """How a session is held in mind; what is left out is as usual."""
+    """Options of a session; missing ones have their defaults."""
 
     ttl: float
     capacity_tokens: int | None
     summarise: Summarise
 
 
-class Sessions:
-    """The sessions that are open in this process, each once: all who ask for one share it, and its lock.
+class WorkingSessions:
+    """The open sessions of this process; everyone who opens a session gets the same object.
 
-    They are kept in one store, which is opened at first need.
+    They share one store, which is opened on first use.
     """
 
     def __init__(self, open: Callable[[], ExpiringStore], redactor: Redactor, sources: Sources) -> None:
         self._open, self._redactor, self._sources = open, redactor, sources
         self._store: ExpiringStore | None = None
-        self._held: dict[tuple[Scope, str], tuple[WorkingMemory, SessionOptions]] = {}
+        self._sessions: dict[tuple[Scope, str], tuple[WorkingMemory, SessionOptions]] = {}
         self._lock = threading.Lock()
 
-    def of(
+    def open(
         self,
-        agent: Remembers,
+        agent: HandoverAgent,
         scope: Scope,
         session: str,
         options: SessionOptions,
         usual: Callable[[], SessionOptions] = SessionOptions,
     ) -> WorkingMemory:
-        """The session of this name; `usual` is asked for what the options leave out.
+        """Open a session, or return the open one; `usual` gives defaults for missing options.
 
-        Raises `Conflict` if it is open with other options than those that are given.
+        Raises `Conflict` if it is open with other options.
         """
-        key = (scope, handle(self._redactor, _label("session", session)).text)
+        key = (scope, handle(self._redactor, _check_label("session", session)).text)
         with self._lock:
-            if key in self._held:
-                known, said = self._held[key]
+            if key in self._sessions:
+                known, said = self._sessions[key]
                 if {**said, **options} != said:
                     raise Conflict(f"the session {known.session!a} is open with other options; close it first")
                 return known
@@ -473,52 +482,52 @@ class Sessions:
                 sources=self._sources,
                 session=session,
                 agent=agent,
-                closing=lambda: self._let_go(key),
+                closing=lambda: self._remove(key),
                 **options,
             )
-            self._held[key] = (made, options)
+            self._sessions[key] = (made, options)
             return made
 
-    def forgot(self, scope: Scope, session: str, ids: Collection[str]) -> int:
-        """Drop the summary that a session holds of memories that were forgotten; how many it was."""
+    def drop_summary(self, scope: Scope, session: str, ids: Collection[str]) -> int:
+        """Drop a session's summary if it is one of these deleted memories; returns the number dropped."""
         with self._lock:
-            known = self._held.get((scope, handle(self._redactor, session).text))
+            known = self._sessions.get((scope, handle(self._redactor, session).text))
             if known is None and self._store is None:
                 self._store = self._open()
             store = self._store
         if known is None and store is not None:
-            redactor, sources, ttl = self._redactor, self._sources, 2 * LEFT_OVER
+            redactor, sources, ttl = self._redactor, self._sources, 2 * ABANDONED_TTL
             held = WorkingMemory(store, scope, redactor=redactor, sources=sources, session=session, ttl=ttl)
-            return int(held.unsay(ids))
-        return int(known is not None and known[0].unsay(ids))
+            return int(held.drop_summary(ids))
+        return int(known is not None and known[0].drop_summary(ids))
 
     def clear(self, scope: Scope) -> int:
-        """Let go of all that an agent holds in mind; nothing of it is handed over. How many values there were."""
+        """Delete all sessions of an agent without handing over; returns the number of values."""
         with self._lock:
-            for key in [key for key in self._held if key[0] == scope]:
-                self._held.pop(key)[0]._closed = True
+            for key in [key for key in self._sessions if key[0] == scope]:
+                self._sessions.pop(key)[0]._closed = True
             if self._store is None:
                 self._store = self._open()
             store = self._store
         return store.clear(scope) if isinstance(store, ClearsSessions) else 0
 
     def close(self) -> None:
-        """Close all sessions, which hands over what would end with this process, and the store."""
+        """Close all sessions, handing over turns that would be lost, and the store."""
         with self._lock:
-            held, store = [session for session, _ in self._held.values()], self._store
+            held, store = [session for session, _ in self._sessions.values()], self._store
         with ExitStack() as stack:
             if store is not None:
                 stack.callback(store.close)
             for session in held:
                 stack.callback(session.close)
 
-    def _let_go(self, key: tuple[Scope, str]) -> None:
+    def _remove(self, key: tuple[Scope, str]) -> None:
         with self._lock:
-            self._held.pop(key, None)
+            self._sessions.pop(key, None)
 
 
-def _by_tools(turns: Sequence[Turn], index: _Index) -> bool:
-    """Whether a summary of turns, and of what was summed up before them, may say what a tool said."""
+def _includes_tools(turns: Sequence[Turn], index: _Index) -> bool:
+    """Return true if a summary of these turns and the previous summary may contain output of tools."""
     return index.tool or any(turn.role == TOOL for turn in turns)
 
 
@@ -526,15 +535,15 @@ def _size(turn: Turn) -> int:
     return tokens(str(turn))
 
 
-def _label(name: str, value: str) -> str:
+def _check_label(name: str, value: str) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_LABEL:
         raise InvalidInput(f"{name} must be a text of 1 to {MAX_LABEL} characters")
     if reason := unstorable(value):
-        raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
+        raise InvalidInput(f"{name} cannot be stored: {reason}")
     return value
 
 
-def _seconds(ttl: float) -> float:
+def _check_ttl(ttl: float) -> float:
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 10**9:
         raise InvalidInput(f"a time to live is a number of seconds above 0, not {ttl!r}")
     return float(ttl)

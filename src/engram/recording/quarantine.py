@@ -171,7 +171,7 @@ class Quarantine:
         """Forget a memory that was set apart, and leave nothing of it. Raises `NotAllowed` if it is held."""
         store = self._store
         (memory,) = store.get(self._apart, [id])
-        holds.refuse_held(store, self._scope, [] if memory is None else [memory])
+        holds.refuse_if_held(store, self._scope, [] if memory is None else [memory])
         with acting(self._scope.agent, "quarantine.discard", agent=self._scope.agent):
             (receipt,) = store.forget(self._apart, [id])
         lingers = receipt.forgotten and isinstance(store, Scrubs) and not store.scrub()

@@ -1,6 +1,6 @@
-"""Files with memories that were let go: compressed JSON, one memory a line, from which they can come back.
+"""Archive files: gzip-compressed JSON Lines with memories removed from the database, which can be restored.
 
-The database knows where its archives are, so that whoever forgets a memory for good can take it out of them too.
+The database registers its archives, so that deleting a memory for good can delete it from them, too.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from engram.ports import Encrypts, Event, Store
 from engram.system import fsync
 
 KNOWN = "forgetting:archives"
-"""The setting with the archives that were written from this database."""
+"""Setting with the archives written from this database."""
 _log = logging.getLogger("engram")
 
 
-def note(store: Store, path: Path) -> None:
-    """Remember where an archive is going to be. Raises `NotAllowed` if it would give away what is encrypted."""
+def register(store: Store, path: Path) -> None:
+    """Register an archive before it is written. Raises `NotAllowed` for an encrypted database."""
     if isinstance(store, Encrypts) and store.encryption()["mode"] != "none":
-        raise NotAllowed("this database is encrypted, and an archive would not be; forget for good instead")
-    store.set_setting(KNOWN, json.dumps(sorted({*map(str, known(store)), str(path.resolve())})))
+        raise NotAllowed("this database is encrypted, but an archive would not be; use the action `forget` instead")
+    store.set_setting(KNOWN, json.dumps(sorted({*map(str, registered(store)), str(path.resolve())})))
 
 
-def known(store: Store) -> list[Path]:
-    """Where archives were written that are still there."""
+def registered(store: Store) -> list[Path]:
+    """Return the registered archives that still exist."""
     return [path for path in map(Path, json.loads(store.setting(KNOWN) or "[]")) if path.is_file()]
 
 
-def line_of(memory: Memory, reason: str, events: Sequence[Event] = ()) -> dict[str, Any]:
-    """What an archive keeps of a memory: why it went, and what was learned from it."""
+def make_line(memory: Memory, reason: str, events: Sequence[Event] = ()) -> dict[str, Any]:
+    """Make the archive record of a memory: the reason, the memory, and its events."""
     line: dict[str, Any] = {"reason": reason, "memory": memory.model_dump(mode="json")}
     if events:
         line["events"] = [asdict(event) | {"at": event.at.isoformat(), "seq": 0} for event in events]
@@ -47,7 +47,7 @@ def line_of(memory: Memory, reason: str, events: Sequence[Event] = ()) -> dict[s
 
 
 def write(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Write a new file; it is on disk in full, or not there at all."""
+    """Write a new file atomically."""
     part = path.with_name(path.name + ".part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
@@ -60,23 +60,23 @@ def write(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[tuple[Memory, tuple[Event, ...]]]:
-    """The memories in an archive, in its order, with what was learned from them. Raises `InvalidInput`."""
+    """Read the memories of an archive in order, with their events. Raises `InvalidInput`."""
     try:
-        return [(Memory.model_validate(line["memory"]), _events(line)) for line in _lines(path)]
+        return [(Memory.model_validate(line["memory"]), _parse_events(line)) for line in _lines(path)]
     except (gzip.BadGzipFile, EOFError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"{path} is no archive of memories: {error}") from None
 
 
-def without(path: Path, goes: Callable[[dict[str, Any]], bool]) -> int:
-    """Write an archive anew without the memories that go, or remove it if none is left; how many went.
+def remove_memories(path: Path, goes: Callable[[dict[str, Any]], bool]) -> int:
+    """Rewrite an archive without some memories, or delete it if none remain; returns the number removed.
 
-    What is no archive any more is left alone.
+    A file that is no longer an archive is left alone.
     """
     try:
         lines = _lines(path)
         kept = [line for line in lines if not goes(line["memory"])]
     except (gzip.BadGzipFile, EOFError, ValueError, KeyError, TypeError, OSError) as error:
-        _log.warning("%s is no archive any more, and was left alone: %s", path, error)
+        _log.warning("%s is no longer an archive; it was not changed: %s", path, error)
         return 0
     if len(kept) == len(lines):
         return 0
@@ -93,5 +93,5 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def _events(line: dict[str, Any]) -> tuple[Event, ...]:
+def _parse_events(line: dict[str, Any]) -> tuple[Event, ...]:
     return tuple(Event(**(each | {"at": aware(datetime.fromisoformat(each["at"]))})) for each in line.get("events", ()))

@@ -1,7 +1,7 @@
-"""Forgetting that leaves nothing: a memory goes with its copies, what was derived from it, and every trace on disk.
+"""Delete memories completely: with copies, derived memories, mentions elsewhere, archives and traces on disk.
 
-What goes is worked out first, and refused as a whole if something of it is held. Copies and what was derived go before
-the memory itself, so that whoever is stopped in between can call it again.
+The whole deletion is planned first, and refused if any part of it is under a legal hold. Copies and derived memories
+are deleted before the memory itself, so that an interrupted deletion can be repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engram.learning import events as happened
 from engram.learning.state import Experience
 from engram.memories import holds
 from engram.memories.holds import RETENTION
-from engram.memories.working import Sessions
+from engram.memories.working import WorkingSessions
 from engram.model import Clean, ForgetReceipt, Memory
 from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
@@ -63,42 +63,42 @@ from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
 from engram.upkeep.consolidation import CONSOLIDATED, FOREVER, MARK
 
-TELLING = 16
-"""So many characters of a text are no chance: whoever has them quotes it."""
-NAMING = 6
-"""So many characters with a digit among them are a name or a number, and no plain word."""
-OVER = frozenset({GrantState.DENIED, GrantState.REVOKED, GrantState.EXPIRED})
+MIN_QUOTE = 16
+"""A text of at least this many characters inside another counts as a quotation."""
+MIN_IDENTIFIER = 6
+"""A word of this many characters that has a digit or sign counts as a name or number."""
+ENDED = frozenset({GrantState.DENIED, GrantState.REVOKED, GrantState.EXPIRED})
 PAGE = 500
 MOST = 1_000_000
-ALIKE = 20
+SIMILAR_LIMIT = 20
 _log = logging.getLogger("engram")
 
 
-class Parts(Protocol):
-    """What one memory of many agents is made of, as far as forgetting has to reach it."""
+class EngineParts(Protocol):
+    """The parts of the engine that deletion needs."""
 
     store: Store
     experience: Experience
     sharing: Sharing
-    sessions: Sessions
+    sessions: WorkingSessions
     sources: Sources
     redactor: Redactor
     objects: Objects | None
 
 
 @dataclass
-class _Plan:
-    """What goes: memories by the scope they are in, each because of one of those that were named."""
+class DeletionPlan:
+    """Memories to delete, by scope, with the requested memory that caused each deletion."""
 
     roots: dict[str, str] = field(default_factory=dict)
-    """For each id, which of the named ones it goes with."""
+    """The requested id that each id is deleted with."""
     places: dict[Scope, dict[str, Memory]] = field(default_factory=dict)
-    """In the order in which they were found: sources before what was derived from them."""
-    whose: dict[Scope, str] = field(default_factory=dict)
-    """The agents that the places beside those of agents belong to."""
+    """In order of discovery: sources before the memories derived from them."""
+    owners: dict[Scope, str] = field(default_factory=dict)
+    """The agents that imported sources and quarantine scopes belong to."""
 
     def add(self, scope: Scope, memory: Memory, root: str) -> bool:
-        """Plan that a memory goes; whether that is new."""
+        """Add a memory; returns false if it was planned already."""
         known = self.places.setdefault(scope, {})
         if memory.id in known:
             return False
@@ -107,25 +107,25 @@ class _Plan:
         return True
 
     def has(self, scope: Scope, id: str) -> bool:
-        """Whether a memory is to go."""
+        """Return true if a memory is planned."""
         return id in self.places.get(scope, {})
 
 
-def forget(brain: Parts, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
-    """Forget memories with all that is left of them anywhere; one receipt for each, in order.
+def forget(brain: EngineParts, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
+    """Delete memories and every trace of them; returns one receipt each, in order.
 
-    Raises `NotAllowed`, and nothing has gone, if one of them is held, or something that would go with it.
+    Raises `NotAllowed`, and deletes nothing, if one of them or anything deleted with it is under a legal hold.
     """
     chosen = [id for id in dict.fromkeys(ids) if arguments.is_id(id)]
     brain.experience.flush(scope)
-    plan = planned(brain, scope, chosen)
-    in_files = _in_archives(brain, scope, [*chosen, *plan.places.get(scope, ())])
-    _refuse_held(brain, scope, plan, in_files)
+    plan = plan_deletion(brain, scope, chosen)
+    in_files = _archived_memories(brain, scope, [*chosen, *plan.places.get(scope, ())])
+    _refuse_if_held(brain, scope, plan, in_files)
     for memory in [memory for memories in in_files.values() for memory in memories]:
-        plan.roots.setdefault(memory.id, _cause(memory, plan, chosen))
+        plan.roots.setdefault(memory.id, _root_of(memory, plan, chosen))
     with acting(scope.agent):
-        removed = _carry_out(brain, scope, plan, in_files)
-    lingers = scrub and not scrubbed(brain.store)
+        removed = _delete_planned(brain, scope, plan, in_files)
+    lingers = scrub and not scrub_store(brain.store)
     return [
         ForgetReceipt(
             id=id if arguments.is_id(id) else ascii(id),
@@ -141,67 +141,66 @@ def _is_one_of(agent: str, ids: Collection[str], line: Mapping[str, Any]) -> boo
     return line["agent"] == agent and line["id"] in ids
 
 
-def set_aside(brain: Parts, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-    """Take memories out of the database that an archive has; copies and what was derived from them stay."""
+def remove_archived(brain: EngineParts, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+    """Remove memories that were archived from the database; copies and derived memories are kept."""
     receipts = brain.store.forget(scope, ids)
     if any("events" in receipt.removed for receipt in receipts):
         brain.experience.forgot(scope)
     return receipts
 
 
-def scrubbed(store: Store) -> bool:
-    """Leave nothing readable of what has gone; `False`, and a warning, if that has to wait."""
+def scrub_store(store: Store) -> bool:
+    """Clear deleted data from the database's log; returns false and logs a warning if a reader prevents it."""
     done = not isinstance(store, Scrubs) or store.scrub()
     if not done:
-        _log.warning("somebody reads the database; what was forgotten stays in its log until that ends")
+        _log.warning("a reader has the database open; deleted data stays in its log until the reader closes it")
     return done
 
 
 # What goes -------------------------------------------------------------------------------------------
 
 
-def planned(brain: Parts, scope: Scope, ids: Sequence[str]) -> _Plan:
-    """Everything that goes with some memories of an agent: its own, and the copies that it or others have of them."""
-    store, plan = brain.store, _Plan()
+def plan_deletion(brain: EngineParts, scope: Scope, ids: Sequence[str]) -> DeletionPlan:
+    """Plan the deletion of an agent's memories, with all copies and derived memories."""
+    store, plan = brain.store, DeletionPlan()
     own = [memory for memory in store.get(scope, ids) if memory is not None]
     for memory in own:
         plan.add(scope, memory, memory.id)
-    _derive(store, scope, plan, [memory.id for memory in own])
-    plan.whose, here = dict(_kept_apart(store, _receivers(brain), scope)), _installation(store)
+    _add_derived(store, scope, plan, [memory.id for memory in own])
+    plan.owners, here = dict(_other_scopes(store, _import_receivers(brain), scope)), _installation(store)
     beside = defaultdict[str, set[Scope]](set)
-    for place, receiver in plan.whose.items():
+    for place, receiver in plan.owners.items():
         beside[receiver] |= {place, Scope(receiver)} if receiver else set()
-    for place, receiver in plan.whose.items():
+    for place, receiver in plan.owners.items():
         mine = receiver == scope.agent
         for copy in store.get(place, list(dict.fromkeys([*ids, *plan.places.get(scope, ())]))):
-            if copy is not None and (mine or _began_with(copy, scope.agent, here)):
+            if copy is not None and (mine or _originates_from(copy, scope.agent, here)):
                 plan.add(place, copy, plan.roots.get(copy.id, copy.id))
-        _derive(store, place, plan, list(plan.places.get(place, ())), beside[receiver] or {place})
+        _add_derived(store, place, plan, list(plan.places.get(place, ())), beside[receiver] or {place})
     return plan
 
 
-def foreseen(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
-    """Everything that would go with some memories of an agent, by whose scope or which file has it, and its id.
-
-    For each its place, as a receipt calls it; nothing goes.
-    """
-    plan = planned(brain, scope, [*ids])
-    found = {(at.agent, id): _where(scope, at) for at, memories in plan.places.items() for id in memories}
+def preview_deletion(brain: EngineParts, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
+    """Return what would be deleted with some memories: its place in the receipt, by scope or file, and id."""
+    plan = plan_deletion(brain, scope, [*ids])
+    found = {(at.agent, id): _place_name(scope, at) for at, memories in plan.places.items() for id in memories}
     found |= dict.fromkeys(((scope.agent, id) for id in ids), "memories")
-    in_files = _in_archives(brain, scope, [*ids, *plan.places.get(scope, ())])
+    in_files = _archived_memories(brain, scope, [*ids, *plan.places.get(scope, ())])
     return found | {(str(path), memory.id): "archives" for path, some in in_files.items() for memory in some}
 
 
-def _derive(store: Store, scope: Scope, plan: _Plan, ids: Sequence[str], near: Collection[Scope] | None = None) -> None:
-    """Plan that what was derived goes too: all of it in this scope, and elsewhere what repeats the words.
+def _add_derived(
+    store: Store, scope: Scope, plan: DeletionPlan, ids: Sequence[str], near: Collection[Scope] | None = None
+) -> None:
+    """Plan the derived memories: all of them in this scope, and those elsewhere that repeat the text.
 
-    Elsewhere is only where no memory of the same id is, which would be what it was derived from. Forgetting a copy
-    reaches no further than `near`: whoever has a copy does not decide over others.
+    A scope elsewhere that has a memory of the same id is skipped: that is the source there. Deleting a copy affects
+    only the scopes in `near`, since the owner of a copy must not delete others' memories.
     """
-    made = _consolidations(store, scope) if ids else {}
+    made = _consolidation_sources(store, scope) if ids else {}
     fresh = list(ids)
     while fresh:
-        citing = [*derived(store, fresh), *((scope, id) for id, of in made.items() if not of.isdisjoint(fresh))]
+        citing = [*find_derived(store, fresh), *((scope, id) for id, of in made.items() if not of.isdisjoint(fresh))]
         by_scope = defaultdict[Scope, list[str]](list)
         for place, id in dict.fromkeys(citing):
             if not plan.has(place, id) and (near is None or place in near):
@@ -215,34 +214,34 @@ def _derive(store: Store, scope: Scope, plan: _Plan, ids: Sequence[str], near: C
                 if place != scope:
                     theirs = {one.id for one in store.get(place, of) if one is not None and not plan.has(place, one.id)}
                     said = [plan.places[scope][id] for id in of if plan.has(scope, id) and id not in theirs]
-                    if not quotes(memory.text, said):
+                    if not repeats_text(memory.text, said):
                         continue
                 plan.add(place, memory, plan.roots.get(of[0], of[0]) if of else memory.id)
                 fresh.append(memory.id)
 
 
-def derived(store: Store, ids: Collection[str]) -> list[tuple[Scope, str]]:
-    """The memories of any scope that name one of these as a source."""
+def find_derived(store: Store, ids: Collection[str]) -> list[tuple[Scope, str]]:
+    """Return the memories of any scope that name one of these as a source."""
     if isinstance(store, FindsDerived):
         return store.derived(ids)
     names = store.agents()
     found, sought = [], frozenset(ids)
     for scope in map(Scope, names):
-        for memory in every(store, scope):
+        for memory in iter_memories(store, scope):
             if not sought.isdisjoint(memory.provenance.sources):
                 found.append((scope, memory.id))  # noqa: PERF401 - one loop in another reads better
     return found
 
 
-def every(store: Store, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
-    """Every memory of a scope, also those that are no longer valid; what is written meanwhile may be missed."""
+def iter_memories(store: Store, scope: Scope, where: Filter | None = None) -> Iterator[Memory]:
+    """Yield every memory of a scope, valid or not; those written meanwhile may be missed."""
     ids = [match.id for match in store.search(scope, Query(where=where or Filter(), limit=MOST))]
     for some in batched(ids, PAGE):
         yield from (memory for memory in store.get(scope, some) if memory is not None)
 
 
-def _consolidations(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
-    """The sources of all that was consolidated, which may be more than a memory can name."""
+def _consolidation_sources(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
+    """Return the sources of every consolidated memory, which may be more than its provenance lists."""
     made = [match.id for match in store.search(scope, Query(where=Filter(tags=frozenset({MARK})), limit=MOST))]
     found = defaultdict[str, set[str]](set)
     for some in batched(made, PAGE):
@@ -252,33 +251,33 @@ def _consolidations(store: Store, scope: Scope) -> dict[str, frozenset[str]]:
     return {id: frozenset(of) for id, of in found.items()}
 
 
-def _receivers(brain: Parts) -> dict[str, str]:
-    """Who has each annex."""
+def _import_receivers(brain: EngineParts) -> dict[str, str]:
+    """Return the receiver of each imported source."""
     return {name: str(body["receiver"]) for name, body in brain.sharing.ledger.annexes().items()}
 
 
-def _kept_apart(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
-    """The scopes beside those of agents that may have a copy, and whose each is, if that can be told."""
+def _other_scopes(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
+    """Return the quarantine and import scopes that may have a copy, with their owner or "" if unknown."""
     names = store.agents()
     if not names:
         return [(apart(scope), scope.agent)]
     known = {scope.agent, *receivers.values(), *(name for name in names if not reserved(name))}
-    known |= {hold.agent for hold in holds.held(store) if hold.agent is not None}
+    known |= {hold.agent for hold in holds.active_holds(store) if hold.agent is not None}
     whose = dict(receivers) | {apart(Scope(name)).agent: name for name in known}
     return [(Scope(name), whose.get(name, "")) for name in names if name in whose or name.startswith(QUARANTINE)]
 
 
-def _began_with(copy: Memory, agent: str, here: str | None) -> bool:
-    """Whether what was copied was an agent's own in this database; elsewhere there may be another of its name."""
+def _originates_from(copy: Memory, agent: str, here: str | None) -> bool:
+    """Return true if a copy's original belongs to this agent of this installation."""
     told = copy.metadata.get(LINEAGE)
     return isinstance(told, dict) and (told.get("agent"), told.get("installation")) == (agent, here)
 
 
-def _in_archives(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
-    """The memories of an agent in its archives that go: these, and what was derived from them."""
+def _archived_memories(brain: EngineParts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
+    """Return the archived memories to delete: these, and those derived from them."""
     found: dict[Path, list[Memory]] = {}
     goes = set(ids)
-    every_file = {path: _archived(path, scope) for path in archive.known(brain.store)}
+    every_file = {path: _read_archive(path, scope) for path in archive.registered(brain.store)}
     grown = True
     while grown:
         grown = False
@@ -291,100 +290,107 @@ def _in_archives(brain: Parts, scope: Scope, ids: Collection[str]) -> dict[Path,
     return found
 
 
-def _archived(path: Path, scope: Scope) -> list[Memory]:
+def _read_archive(path: Path, scope: Scope) -> list[Memory]:
     try:
         return [memory for memory, _ in archive.read(path) if memory.agent == scope.agent]
     except (InvalidInput, OSError) as error:
-        _log.warning("%s is no archive any more, and was left alone: %s", path, error)
+        _log.warning("%s is no longer an archive; it was not changed: %s", path, error)
         return []
 
 
-def _cause(memory: Memory, plan: _Plan, chosen: Sequence[str]) -> str:
-    """The named memory with which one goes that only an archive has."""
+def _root_of(memory: Memory, plan: DeletionPlan, chosen: Sequence[str]) -> str:
+    """Return the requested memory that an archived memory is deleted with."""
     causes = (plan.roots.get(id, id) for id in (memory.id, *memory.provenance.sources))
     return next((cause for cause in causes if cause in chosen), chosen[0])
 
 
-def protected(brain: Parts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
-    """Those of some memories that cannot go without something that is pinned or held."""
-    plan, held = planned(brain, scope, ids), holds.held(brain.store)
+def blocked(brain: EngineParts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
+    """Return those memories that cannot be deleted without deleting something pinned or held."""
+    plan, held = plan_deletion(brain, scope, ids), holds.active_holds(brain.store)
     return {
         plan.roots[memory.id]
         for place, some in plan.places.items()
         for memory in some.values()
         if (pinned(memory) and not reserved(place.agent))
-        or holds.covering(held, plan.whose.get(place, place.agent), memory) is not None
+        or holds.find_hold(held, plan.owners.get(place, place.agent), memory) is not None
     }
 
 
-def _refuse_held(
-    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]], *, by_agent: bool = True
+def _refuse_if_held(
+    brain: EngineParts,
+    scope: Scope,
+    plan: DeletionPlan,
+    in_files: Mapping[Path, Sequence[Memory]],
+    *,
+    by_agent: bool = True,
 ) -> None:
-    """Raise `NotAllowed` if something is held; an agent is not told of the holds of others."""
-    held = holds.held(brain.store)
+    """Raise `NotAllowed` if anything is held; an agent learns nothing of other agents' holds."""
+    held = holds.active_holds(brain.store)
     if not held:
         return
     going = [
-        (plan.whose.get(place, place.agent), memory) for place, some in plan.places.items() for memory in some.values()
+        (plan.owners.get(place, place.agent), memory) for place, some in plan.places.items() for memory in some.values()
     ]
     going += [(scope.agent, memory) for some in in_files.values() for memory in some]
     for agent, memory in going:
-        if hold := holds.covering(held, agent, memory):
+        if hold := holds.find_hold(held, agent, memory):
             if by_agent and agent != scope.agent:
-                raise NotAllowed("something that rests on it is under a legal hold; whoever runs Engram can release it")
-            raise holds.refusal(hold, f"memory {memory.id}")
+                raise NotAllowed(
+                    "a memory derived from it is under a legal hold; the operator of Engram can release it"
+                )
+            raise holds.held_error(hold, f"memory {memory.id}")
 
 
 # What it takes ---------------------------------------------------------------------------------------
 
 
-def _carry_out(
-    brain: Parts, scope: Scope, plan: _Plan, in_files: Mapping[Path, Sequence[Memory]]
+def _delete_planned(
+    brain: EngineParts, scope: Scope, plan: DeletionPlan, in_files: Mapping[Path, Sequence[Memory]]
 ) -> defaultdict[str, Counter[str]]:
-    """Take everything away that goes; how much went where, by the named memory it went with."""
+    """Delete everything planned; returns counts by place, for each requested memory."""
     removed = defaultdict[str, Counter[str]](Counter)
     own = plan.places.get(scope, {})
     going = {memory.id: memory for some in in_files.values() for memory in some}
     going |= {id: memory for some in plan.places.values() for id, memory in some.items()}
-    for asker in (scope, *_borrowers(brain, scope, plan)) if going else ():
+    for asker in (scope, *_possible_readers(brain, scope, plan)) if going else ():
         brain.experience.flush(asker)
-        for name, id in _unquoted(_Words(brain, asker, going)):
+        for name, id in _delete_mentions(_TextMatcher(brain, asker, going)):
             removed[plan.roots[id]][name] += 1
-    for name, id in _unworded(_Words(brain, scope, going)) if going else ():
+    for name, id in _redact_grants_and_holds(_TextMatcher(brain, scope, going)) if going else ():
         removed[plan.roots[id]][name] += 1
     for path, archived in in_files.items():
-        archive.without(path, partial(_is_one_of, scope.agent, {memory.id for memory in archived}))
+        archive.remove_memories(path, partial(_is_one_of, scope.agent, {memory.id for memory in archived}))
         for memory in archived:
             removed[plan.roots[memory.id]]["archives"] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
-            if brain.sessions.forgot(scope, session, own.keys()):
+            if brain.sessions.drop_summary(scope, session, own.keys()):
                 removed[plan.roots[id]]["sessions"] += 1
     others = [place for place in plan.places if place != scope]
     for place in (*others, *([scope] if own else [])):
         memories = plan.places[place]
         for memory in memories.values():
-            _revive(brain.store, place, memory, memories)
-        with acting(scope.agent, agent=plan.whose.get(place, "")):
+            _restore_merged(brain.store, place, memory, memories)
+        with acting(scope.agent, agent=plan.owners.get(place, "")):
             receipts = brain.store.forget(place, list(memories))
         for receipt in receipts:
             root = plan.roots[receipt.id]
             if receipt.id == root and place == scope:
                 removed[root].update(receipt.removed)
             elif receipt.forgotten:
-                removed[root][_where(scope, place)] += 1
+                removed[root][_place_name(scope, place)] += 1
         brain.experience.forgot(place)
     return removed
 
 
-def _where(scope: Scope, place: Scope) -> str:
+def _place_name(scope: Scope, place: Scope) -> str:
     if place == scope or not reserved(place.agent):
         return "derived"
     return "quarantine" if place.agent.startswith(QUARANTINE) else "copies"
 
 
-def _revive(store: Store, scope: Scope, made: Memory, going: Collection[str]) -> None:
-    """Statements that were merged into one that goes are valid again, unless they go too."""
+def _restore_merged(store: Store, scope: Scope, made: Memory, going: Collection[str]) -> None:
+    """Make statements valid again that had been merged into a deleted one, unless they are deleted too."""
     said = made.metadata.get(MARK)
     if not isinstance(said, dict) or said.get("how") != "merge":
         return
@@ -394,103 +400,107 @@ def _revive(store: Store, scope: Scope, made: Memory, going: Collection[str]) ->
                 store.annotate(scope, source.id, Changes(valid_until=FOREVER), None)
 
 
-class _Words:
-    """What is said by the memories that go, and by no other of an agent; for what was lent, that may be a borrower."""
+class _TextMatcher:
+    """Find mentions of deleted memories in other texts, unless a remaining memory explains them too."""
 
-    def __init__(self, brain: Parts, scope: Scope, going: Mapping[str, Memory]) -> None:
+    def __init__(self, brain: EngineParts, scope: Scope, going: Mapping[str, Memory]) -> None:
         self.brain, self.scope, self.going = brain, scope, going
-        self._terms = {id: {t for part in _parts(memory) for t in query_terms(part)} for id, memory in going.items()}
-        self._labels = {id: _labels(memory) for id, memory in going.items()}
-        self._known = cache(self._still_known)
-        self._beside = cache(self._still_beside)
+        self._terms = {
+            id: {t for part in _normal_texts(memory) for t in query_terms(part)} for id, memory in going.items()
+        }
+        self._labels = {id: _label_terms(memory) for id, memory in going.items()}
+        self._is_known_term = cache(self._kept_memory_has_term)
+        self._is_known_label = cache(self._kept_label_has_term)
 
-    def said(self, *texts: object) -> str | None:
-        """The memory that one of these texts is about, by a word that no other memory has, or by quoting it."""
-        return self._found(texts, lambda term: True)
+    def memory_mentioned(self, *texts: object) -> str | None:
+        """Return the deleted memory that a text quotes or shares a word with that no remaining memory has."""
+        return self._first_match(texts, lambda term: True)
 
-    def quoted(self, *texts: object) -> str | None:
-        """The memory that one of these texts quotes, or names by a number or name that no other memory has.
+    def memory_quoted(self, *texts: object) -> str | None:
+        """Return the deleted memory that a text quotes, or whose name or number it has that no remaining memory has.
 
-        For what somebody has written in words of his own, which may happen to be those of a memory, too. The number or
-        name may be in a memory's tags and metadata alone.
+        For texts that people write themselves, which may share ordinary words with a memory by chance. The name or
+        number may occur in tags and metadata only.
         """
-        return self._found(texts, _is_name) or self._labelling(texts)
+        return self._first_match(texts, _is_identifying) or self._memory_with_label(texts)
 
-    def _labelling(self, texts: Iterable[object]) -> str | None:
-        names = {term for text in texts if isinstance(text, str) for term in query_terms(text) if _is_name(term)}
+    def _memory_with_label(self, texts: Iterable[object]) -> str | None:
+        names = {term for text in texts if isinstance(text, str) for term in query_terms(text) if _is_identifying(term)}
         for id, labels in self._labels.items():
-            if any(not self._known(term) and not self._beside(term) for term in sorted(names & labels)):
+            if any(not self._is_known_term(term) and not self._is_known_label(term) for term in sorted(names & labels)):
                 return id
         return None
 
-    def _found(self, texts: Iterable[object], telling: Callable[[str], bool]) -> str | None:
+    def _first_match(self, texts: Iterable[object], is_distinctive: Callable[[str], bool]) -> str | None:
         for text in texts:
             terms = {*query_terms(text)} if isinstance(text, str) else set[str]()
             for id in [id for id, own in self._terms.items() if not own.isdisjoint(terms)]:
-                if any(telling(term) and not self._known(term) for term in sorted(self._terms[id] & terms)):
+                if any(
+                    is_distinctive(term) and not self._is_known_term(term) for term in sorted(self._terms[id] & terms)
+                ):
                     return id
-                if quotes(str(text), [self.going[id]]) and not self._still_said(str(text)):
+                if repeats_text(str(text), [self.going[id]]) and not self._kept_memory_says(str(text)):
                     return id
         return None
 
-    def _still_said(self, text: str) -> bool:
-        """Whether a memory that stays says the same."""
-        rest = self.brain.store.get(self.scope, self._finding(text, ALIKE))
-        return any(quotes(text, [memory]) for memory in rest if memory is not None)
+    def _kept_memory_says(self, text: str) -> bool:
+        """Return true if a remaining memory has the same text."""
+        rest = self.brain.store.get(self.scope, self._search_kept(text, SIMILAR_LIMIT))
+        return any(repeats_text(text, [memory]) for memory in rest if memory is not None)
 
-    def _still_known(self, term: str) -> bool:
-        """Whether a memory that stays has a word."""
-        return bool(self._finding(term, 1))
+    def _kept_memory_has_term(self, term: str) -> bool:
+        """Return true if a remaining memory has a word."""
+        return bool(self._search_kept(term, 1))
 
-    def _still_beside(self, term: str) -> bool:
-        """Whether a memory that stays has a word in its tags or metadata."""
-        every_one = every(self.brain.store, self.scope)
-        return any(term in _labels(memory) for memory in every_one if memory.id not in self.going)
+    def _kept_label_has_term(self, term: str) -> bool:
+        """Return true if a remaining memory has a word in its tags or metadata."""
+        every_one = iter_memories(self.brain.store, self.scope)
+        return any(term in _label_terms(memory) for memory in every_one if memory.id not in self.going)
 
-    def _finding(self, text: str, most: int) -> list[str]:
+    def _search_kept(self, text: str, most: int) -> list[str]:
         query = Query(words=self.brain.redactor.clean([text])[0].text, limit=most + len(self.going))
         return [match.id for match in self.brain.store.search(self.scope, query) if match.id not in self.going]
 
-    def labelled(self, label: Clean) -> str | None:
-        """The memory that has a tag, or is of a domain, that no memory has that stays."""
-        having = [id for id, memory in self.going.items() if label in memory.tags or _of_domain(memory, label)]
+    def memory_labelled(self, label: Clean) -> str | None:
+        """Return the deleted memory with a tag or domain that no remaining memory has."""
+        having = [id for id, memory in self.going.items() if label in memory.tags or _has_domain(memory, label)]
         if not having:
             return None
         stays = self.brain.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
         return None if stays - self.going.keys() else having[0]
 
 
-def _is_name(term: str) -> bool:
-    """Whether a word is so long, or a number or name, that it is no chance."""
-    return len(term) >= TELLING or (len(term) >= NAMING and not term.isalpha())
+def _is_identifying(term: str) -> bool:
+    """Return true if a word is long, or is a name or number, so that sharing it is not by chance."""
+    return len(term) >= MIN_QUOTE or (len(term) >= MIN_IDENTIFIER and not term.isalpha())
 
 
-def _labels(memory: Memory) -> set[str]:
-    """The words beside what a memory says."""
+def _label_terms(memory: Memory) -> set[str]:
+    """Return the words in a memory's tags, session, speaker and metadata."""
     said = memory.provenance
     told = (*memory.tags, said.session, said.speaker, *texts_in(dict(memory.metadata), names=True))
     return {term for text in told if text for term in query_terms(text)}
 
 
-def _of_domain(memory: Memory, label: str) -> bool:
+def _has_domain(memory: Memory, label: str) -> bool:
     told = memory.content.model_dump(include={"domain", "task_type"})
     return normal_form(label) in {normal_form(name) for name in told.values() if isinstance(name, str) and name}
 
 
-def _unquoted(words: _Words) -> list[tuple[str, str]]:
-    """Take away checks and questions, which are about no memory, if they repeat what is to go and no other memory says.
+def _delete_mentions(matcher: _TextMatcher) -> list[tuple[str, str]]:
+    """Delete checks and logged queries that mention a deleted memory and no remaining one.
 
-    What it was, and whose words.
+    Returns the place and the deleted memory of each.
     """
-    store, scope, gone = words.brain.store, words.scope, list[tuple[str, str]]()
+    store, scope, gone = matcher.brain.store, matcher.scope, list[tuple[str, str]]()
 
     def goes(shown: LoggedRecall) -> bool:
-        id = words.said(shown.about.get("action"), shown.about.get("context")) if shown.about else None
+        id = matcher.memory_mentioned(shown.about.get("action"), shown.about.get("context")) if shown.about else None
         gone.extend([] if id is None else [("shown", id)])
         return id is not None
 
     checks = [event for event in store.events_of(scope, [""]) if event.kind == happened.CHECKED]
-    told = {event.id: words.said(event.body.get("action"), event.body.get("context")) for event in checks}
+    told = {event.id: matcher.memory_mentioned(event.body.get("action"), event.body.get("context")) for event in checks}
     erased = {event: id for event, id in told.items() if id is not None}
     if erased:
         store.delete_events(scope, list(erased))
@@ -500,90 +510,90 @@ def _unquoted(words: _Words) -> list[tuple[str, str]]:
     return gone
 
 
-def _unworded(words: _Words) -> list[tuple[str, str]]:
-    """Say grants and holds in other words that repeat what is to go; what it was, and whose words.
+def _redact_grants_and_holds(matcher: _TextMatcher) -> list[tuple[str, str]]:
+    """Redact grants and holds that mention a deleted memory; returns the place and memory of each.
 
-    A grant in force keeps its tags and domains: they are the owner's word about what is still to come.
+    The tags and domains of a valid grant are kept: they also cover future memories.
     """
-    brain, scope, gone = words.brain, words.scope, list[tuple[str, str]]()
+    brain, scope, gone = matcher.brain, matcher.scope, list[tuple[str, str]]()
     ledger = brain.sharing.ledger
     concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
         told[event.subject].append(written(event))
     for id, grant in concerned.items():
-        if root := next((root for each in told[id] if (root := _named(words, each, grant))), None):
-            ledger.reword(id, scope.agent, partial(_reworded, words))
+        if root := next((root for each in told[id] if (root := _memory_in_grant(matcher, each, grant))), None):
+            ledger.reword(id, scope.agent, partial(_redact_grant, matcher))
             gone.append(("grants", root))
-    for hold in holds.holds(brain.store):
-        covered = (id for id, memory in words.going.items() if holds.covering([hold], scope.agent, memory))
-        root = words.quoted(hold.reason) or (next(covered, None) if hold.released_at is not None else None)
+    for hold in holds.all_holds(brain.store):
+        covered = (id for id, memory in matcher.going.items() if holds.find_hold([hold], scope.agent, memory))
+        root = matcher.memory_quoted(hold.reason) or (next(covered, None) if hold.released_at is not None else None)
         if root is not None:
-            holds.unword(brain.store, brain.sources, hold)
+            holds.redact_hold(brain.store, brain.sources, hold)
             gone.append(("holds", root))
     return gone
 
 
-def _named(words: _Words, version: Grant, newest: Grant) -> str | None:
-    """The memory that a version of a grant repeats."""
-    subject, found = version.subject, [words.quoted(version.purpose)]
-    if version.owner == words.scope.agent:
-        found += [words.said(name) for name in subject.patterns]
-        labels = (*subject.tags, *subject.domains) if _over(words, newest) else ()
-        found += [words.labelled(name) for name in labels]
+def _memory_in_grant(matcher: _TextMatcher, version: Grant, newest: Grant) -> str | None:
+    """Return the deleted memory that a version of a grant mentions."""
+    subject, found = version.subject, [matcher.memory_quoted(version.purpose)]
+    if version.owner == matcher.scope.agent:
+        found += [matcher.memory_mentioned(name) for name in subject.patterns]
+        labels = (*subject.tags, *subject.domains) if _has_ended(matcher, newest) else ()
+        found += [matcher.memory_labelled(name) for name in labels]
     return next(filter(None, found), None)
 
 
-def _reworded(words: _Words, grant: Grant) -> Grant:
-    """A grant without the words of what goes: patterns by their ids, other names by fingerprints."""
+def _redact_grant(matcher: _TextMatcher, grant: Grant) -> Grant:
+    """Redact a grant: patterns are replaced by their ids, other names by fingerprints."""
 
     def pattern(name: Clean) -> Clean:
-        if not words.said(name):
+        if not matcher.memory_mentioned(name):
             return name
-        known = words.brain.sharing.known_pattern(words.scope, name)
+        known = matcher.brain.sharing.known_pattern(matcher.scope, name)
         return _fingerprint(name) if known is None else clean_name(known[0])
 
     def label(name: Clean) -> Clean:
-        return _fingerprint(name) if over and words.labelled(name) else name
+        return _fingerprint(name) if over and matcher.memory_labelled(name) else name
 
-    over, changes = _over(words, grant), dict[str, object]()
-    if grant.owner == words.scope.agent:
+    over, changes = _has_ended(matcher, grant), dict[str, object]()
+    if grant.owner == matcher.scope.agent:
         subject = grant.subject
         changes["patterns"] = tuple(map(pattern, subject.patterns))
         changes |= {"tags": tuple(map(label, subject.tags)), "domains": tuple(map(label, subject.domains))}
-    purpose = DELETED_TEXT if words.quoted(grant.purpose) else grant.purpose
+    purpose = DELETED_TEXT if matcher.memory_quoted(grant.purpose) else grant.purpose
     return grant.model_copy(update={"purpose": purpose, "subject": grant.subject.model_copy(update=changes)})
 
 
-def _over(words: _Words, grant: Grant) -> bool:
-    return grant.state_at(words.brain.sharing.ledger.now()) in OVER
+def _has_ended(matcher: _TextMatcher, grant: Grant) -> bool:
+    return grant.state_at(matcher.brain.sharing.ledger.now()) in ENDED
 
 
 def _fingerprint(name: str) -> Clean:
     return clean_name(f"{DELETED_TEXT}:{digest(name)}")
 
 
-def _borrowers(brain: Parts, scope: Scope, plan: _Plan) -> list[Scope]:
-    """The agents that may have asked about what an agent lent to them."""
+def _possible_readers(brain: EngineParts, scope: Scope, plan: DeletionPlan) -> list[Scope]:
+    """Return the agents that may have queried shared memories of an agent."""
     lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
     names = {use.agent for id in lent for use in brain.sharing.uses(id, MOST)}
-    receivers = _receivers(brain)
+    receivers = _import_receivers(brain)
     names |= {receivers.get(place.agent, place.agent) for place in plan.places}
     return [Scope(name) for name in sorted(names - {scope.agent}) if not reserved(name)]
 
 
-def quotes(text: str, memories: Iterable[Memory]) -> bool:
-    """Whether a text says what one of these memories says, or a good part of it, word for word."""
+def repeats_text(text: str, memories: Iterable[Memory]) -> bool:
+    """Return true if a text equals a text of one of the memories, or one of the two contains the other."""
     said = normal_form(text)
     return any(
-        part == said or (len(part) >= TELLING and part in said) or (len(said) >= TELLING and said in part)
+        part == said or (len(part) >= MIN_QUOTE and part in said) or (len(said) >= MIN_QUOTE and said in part)
         for memory in memories
-        for part in _parts(memory)
+        for part in _normal_texts(memory)
     )
 
 
-def _parts(memory: Memory) -> set[str]:
-    """What a memory says, text by text."""
+def _normal_texts(memory: Memory) -> set[str]:
+    """Return the texts of a memory in normal form."""
     told = [memory.text, memory.context, *texts_in(memory.content.model_dump(mode="json", exclude={"kind"}))]
     return {normal_form(text) for text in told if text.strip()}
 
@@ -591,41 +601,41 @@ def _parts(memory: Memory) -> set[str]:
 # A whole agent ---------------------------------------------------------------------------------------
 
 
-def erase(brain: Parts, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
-    """Take away everything of an agent; the audit trail keeps that it happened. Stopped in between, call it again.
+def erase(brain: EngineParts, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
+    """Delete everything of an agent; the audit trail records that it happened. If interrupted, call it again.
 
-    Raises `NotFound` for an agent that has nothing, `NotAllowed` if something of it is held, and `Conflict` if the
-    folder of its files serves another database, too.
+    Raises `NotFound` for an agent without data, `NotAllowed` if anything is held, and `Conflict` if the folder of its
+    files is used by another database, too.
     """
     scope, store = Scope(agent), brain.store
-    if reserved(agent) or not _has_anything(brain, scope):
-        raise NotFound(f"there is no agent {agent!a}", hint=Hint("agent list", "shows who there is"))
+    if reserved(agent) or not _exists(brain, scope):
+        raise NotFound(f"there is no agent {agent!a}", hint=Hint("agent list", "shows all agents"))
     _refuse_agent_held(brain, scope)
     with acting("", agent=agent):
-        removed = _erase(brain, scope, progress)
+        removed = _erase_all(brain, scope, progress)
     counts = {name: count for name, count in removed.items() if count}
     if isinstance(store, KeepsAudit):
         store.note([AuditAction("agent.erase", agent=agent, count=counts.get("memories", 0))])
-    return ErasureReceipt(agent=agent, removed=counts, lingers=not scrubbed(store))
+    return ErasureReceipt(agent=agent, removed=counts, lingers=not scrub_store(store))
 
 
-def _erase(brain: Parts, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
-    """Take away everything of an agent; how many of each."""
+def _erase_all(brain: EngineParts, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
+    """Delete everything of an agent; returns counts by place."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
     removed["workspaces"] = _erase_workspaces(brain, scope)
     with suppress(Unsupported):
         removed["sessions"] = brain.sessions.clear(scope)
-    ids = _everywhere(brain, scope)
+    ids = _all_ids(brain, scope)
     for first in range(0, len(ids), PAGE):
         for receipt in forget(brain, scope, ids[first : first + PAGE], scrub=False):
             removed.update(receipt.removed)
         if progress is not None:
             progress(min(first + PAGE, len(ids)), len(ids))
     removed += _erase_permissions(brain, scope)
-    for path in archive.known(store):
-        removed["archives"] += archive.without(path, lambda line: line["agent"] == agent)
+    for path in archive.registered(store):
+        removed["archives"] += archive.remove_memories(path, lambda line: line["agent"] == agent)
     for place in (apart(scope), scope):
-        gone = _vacate(brain, place)
+        gone = _delete_scope(brain, place)
         removed["quarantine" if place != scope else "memories"] += gone.pop("memories", 0)
         removed.update({name: count for name, count in gone.items() if place == scope})
     if isinstance(store, ClosesKeys):
@@ -633,42 +643,48 @@ def _erase(brain: Parts, scope: Scope, progress: Callable[[int, int], None] | No
     return removed
 
 
-def _everywhere(brain: Parts, scope: Scope) -> list[str]:
-    """The memories of an agent: those that it has, and those that only an archive or somebody else still has."""
+def _all_ids(brain: EngineParts, scope: Scope) -> list[str]:
+    """Return the ids of all memories of an agent, including those only in archives or other scopes."""
     ids, here = [match.id for match in brain.store.search(scope, Query(limit=MOST))], _installation(brain.store)
-    for place, _ in _kept_apart(brain.store, _receivers(brain), scope):
-        ids += [copy.id for copy in every(brain.store, place) if _began_with(copy, scope.agent, here)]
-    for path in archive.known(brain.store):
-        ids += [memory.id for memory in _archived(path, scope)]
+    for place, _ in _other_scopes(brain.store, _import_receivers(brain), scope):
+        ids += [copy.id for copy in iter_memories(brain.store, place) if _originates_from(copy, scope.agent, here)]
+    for path in archive.registered(brain.store):
+        ids += [memory.id for memory in _read_archive(path, scope)]
     return list(dict.fromkeys(ids))
 
 
-def _has_anything(brain: Parts, scope: Scope) -> bool:
+def _exists(brain: EngineParts, scope: Scope) -> bool:
     store = brain.store
     names = store.agents() if can(store, ListsAgents) else [scope.agent]
-    return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _receivers(brain).values()
+    return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _import_receivers(brain).values()
 
 
-def _refuse_agent_held(brain: Parts, scope: Scope) -> None:
+def _refuse_agent_held(brain: EngineParts, scope: Scope) -> None:
     places = [
         scope,
-        *(place for place, whose in _kept_apart(brain.store, _receivers(brain), scope) if whose == scope.agent),
+        *(
+            place
+            for place, whose in _other_scopes(brain.store, _import_receivers(brain), scope)
+            if whose == scope.agent
+        ),
     ]
-    held = holds.held(brain.store)
+    held = holds.active_holds(brain.store)
     for hold in held:
-        if hold.agent in {None, scope.agent} and (hold.whole or any(_holds(brain.store, hold, at) for at in places)):
-            raise holds.refusal(hold, f"{scope.agent!a}")
-    ids = _everywhere(brain, scope) if held else []
+        if hold.agent in {None, scope.agent} and (
+            hold.whole or any(_hold_covers(brain.store, hold, at) for at in places)
+        ):
+            raise holds.held_error(hold, f"{scope.agent!a}")
+    ids = _all_ids(brain, scope) if held else []
     for some in batched(ids, PAGE):
-        plan = planned(brain, scope, some)
-        in_files = _in_archives(brain, scope, [*some, *plan.places.get(scope, ())])
-        _refuse_held(brain, scope, plan, in_files, by_agent=False)
-    for name, body in _annexes_of(brain, scope.agent).items() if held else ():
-        holds.refuse_held(brain.store, Scope(str(body["receiver"])), every(brain.store, Scope(name)))
+        plan = plan_deletion(brain, scope, some)
+        in_files = _archived_memories(brain, scope, [*some, *plan.places.get(scope, ())])
+        _refuse_if_held(brain, scope, plan, in_files, by_agent=False)
+    for name, body in _imported_sources(brain, scope.agent).items() if held else ():
+        holds.refuse_if_held(brain.store, Scope(str(body["receiver"])), iter_memories(brain.store, Scope(name)))
 
 
-def _holds(store: Store, hold: LegalHold, scope: Scope) -> bool:
-    """Whether a hold keeps something of a scope."""
+def _hold_covers(store: Store, hold: LegalHold, scope: Scope) -> bool:
+    """Return true if a hold covers any memory of a scope."""
     wheres = [Filter(tags=frozenset({tag})) for tag in hold.tags]
     wheres += [Filter(session=session) for session in hold.sessions]
     return any(found is not None for found in store.get(scope, hold.memories)) or any(
@@ -676,7 +692,7 @@ def _holds(store: Store, hold: LegalHold, scope: Scope) -> bool:
     )
 
 
-def _erase_workspaces(brain: Parts, scope: Scope) -> int:
+def _erase_workspaces(brain: EngineParts, scope: Scope) -> int:
     if brain.objects is None or not can(brain.store, KeepsEvents):
         return 0
     workspaces = Workspaces(brain.store, scope, brain.redactor, brain.sources, brain.objects)
@@ -686,41 +702,43 @@ def _erase_workspaces(brain: Parts, scope: Scope) -> int:
     return len(names)
 
 
-def _erase_permissions(brain: Parts, scope: Scope) -> Counter[str]:
-    """Revoke what an agent gave and got, and then take away that it ever did."""
+def _erase_permissions(brain: EngineParts, scope: Scope) -> Counter[str]:
+    """Revoke the grants an agent gave and received, then delete all records of them."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
     ledger, sharing = brain.sharing.ledger, brain.sharing
     grants = Grants(store, scope, sharing, brain.sources, lambda _, text: brain.redactor.clean([text])[0].text)
-    concerned = [grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _gets(grant, agent)]
+    concerned = [
+        grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _is_receiver(grant, agent)
+    ]
     for grant in concerned:
         if grant.state not in {GrantState.REVOKED, GrantState.DENIED}:
             grants.revoke(grant.id)
     subjects = [grant.id for grant in concerned]
-    for name, body in _annexes_of(brain, agent).items():
+    for name, body in _imported_sources(brain, agent).items():
         with acting("", agent=str(body["receiver"])):
-            removed["copies"] += _vacate(brain, Scope(name)).get("memories", 0)
+            removed["copies"] += _delete_scope(brain, Scope(name)).get("memories", 0)
             ledger.annex(name, body | {"gone": True})
         subjects.append(name)
     for group, members in ledger.groups().items():
         if agent in members:
             ledger.regroup(group, remove=[agent])
     said = store.events_of(LEDGER, subjects)
-    said += [event for event in _log_of(store, LEDGER) if agent in _list(event.body.get("members"))]
+    said += [event for event in _iter_events(store, LEDGER) if agent in _as_list(event.body.get("members"))]
     used = store.events_of(USES, subjects)
     for grant in ledger.grants():
         used += [event for event in store.events_of(USES, [grant.id]) if event.body.get("agent") == agent]
     removed["grants"] = len(concerned)
-    _unrecord(store, LEDGER, said)
-    _unrecord(store, USES, used)
-    _unrecord(store, RETENTION, holds.naming(store, agent))
+    _delete_events(store, LEDGER, said)
+    _delete_events(store, USES, used)
+    _delete_events(store, RETENTION, holds.events_naming(store, agent))
     for name in store.agents():
         if not reserved(name):
-            _unrecord(store, Scope(name), store.events_by_topic(Scope(name), topic(f"agent:{agent}"), MOST))
+            _delete_events(store, Scope(name), store.events_by_topic(Scope(name), topic(f"agent:{agent}"), MOST))
     return removed
 
 
-def _annexes_of(brain: Parts, agent: str) -> dict[str, dict[str, JsonValue]]:
-    """The annexes that an agent has, and those that others have of it, by a grant or by a file."""
+def _imported_sources(brain: EngineParts, agent: str) -> dict[str, dict[str, JsonValue]]:
+    """Return the imported sources that an agent has, and those that others have from it."""
     ledger, here = brain.sharing.ledger, f"{agent}@{_installation(brain.store)}"
     lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
     return {
@@ -736,28 +754,28 @@ def _installation(store: Store) -> str | None:
     return store.setting(INSTALLATION)
 
 
-def _log_of(store: KeepsEvents, scope: Scope) -> Iterator[Event]:
+def _iter_events(store: KeepsEvents, scope: Scope) -> Iterator[Event]:
     after = 0
     while some := store.events_after(scope, after, PAGE):
         yield from some
         after = some[-1].seq
 
 
-def _gets(grant: Grant, agent: str) -> bool:
+def _is_receiver(grant: Grant, agent: str) -> bool:
     return grant.audience == "agent" and grant.receiver == agent
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
+def _as_list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-def _unrecord(store: Store, scope: Scope, events: Iterable[Event]) -> None:
+def _delete_events(store: Store, scope: Scope, events: Iterable[Event]) -> None:
     ids = list(dict.fromkeys(event.id for event in events if event.kind != FORGOTTEN))
     if ids:
         store.delete_events(scope, ids)
 
 
-def _vacate(brain: Parts, scope: Scope) -> dict[str, int]:
-    """Delete a scope; how many of each."""
+def _delete_scope(brain: EngineParts, scope: Scope) -> dict[str, int]:
+    """Delete a scope, by the store's own method or row by row; returns counts."""
     brain.experience.forgot(scope)
     return {name: count for name, count in brain.store.delete_scope(scope).items() if count}

@@ -1,6 +1,6 @@
-"""Memories that go by themselves: policies say which, holds say which not, and a run reports what went.
+"""Run retention policies: delete or archive the memories that match, except pinned and held ones.
 
-A run keeps no state: stopped at any moment, the next one goes on with what is left.
+A run keeps no state: after an interruption, the next run continues with the remaining memories.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from engram.errors import Conflict, InvalidInput
 from engram.memories import holds
 from engram.memories.episodic import OUTCOME
-from engram.memories.forgetting_curve import PINNED, Told, strength, told_of
-from engram.memories.holds import Keeping
+from engram.memories.forgetting_curve import PINNED, CreditShare, credits_by_memory, strength
+from engram.memories.holds import RetentionLog
 from engram.model import Memory, MemoryType
 from engram.model.memory import describe_error
 from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
@@ -32,44 +32,44 @@ if TYPE_CHECKING:
     from engram.engine import Engram
 
 
-LAST = "forgetting:retention"
-"""The setting that says when policies last ran."""
+LAST_RUN = "forgetting:retention"
+"""Setting with the time of the last run."""
 PAGE = 200
 MOST_CREDITS = 100_000
 GOOD, BAD = 0.75, 0.25
-"""Above the one it went well, below the other badly; in between, partly well."""
+"""Thresholds of the outcome quality for success and failure; in between is partial."""
 HELD, IS_PINNED, NEEDED = "held", "pinned", "something that is pinned or held rests on it"
 Progress = Callable[[int, int], None]
 
 
 class Retention:
-    """The policies and holds of one database, and what they do."""
+    """The retention policies and legal holds of a database."""
 
     def __init__(self, brain: Engram) -> None:
         self._brain = brain
-        self._keeping = Keeping(brain.store, brain.sources, brain.clean)
+        self._log = RetentionLog(brain.store, brain.sources, brain.clean)
 
     def policies(self) -> list[RetentionPolicy]:
         """The policies in force, in the order in which they run."""
         return holds.policies(self._brain.store)
 
     def set(self, /, name: str, **fields: Any) -> RetentionPolicy:
-        """Set a policy, instead of the one of this name; `fields` are those of `RetentionPolicy`."""
+        """Set a policy, replacing one of the same name; `fields` are those of `RetentionPolicy`."""
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput("a policy needs a name")
         self._refuse_secrets(fields.get("agent"))
         try:
-            return self._keeping.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
+            return self._log.set(RetentionPolicy(name=self._brain.clean(name.strip()), **fields))
         except ValidationError as error:
             raise InvalidInput(describe_error(error)) from None
 
     def remove(self, name: str) -> RetentionPolicy:
-        """Give a policy up. Raises `NotFound`."""
-        return self._keeping.remove(self._brain.clean(name.strip()))
+        """Remove a policy. Raises `NotFound`."""
+        return self._log.remove(self._brain.clean(name.strip()))
 
     def holds(self) -> list[LegalHold]:
         """The holds in force, oldest first."""
-        return holds.held(self._brain.store)
+        return holds.active_holds(self._brain.store)
 
     def hold(
         self,
@@ -80,13 +80,13 @@ class Retention:
         tags: Sequence[str] = (),
         sessions: Sequence[str] = (),
     ) -> LegalHold:
-        """Keep all memories of an agent, or those that are named, whoever wants to forget them."""
+        """Forbid the deletion of an agent's memories, or of the named ones."""
         self._refuse_secrets(agent, memories)
         named = [handle(self._brain.redactor, session).text for session in sessions]
-        return self._keeping.hold(reason, agent=agent, memories=memories, tags=tags, sessions=named)
+        return self._log.hold(reason, agent=agent, memories=memories, tags=tags, sessions=named)
 
     def _refuse_secrets(self, agent: object, memories: Sequence[str] = ()) -> None:
-        """What is looked for as it is cannot be redacted."""
+        """Refuse names and ids that contain a secret, since they are stored unredacted."""
         if isinstance(agent, str):
             refuse_secret(self._brain.redactor, agent, "this agent's name")
         for id in (each for each in memories if isinstance(each, str)):
@@ -94,7 +94,7 @@ class Retention:
 
     def release(self, id: str) -> LegalHold:
         """End a hold. Raises `NotFound`."""
-        return self._keeping.release(id)
+        return self._log.release(id)
 
     def run(
         self,
@@ -104,36 +104,36 @@ class Retention:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> RetentionReport:
-        """Let go of what fulfils a policy, of these agents or of all; what is pinned or held stays.
+        """Delete or archive the memories that match a policy, for some agents or all; pinned and held ones are kept.
 
-        `archive` is where a policy that archives writes, in a new file. Raises `Conflict` if there is one already.
+        `archive` is the new file for archiving policies. Raises `Conflict` if it exists.
         """
         brain, kept, gone = self._brain, Counter[str](), list[Retained]()
         policies = self.policies()
         if not dry_run and policies:
             # A commit, with which the store writes what was recalled until now.
-            brain.store.set_setting(LAST, brain.sources.now().isoformat())
+            brain.store.set_setting(LAST_RUN, brain.sources.now().isoformat())
         if archive is not None and archive.exists():
-            raise Conflict(f"there is a file at {archive} already; name another one")
+            raise Conflict(f"there is already a file at {archive}; give another name")
         names = list(brain.agents() if agents is None else agents)
-        boxes = list[_Box]()
+        batches = list[_ArchiveBatch]()
         for number, agent in enumerate(names, 1):
             own = [policy for policy in policies if policy.agent in {None, agent}]
-            desk = _Desk(brain, Scope(agent), kept, dry_run=dry_run)
+            run = _AgentRun(brain, Scope(agent), kept, dry_run=dry_run)
             for policy in own:
-                chosen = desk.chosen(policy)
+                chosen = run.matching(policy)
                 if policy.action == "forget":
-                    gone += desk.forget(policy, chosen)
+                    gone += run.forget(policy, chosen)
                 elif chosen:
-                    boxes.append(_Box(desk, policy, chosen))
+                    batches.append(_ArchiveBatch(run, policy, chosen))
             if progress is not None:
                 progress(number, len(names))
         with acting(""):
-            gone += _archive(brain, boxes, archive, dry_run=dry_run)
+            gone += _archive(brain, batches, archive, dry_run=dry_run)
         if not dry_run:
-            erasure.scrubbed(brain.store)  # also of what went before, while somebody read the log
+            erasure.scrub_store(brain.store)  # also of what went before, while somebody read the log
         if gone and not dry_run:
-            _note(brain, gone)
+            _audit_run(brain, gone)
         written = str(archive) if archive is not None and archive.exists() else None
         return RetentionReport(dry_run=dry_run, gone=tuple(gone), kept=dict(sorted(kept.items())), archive=written)
 
@@ -147,30 +147,30 @@ class Retention:
 
 
 @dataclass
-class _Desk:
-    """Where the memories of one agent are looked at."""
+class _AgentRun:
+    """The run of the policies for one agent."""
 
     brain: Engram
     scope: Scope
     kept: Counter[str]
     dry_run: bool
     memories: dict[str, Memory] = field(default_factory=dict)
-    told: Mapping[str, list[Told]] = field(default_factory=dict)
-    foreseen: set[tuple[str, str]] = field(default_factory=set)
-    """What has gone as far as a dry run is concerned."""
+    told: Mapping[str, list[CreditShare]] = field(default_factory=dict)
+    previewed: set[tuple[str, str]] = field(default_factory=set)
+    """What a dry run has counted as deleted."""
 
-    def chosen(self, policy: RetentionPolicy) -> list[Memory]:
-        """What fulfils a policy and is neither pinned nor held."""
+    def matching(self, policy: RetentionPolicy) -> list[Memory]:
+        """Return the memories that match a policy and are neither pinned nor held."""
         if not self.memories:
             self._read()
-        now, held = self.brain.sources.now(), holds.held(self.brain.store)
+        now, held = self.brain.sources.now(), holds.active_holds(self.brain.store)
         found = []
         for memory in self.memories.values():
-            if not fulfils(memory, policy, self.told.get(memory.id, ()), now):
+            if not matches_policy(memory, policy, self.told.get(memory.id, ()), now):
                 continue
             if is_pinned(memory):
                 self.kept[IS_PINNED] += 1
-            elif holds.covering(held, self.scope.agent, memory):
+            elif holds.find_hold(held, self.scope.agent, memory):
                 self.kept[HELD] += 1
             else:
                 found.append(memory)
@@ -178,19 +178,21 @@ class _Desk:
 
     def _read(self) -> None:
         store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
-        self.told = told_of(store.credits(self.scope, MOST_CREDITS))
-        self.memories = {memory.id: memory for memory in learning.up_to_date(list(erasure.every(store, self.scope)))}
+        self.told = credits_by_memory(store.credits(self.scope, MOST_CREDITS))
+        self.memories = {
+            memory.id: memory for memory in learning.up_to_date(list(erasure.iter_memories(store, self.scope)))
+        }
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:
-        """Forget what was chosen, unless that would take something along that is pinned or held."""
+        """Delete memories, except those whose deletion would also delete a pinned or held one."""
         count, removed = 0, Counter[str]()
         for first in range(0, len(chosen), PAGE):
             ids = [memory.id for memory in chosen[first : first + PAGE] if memory.id in self.memories]
-            while needed := erasure.protected(self.brain, self.scope, ids, is_pinned):
+            while needed := erasure.blocked(self.brain, self.scope, ids, is_pinned):
                 ids = [id for id in ids if id not in needed]
                 self.kept[NEEDED] += len(needed)
             if self.dry_run:
-                removed.update(self._foresee(ids))
+                removed.update(self._preview(ids))
                 count += len(ids)
                 continue
             with acting(""):  # a policy is the word of whoever looks after the database
@@ -198,21 +200,21 @@ class _Desk:
             count += sum(receipt.forgotten for receipt in receipts)
             for receipt in receipts:
                 removed.update({name: number for name, number in receipt.removed.items() if number})
-            self._drop(ids)
+            self._remove_deleted(ids)
         if not count:
             return []
         agent, action = self.scope.agent, policy.action
         return [Retained(policy=policy.name, agent=agent, action=action, memories=count, removed=dict(removed))]
 
-    def _foresee(self, ids: Sequence[str]) -> Counter[str]:
-        """What would go along with some memories, and has not gone with others yet; it counts as gone from then on."""
-        found = erasure.foreseen(self.brain, self.scope, ids)
-        along = Counter(place for key, place in found.items() if key not in self.foreseen and place != "memories")
-        self.foreseen |= found.keys()
+    def _preview(self, ids: Sequence[str]) -> Counter[str]:
+        """Count what would be deleted with some memories and was not counted before."""
+        found = erasure.preview_deletion(self.brain, self.scope, ids)
+        along = Counter(place for key, place in found.items() if key not in self.previewed and place != "memories")
+        self.previewed |= found.keys()
         self.memories = {id: own for id, own in self.memories.items() if (self.scope.agent, id) not in found}
         return along
 
-    def _drop(self, ids: Iterable[str]) -> None:
+    def _remove_deleted(self, ids: Iterable[str]) -> None:
         for id in ids:
             self.memories.pop(id, None)
         there = self.brain.store.get(self.scope, list(self.memories))  # what was derived went along
@@ -220,58 +222,58 @@ class _Desk:
 
 
 @dataclass(frozen=True)
-class _Box:
-    """What one policy archives of one agent."""
+class _ArchiveBatch:
+    """The memories of one agent to archive under one policy."""
 
-    desk: _Desk
+    run: _AgentRun
     policy: RetentionPolicy
     memories: Sequence[Memory]
 
 
-def _archive(brain: Engram, boxes: Sequence[_Box], archive: Path | None, *, dry_run: bool) -> list[Retained]:
-    """Write all boxes to one file, then let go of what is in it and has not changed meanwhile."""
+def _archive(brain: Engram, batches: Sequence[_ArchiveBatch], archive: Path | None, *, dry_run: bool) -> list[Retained]:
+    """Write all batches to one file, then delete the archived memories that have not changed meanwhile."""
     store, gone, lines = brain.store, list[Retained](), list[dict[str, Any]]()
-    packed = list[tuple[_Box, list[Memory]]]()
+    packed = list[tuple[_ArchiveBatch, list[Memory]]]()
     seen = set[tuple[str, str]]()
-    for box in boxes:
-        scope = box.desk.scope
-        left = [memory.id for memory in box.memories if memory.id in box.desk.memories]  # some may have gone since
+    for batch in batches:
+        scope = batch.run.scope
+        left = [memory.id for memory in batch.memories if memory.id in batch.run.memories]  # some may have gone since
         fresh = [id for id in left if (scope.agent, id) not in seen]
         seen |= {(scope.agent, id) for id in fresh}
         there = [memory for memory in store.get(scope, fresh) if memory is not None]
-        packed.append((box, there))
+        packed.append((batch, there))
         for memory in there if not dry_run else ():
             events = store.events_of(scope, [memory.id])
-            lines.append(archives.line_of(memory, f"policy {box.policy.name}", events))
+            lines.append(archives.make_line(memory, f"policy {batch.policy.name}", events))
     if lines:
         if archive is None:
-            raise InvalidInput("a policy archives memories; say where to keep them")
-        archives.note(store, archive)
+            raise InvalidInput("a policy archives memories; give a file for them")
+        archives.register(store, archive)
         archives.write(archive, lines)
-    for box, there in packed:
-        scope = box.desk.scope
+    for batch, there in packed:
+        scope = batch.run.scope
         now = [] if dry_run else store.get(scope, [memory.id for memory in there])
         same = [memory.id for memory, known in zip(there, now, strict=False) if memory == known]
-        count = len(there) if dry_run else sum(each.forgotten for each in erasure.set_aside(brain, scope, same))
+        count = len(there) if dry_run else sum(each.forgotten for each in erasure.remove_archived(brain, scope, same))
         if count:
-            name, action = box.policy.name, box.policy.action
+            name, action = batch.policy.name, batch.policy.action
             gone.append(Retained(policy=name, agent=scope.agent, action=action, memories=count))
     return gone
 
 
-def fulfils(memory: Memory, policy: RetentionPolicy, told: Sequence[Told], now: datetime) -> bool:
-    """Whether a memory is all that a policy says."""
+def matches_policy(memory: Memory, policy: RetentionPolicy, told: Sequence[CreditShare], now: datetime) -> bool:
+    """Return true if a memory meets all conditions of a policy."""
     return (
         (not policy.kinds or memory.kind in policy.kinds)
         and {*policy.tags} <= {*memory.tags}
         and (policy.older_than is None or now - memory.created_at > policy.older_than)
-        and (policy.outcome is None or went(memory) == policy.outcome)
+        and (policy.outcome is None or outcome_of(memory) == policy.outcome)
         and (policy.weaker_than is None or strength(memory, told, now).value < policy.weaker_than)
     )
 
 
-def went(memory: Memory) -> str | None:
-    """How what is remembered went; `None` if nobody has said."""
+def outcome_of(memory: Memory) -> str | None:
+    """Return the outcome recorded in a memory as a word, or `None`."""
     said = memory.metadata.get(OUTCOME)
     quality = memory.success_rate
     if quality is None and isinstance(said, int | float) and not isinstance(said, bool):
@@ -282,11 +284,11 @@ def went(memory: Memory) -> str | None:
 
 
 def is_pinned(memory: Memory) -> bool:
-    """Whether a memory stays whatever a policy says: by the tag `pinned`, or an importance of 1."""
+    """Return true if a memory is exempt from policies: tagged `pinned`, or of importance 1."""
     return memory.importance >= 1 or any(tag.lower() == PINNED for tag in memory.tags)
 
 
-def _note(brain: Engram, gone: Sequence[Retained]) -> None:
+def _audit_run(brain: Engram, gone: Sequence[Retained]) -> None:
     if isinstance(brain.store, KeepsAudit):
         counts = Counter[str]()
         for each in gone:

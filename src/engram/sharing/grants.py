@@ -276,7 +276,7 @@ class Grants:
 
         A copy that is held is set apart.
         """
-        held = holds.held(self._store) if ids else []
+        held = holds.active_holds(self._store) if ids else []
         for name, body in self._ledger.annexes().items() if ids else ():
             copies = [copy for copy in self._store.get(Scope(name), ids) if copy is not None]
             begun = [copy.metadata.get(LINEAGE) for copy in copies]
@@ -286,7 +286,7 @@ class Grants:
                 if isinstance(told, dict) and told.get("agent") == scope.agent
             ]
             receiver = Scope(str(body["receiver"]))
-            kept = [(Entry(c), TAKEN_BACK) for c in theirs if holds.covering(held, receiver.agent, c)]
+            kept = [(Entry(c), TAKEN_BACK) for c in theirs if holds.find_hold(held, receiver.agent, c)]
             with acting(self._scope.agent, agent=receiver.agent):
                 if kept:
                     Quarantine(self._store, receiver, self._sources).keep(kept)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engram.memories import holds
-from engram.memories.tags import gives_rights
+from engram.memories.tags import is_reserved
 from engram.model import Draft
 from engram.ports import Store
 
@@ -25,7 +25,7 @@ class Privileges:
     @classmethod
     def of(cls, store: Store) -> Privileges:
         """Read them from a store."""
-        held = holds.held(store)
+        held = holds.active_holds(store)
         return cls(
             tags=frozenset(tag for hold in held for tag in hold.tags),
             sessions=frozenset(session for hold in held for session in hold.sessions),
@@ -44,4 +44,4 @@ class Privileges:
         )
 
     def _plain(self, tags: Iterable[str]) -> tuple[str, ...]:
-        return tuple(tag for tag in tags if not gives_rights(tag) and tag.strip() not in self.tags)
+        return tuple(tag for tag in tags if not is_reserved(tag) and tag.strip() not in self.tags)

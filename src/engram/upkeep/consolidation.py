@@ -25,7 +25,7 @@ from pydantic import JsonValue, TypeAdapter
 from engram.clock import Sources
 from engram.errors import Conflict, Hint, NotFound
 from engram.memories import holds
-from engram.memories.summaries import Said, summarise
+from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
 from engram.model.upkeep import Consolidation, How
 from engram.ports import Changes, Entry, Event, Redactor, Scope, Store
@@ -346,7 +346,7 @@ def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[li
 
 
 def _summary(group: Sequence[Memory]) -> Step:
-    text = summarise([Said("", memory.text) for memory in group], SUMMARY_TOKENS)
+    text = summarise([Utterance("", memory.text) for memory in group], SUMMARY_TOKENS)
     return Step("summary", digest("summary", *(memory.id for memory in group)), text, tuple(group))
 
 
@@ -398,7 +398,7 @@ def undo(id: str, desk: Desk) -> Consolidation:
     said = {} if made is None else made.metadata.get(MARK)
     if made is None or not isinstance(said, dict) or not made_by(made):
         raise NotFound(f"nothing was consolidated as {id}", hint=Hint(f"memory list --tag {MARK}", "shows what was"))
-    holds.refuse_held(desk.store, desk.scope, [made])
+    holds.refuse_if_held(desk.store, desk.scope, [made])
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from engram.errors import Conflict, Hint, InvalidInput, NotAllowed, Unsupported
 from engram.memories import forgetting_curve, holds
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model import Memory
 from engram.model.upkeep import Consolidation, EvaluationReport, FadedMemory, ForgettingReport, Period
 from engram.ports import (
@@ -57,7 +57,7 @@ MOST = 1_000_000
 MOST_CREDITS = 100_000
 CREDITS = 2000
 """So many of an agent's newest credits are learned from."""
-DEFAULTS = Limits()
+DEFAULTS = ForgettingLimits()
 LAST = "forgetting:last"
 """The setting that says when something was last let go."""
 Progress = Callable[[int, int], None]
@@ -103,15 +103,15 @@ class Upkeep:
         """
         return consolidation.undo(id, self._desk(agent))
 
-    def fading(self, agents: Iterable[str], limits: Limits = DEFAULTS) -> ForgettingReport:
+    def fading(self, agents: Iterable[str], limits: ForgettingLimits = DEFAULTS) -> ForgettingReport:
         """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
 
         Recalls count as soon as the store has written that they happened, which it does with the next commit.
         """
-        return forgetting_curve.together(self._fading(agent, limits)[0] for agent in agents)
+        return forgetting_curve.merge_reports(self._fading(agent, limits)[0] for agent in agents)
 
     @acting("")
-    def forget(self, agents: Iterable[str], archive: Path, limits: Limits = DEFAULTS) -> ForgettingReport:
+    def forget(self, agents: Iterable[str], archive: Path, limits: ForgettingLimits = DEFAULTS) -> ForgettingReport:
         """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
 
         Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
@@ -121,20 +121,20 @@ class Upkeep:
         # A commit, with which the store writes what was recalled until now.
         self._store.set_setting(LAST, self._brain.sources.now().isoformat())
         found = [self._fading(agent, limits) for agent in agents]
-        plan = forgetting_curve.together(each for each, _ in found)
+        plan = forgetting_curve.merge_reports(each for each, _ in found)
         if not plan.gone:
-            erasure.scrubbed(self._store)  # of what went before, while somebody read the log
+            erasure.scrub_store(self._store)  # of what went before, while somebody read the log
             return plan
         memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
-        archives.note(self._store, archive)
+        archives.register(self._store, archive)
         write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone], self._told_of)
         gone = []
         for each in plan.gone:
             agent = self._brain.agent(each.agent)
             same = agent.get(each.id) == memories[each.agent, each.id]
-            if same and erasure.set_aside(self._brain, Scope(each.agent), [each.id])[0].forgotten:
+            if same and erasure.remove_archived(self._brain, Scope(each.agent), [each.id])[0].forgotten:
                 gone.append(each)
-        erasure.scrubbed(self._store)
+        erasure.scrub_store(self._store)
         return plan.model_copy(update={"gone": tuple(gone), "archive": str(archive)})
 
     @acting("")
@@ -251,7 +251,7 @@ class Upkeep:
         """What goes with a memory and must come back with it, such as what it was made of."""
         return self._store.events_of(Scope(memory.agent), [memory.id])
 
-    def _fading(self, agent: str, limits: Limits) -> tuple[ForgettingReport, list[Memory]]:
+    def _fading(self, agent: str, limits: ForgettingLimits) -> tuple[ForgettingReport, list[Memory]]:
         scope, store = Scope(agent), self._store
         memories = self._all(scope)
         credits = store.credits(scope, MOST_CREDITS)
@@ -263,8 +263,8 @@ class Upkeep:
         now = self._brain.sources.now()
         fade = partial(forgetting_curve.fade, credits=credits, now=now, limits=limits, learned=learned)
         found = fade(memories, cited=cited)
-        held = holds.held(store)
-        kept = {memory.id for memory in memories if holds.covering(held, agent, memory)} if held else set[str]()
+        held = holds.active_holds(store)
+        kept = {memory.id for memory in memories if holds.find_hold(held, agent, memory)} if held else set[str]()
         if merges := {each.id for each in found.gone} & consolidation.merges(events):
             found = _with_sources(found, merges, memories, made, kept, fade)
         if stay := [each for each in found.gone if each.id in kept]:
@@ -291,7 +291,7 @@ def write_archive(
     path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
     """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
-    archives.write(path, (archives.line_of(memory, fading.reason, told(memory)) for fading, memory in gone))
+    archives.write(path, (archives.make_line(memory, fading.reason, told(memory)) for fading, memory in gone))
 
 
 def _with_sources(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
 import pytest
 
 import engram
-from engram.client import AsyncClient, Call, Client, calls
-from engram.client.clients import TRIES, Events
+from engram.client import AsyncClient, Client, stubs
+from engram.client.calls import METHODS
+from engram.client.rest import EventLines, error_of
+from engram.client.sending import TRIES
 from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, StoreAway, Unauthenticated
 from engram.model import Draft, Memory, Recall
 from engram.model.wire import Problem
@@ -176,10 +180,8 @@ def test_every_error_comes_back_as_itself() -> None:
     tree = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, EngramError)]
     for kind in tree:
         problem = Problem(type="x", title="x", status=400, detail="why", code=kind.code)
-        assert type(calls.error_of(problem)) is kind
-    strange = Call("GET", "/x", bytes)
-    with pytest.raises(StoreAway):
-        strange.result(503, b"<html>proxy</html>")
+        assert type(error_of(problem.status, problem.model_dump_json().encode())) is kind
+    assert type(error_of(503, b"<html>proxy</html>")) is StoreAway
 
 
 def test_an_agent_with_any_name_can_be_meant(home: House) -> None:
@@ -248,7 +250,7 @@ def test_events_are_heard(alice: Client) -> None:
     heard = list(alice.events(after=0, seconds=0))
     assert [event.event for event in heard] == ["stored", "stored", "decision"]
     assert list(alice.events(after=heard[0].seq, seconds=0)) == heard[1:]
-    reader = Events()
+    reader = EventLines()
     assert [reader.read(line) for line in (": still here", "", "retry: 2000", "")] == [None] * 4
 
 
@@ -291,12 +293,18 @@ def test_the_clients_are_alike() -> None:
         assert each.__doc__ == public(AsyncClient)[name].__doc__
 
 
-def test_it_has_the_names_of_an_agent() -> None:
-    left_out = {"credit", "guard", "guarding", "indexes", "life", "workflows", "episodic", "semantic", "procedural"}
-    names = {name for name in vars(engram.AgentHandle) if not name.startswith("_")} - left_out
+def by_position(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    return [
+        each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
+    ]
+
+
+def test_it_has_the_names_and_arguments_of_an_agent() -> None:
+    names = {name for name in vars(engram.AgentHandle) if not name.startswith("_")}
     wanted = {
         "remember",
         "recall",
+        "context",
         "get",
         "list",
         "annotate",
@@ -311,8 +319,30 @@ def test_it_has_the_names_of_an_agent() -> None:
         "learn_from_failure",
     }
     assert wanted <= names
-    for name in wanted:
-        assert callable(getattr(Client, name))
+    of_the_library = {"shared", "offset"}
+    for name in wanted - {"remember"}:
+        own = inspect.signature(getattr(engram.AgentHandle, name)).parameters
+        theirs = inspect.signature(getattr(Client, name)).parameters
+        named = {each.name for each in own.values() if each.kind is not each.VAR_KEYWORD}
+        assert named - theirs.keys() <= of_the_library, name
+        assert by_position(own) == by_position(theirs), name
+
+
+def test_the_types_of_the_methods_are_those_of_the_operations() -> None:
+    assert stubs.FILE.read_text(encoding="utf-8") == stubs.text(), "run `make stubs`"
+    assert METHODS.keys() <= {*dir(Client)}
+
+
+@pytest.mark.parametrize("module", ["engram.client", "engram.client.grpc"])
+def test_a_client_does_not_import_the_engine(module: str) -> None:
+    code = (
+        f"import sys, {module}; rooms = {{name.split('.')[1] for name in sys.modules if name.startswith('engram.')}};"
+        "print(*sorted(rooms), 'numpy' in sys.modules, 'sqlalchemy' in sys.modules, sep=',')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    *rooms, numpy, sqlalchemy = done.stdout.strip().split(",")
+    assert (numpy, sqlalchemy) == ("False", "False")
+    assert {*rooms} <= {"api", "client", "clock", "errors", "model", "server", "system", "text"}
 
 
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -360,7 +390,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "release_hold": (("1",), {}),
 }
 """What the methods are called with that need something."""
-OF_THE_CLIENT = {"close", "pause", "request", "send"}
+OF_THE_CLIENT = {"close"}
 
 
 class Heard(httpx.BaseTransport, httpx.AsyncBaseTransport):

@@ -15,7 +15,7 @@ import engram
 from engram import audit
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model import AuditEntry
 from engram.model.agent import AgentDefinition
 from engram.ports import KeepsAudit, Scope, acting, as_agents
@@ -165,7 +165,7 @@ def faded(stage: Stage) -> Path:
 
 def archived(stage: Stage) -> Path:
     file = faded(stage)
-    stage.brain.upkeep.forget(["alice"], file, Limits(below=0.2))
+    stage.brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2))
     return file
 
 
@@ -414,7 +414,7 @@ ACTS: dict[str, Case] = {
     ),
     "upkeep.forget": (
         faded,
-        lambda s, file: s.brain.upkeep.forget(["alice"], file, Limits(below=0.2)),
+        lambda s, file: s.brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2)),
         [("forget", ADMIN, "alice")],
     ),
     "upkeep.restore": (archived, lambda s, file: s.brain.upkeep.restore(file), [("write", ADMIN, "alice")]),

@@ -12,7 +12,7 @@ import engram
 from engram.engine import AgentHandle
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.memories import episodic
-from engram.memories.episodic import EpisodicMemory, episode, period
+from engram.memories.episodic import EpisodicMemory, time_span, to_episode
 from engram.memories.working import WorkingMemory
 from engram.model import Clean, Episode, Memory
 from engram.ports import Scope
@@ -237,7 +237,7 @@ def test_other_kinds_of_memory_are_no_episodes(alice: AgentHandle) -> None:
     receipt = alice.remember("Staging runs PostgreSQL 15")
     memory = alice.get(receipt.id or "")
     assert memory is not None
-    assert episode(memory) is None
+    assert to_episode(memory) is None
     assert EpisodicMemory(alice).get(memory.id) is None
     assert EpisodicMemory(alice).query() == []
 
@@ -272,7 +272,7 @@ def test_agents_do_not_see_each_others_episodes(brain: engram.Engram) -> None:
 @given(st.text(max_size=200))
 def test_any_words_mean_a_stretch_of_time_or_are_refused(words: str) -> None:
     try:
-        start, end = period(words, NOW)
+        start, end = time_span(words, NOW)
     except InvalidInput:
         return
     assert start is None or end is None or start < end

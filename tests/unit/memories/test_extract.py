@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engram.errors import InvalidInput, MissingExtra
 from engram.memories.facts import extract as module
-from engram.memories.facts.extract import extract, installed, sentences, stated
+from engram.memories.facts.extract import extract, installed_extractors, run_extractors, sentences
 from engram.model.fact import Statement
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -253,18 +253,18 @@ def colours(text: str, now: datetime) -> Iterable[Statement]:
 def test_extractors_of_packages_are_found_by_their_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("colours", f"{__name__}:colours", "engram.extractors")]
     monkeypatch.setattr(module, "entry_points", lambda group: points if group == "engram.extractors" else [])
-    assert [one("the sky", NOW) for one in installed()] == [colours("the sky", NOW)]
+    assert [one("the sky", NOW) for one in installed_extractors()] == [colours("the sky", NOW)]
 
 
 def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint("broken", "engram_no_such_package:extract", "engram.extractors")]
     monkeypatch.setattr(module, "entry_points", lambda group: points)
     with pytest.raises(MissingExtra, match="broken"):
-        installed()
+        installed_extractors()
 
 
 def test_several_extractors_give_each_statement_once() -> None:
-    found = stated("The sky uses light.", NOW, [extract, colours, colours])
+    found = run_extractors("The sky uses light.", NOW, [extract, colours, colours])
     assert [(one.subject, one.predicate) for one in found] == [("The sky", "uses"), ("sky", "colour")]
 
 
@@ -273,4 +273,4 @@ def test_an_extractor_that_gives_something_else_is_refused() -> None:
         return [(text, now)]  # type: ignore[list-item]
 
     with pytest.raises(InvalidInput, match="statements"):
-        stated("x", NOW, [wrong])
+        run_extractors("x", NOW, [wrong])

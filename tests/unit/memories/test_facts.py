@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.engine import AgentHandle
-from engram.memories.facts.books import AGENTS, Books
+from engram.memories.facts.fact_cache import MAX_AGENTS, FactCaches
 from engram.memories.facts.graph import Graph
 from engram.memories.semantic import SemanticMemory
 from engram.model import Memory
@@ -55,7 +55,7 @@ def check_alike(agent: AgentHandle, sources: FixedSources) -> None:
 
 
 def plain(graph: Graph) -> tuple[Any, ...]:
-    return dict(graph.spellings), graph.lines, dict(graph.beside)
+    return dict(graph.spellings), graph.edges, dict(graph.edges_of)
 
 
 @settings(max_examples=40)
@@ -155,20 +155,20 @@ def test_a_fact_that_is_forgotten_is_not_kept_on() -> None:
         alice = brain.agent("alice")
         learned = alice.semantic.learn("Carol", "lives in", "Oslo")
         assert learned.fact is not None
-        book = brain.books.of(ALICE)
+        book = brain.fact_caches.of(ALICE)
         assert book is not None
         assert [fact.object for fact in book.facts()] == ["Oslo"]
         alice.forget(learned.fact.id)
         assert book.facts() == ()
-        assert not book._known
+        assert not book._by_id
 
 
 def test_the_books_of_few_agents_are_kept() -> None:
     with engram.open(":memory:", embedder="hashing") as brain:
-        books = Books(brain.store)
+        books = FactCaches(brain.store)
         first = books.of(Scope("agent 0"))
         assert books.of(Scope("agent 0")) is first
-        for number in range(1, AGENTS + 1):
+        for number in range(1, MAX_AGENTS + 1):
             books.of(Scope(f"agent {number}"))
         assert books.of(Scope("agent 0")) is not first
 
@@ -181,7 +181,7 @@ def test_a_store_that_tells_no_versions_is_read_each_time() -> None:
             forget, close = brain.store.forget, brain.store.close
 
         brain.agent("alice").semantic.learn("Bob", "works at", "Acme")
-        book = Books(complete(Plain())).of(ALICE)
+        book = FactCaches(complete(Plain())).of(ALICE)
         assert [fact.object for fact in book.facts()] == ["Acme"]
         brain.agent("alice").semantic.learn("Bob", "works at", "Initech")
         assert [fact.object for fact in book.facts()] == ["Acme", "Initech"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import engram
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput
-from engram.memories.forgetting_curve import Limits, fade, strength, told_of
+from engram.memories.forgetting_curve import ForgettingLimits, credits_by_memory, fade, strength
 from engram.model import Memory
 from engram.ports import Credit
 from engram.testing import FixedSources
@@ -113,7 +113,7 @@ def test_strength_is_a_share_and_the_same_for_the_same_history(
 def test_what_is_told_of_a_memory_comes_from_the_credits_it_shares() -> None:
     whole = Credit("b", START + DAY, ("x", "y"), frozenset({"y"}))
     shared = Credit("a", START, ("x",), frozenset(), shares={"x": (0.3, 0.1)})
-    told = told_of([whole, shared])
+    told = credits_by_memory([whole, shared])
     assert told == {"x": [(START, pytest.approx(0.75)), (START + DAY, 0.0)], "y": [(START + DAY, 1.0)]}
 
 
@@ -151,7 +151,7 @@ def test_a_recall_keeps_a_memory_alive(brain: Engram, alice: AgentHandle, clock:
     alice.recall("when is the bridge closed?")
     clock.moment = START + 380 * DAY
     assert brain.upkeep.forget(["alice"], tmp_path / "gone.gz").gone == ()
-    assert [each.id for each in brain.upkeep.fading(["alice"], Limits(below=0.5)).gone] == [id]
+    assert [each.id for each in brain.upkeep.fading(["alice"], ForgettingLimits(below=0.5)).gone] == [id]
 
 
 def test_a_fact_that_is_asked_for_is_kept_alive(
@@ -265,4 +265,4 @@ def test_the_sources_of_a_consolidation_stay_as_long_as_it_does(
 
 
 def test_no_memories_fade_from_an_empty_mind() -> None:
-    assert fade([], [], START, Limits()).gone == ()
+    assert fade([], [], START, ForgettingLimits()).gone == ()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.memories.facts.graph import Graph, edges, graph, mentioned, neighbours, paths, related, subgraph
+from engram.memories.facts.graph import Graph, build_graph, edges, find_mentions, neighbours, paths, related, subgraph
 from engram.memories.facts.names import concept_key, is_value
 from engram.model import Clean
 from engram.model.fact import Fact
@@ -40,7 +40,7 @@ def fact(n: int, subject: str, predicate: str, object: str, *, negated: bool = F
 
 
 def joined(triples: list[tuple[str, str, str]]) -> Graph:
-    return graph(fact(n, *triple) for n, triple in enumerate(triples))
+    return build_graph(fact(n, *triple) for n, triple in enumerate(triples))
 
 
 def test_names_that_mean_the_same_are_one_concept() -> None:
@@ -105,7 +105,7 @@ def test_related_concepts_are_the_nearest_ones() -> None:
 
 
 def test_denials_join_nothing() -> None:
-    assert edges(graph([fact(1, "Alice", "uses", "Java", negated=True)])) == []
+    assert edges(build_graph([fact(1, "Alice", "uses", "Java", negated=True)])) == []
 
 
 def test_edges_name_their_facts_and_write_a_concept_one_way() -> None:
@@ -116,8 +116,8 @@ def test_edges_name_their_facts_and_write_a_concept_one_way() -> None:
 
 def test_a_text_names_concepts_the_longest_first() -> None:
     known = joined([("New York", "is in", "America"), ("York", "is in", "England"), ("x", "uses", "15")])
-    assert mentioned(known, "Is New York's mayor from York, or 15?") == ["New York", "York"]
-    assert mentioned(known, "") == []
+    assert find_mentions(known, "Is New York's mayor from York, or 15?") == ["New York", "York"]
+    assert find_mentions(known, "") == []
 
 
 @pytest.mark.parametrize(("name", "value"), [("8080", True), ("2026-01-01", True), ("true", True), ("db-01", False)])

@@ -12,8 +12,8 @@ import engram
 from engram.clock import Sources
 from engram.engine import Engram
 from engram.errors import NotAllowed
-from engram.memories.forgetting_curve import Limits
-from engram.memories.holds import Keeping
+from engram.memories.forgetting_curve import ForgettingLimits
+from engram.memories.holds import RetentionLog
 from engram.ports import Maintains
 from engram.privacy import keys
 from engram.retention import archive, erasure
@@ -144,17 +144,17 @@ def test_a_held_copy_of_what_is_taken_back_is_set_apart(tmp_path: Path) -> None:
 def test_what_an_archive_has_is_held_like_what_is_here(tmp_path: Path) -> None:
     sources = Clock()
     with engram.open(tmp_path / "x.db", embedder="hashing", durable=False, sources=sources) as brain:
-        alice, keeping = brain.agent("alice"), Keeping(brain.store, sources, brain.clean)
+        alice, keeping = brain.agent("alice"), RetentionLog(brain.store, sources, brain.clean)
         id = str(alice.remember("A bus was late", importance=0.01, tags=["legal"]).id)
         alice.remember("The sun is warm", importance=1.0)
         sources.at += timedelta(days=900)
         file = tmp_path / "gone.jsonl.gz"
-        assert len(brain.upkeep.forget(["alice"], file, Limits(below=0.2)).gone) == 1
+        assert len(brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2)).gone) == 1
         hold = keeping.hold("a lawsuit", tags=["legal"]).id
         refused(brain, id, hold)
         assert [memory.id for memory, _ in archive.read(file)] == [id]
         assert brain.upkeep.restore(file) == 1
-        assert brain.upkeep.forget(["alice"], tmp_path / "again.jsonl.gz", Limits(below=0.2)).gone == ()
+        assert brain.upkeep.forget(["alice"], tmp_path / "again.jsonl.gz", ForgettingLimits(below=0.2)).gone == ()
         refused(brain, id, hold)
 
 
@@ -164,8 +164,8 @@ def test_what_is_encrypted_is_not_archived_in_the_clear(tmp_path: Path) -> None:
     with engram.open(tmp_path / "vault.db", embedder="hashing", encryption="fields", key_file=place) as brain:
         brain.agent("alice").remember("a note")
         with pytest.raises(NotAllowed, match="encrypted"):
-            archive.note(brain.store, tmp_path / "old.jsonl.gz")
+            archive.register(brain.store, tmp_path / "old.jsonl.gz")
     with engram.open(tmp_path / "plain.db", embedder="hashing") as brain:
-        archive.note(brain.store, tmp_path / "old.jsonl.gz")
+        archive.register(brain.store, tmp_path / "old.jsonl.gz")
     archive.write(tmp_path / "old.jsonl.gz", [])
     assert (tmp_path / "old.jsonl.gz").stat().st_mode & 0o077 == 0

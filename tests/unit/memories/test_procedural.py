@@ -133,7 +133,7 @@ def test_versions_last_and_are_unique_among_writers(tmp_path: Path) -> None:
     ):
         mine, theirs = ProceduralMemory(one.agent("alice")), ProceduralMemory(other.agent("alice"))
         mine.add(EXPLAIN)
-        theirs._found = lambda name, version=None: None  # type: ignore[method-assign]
+        theirs._find = lambda name, version=None: None  # type: ignore[method-assign]
         late = theirs.add(EXPLAIN.replace("three", "3"))
         assert late.version == 2
         assert [skill.version for skill in mine.history("explain")] == [1, 2]
@@ -288,7 +288,7 @@ def test_a_pattern_does_not_take_the_name_of_another_skill(skills: ProceduralMem
     assert skills.promote(pattern(), name="Explain it!").name == "explain-it"
     with pytest.raises(Conflict):
         skills.promote(pattern(pattern_id="p2"), name="explain it")
-    with pytest.raises(InvalidInput, match="give one"):
+    with pytest.raises(InvalidInput, match="give another name"):
         skills.promote(pattern(name="???"))
 
 
@@ -333,7 +333,7 @@ def test_a_secret_in_a_skill_is_refused_and_a_parameter_is_not(skills: Procedura
 
 def test_what_is_too_large_is_refused(skills: ProceduralMemory, alice: AgentHandle) -> None:
     steps = "".join(f"- {'x' * 15_000} {n}\n" for n in range(10))
-    with pytest.raises(InvalidInput, match=r"was not kept: .*100,000 are the limit"):
+    with pytest.raises(InvalidInput, match=r"was not stored: .*100,000 are the limit"):
         skills.add(f"name: a\ndescription: b\nsteps:\n{steps}")
     assert alice.list() == []
 

@@ -379,7 +379,7 @@ def test_telling_everything_again_in_order_adds_evidence_and_no_facts(claims: li
 
 @given(st.data())
 def test_settled_facts_of_one_value_overlap_only_where_they_began_together(data: st.DataObject) -> None:
-    functional = timeline.functional_by()
+    functional = timeline.functional_from()
     names = st.sampled_from(["a", "b", "c"])
     drawn = data.draw(st.lists(st.tuples(st.integers(0, 6), names, st.booleans()), max_size=10))
     facts = [
@@ -399,7 +399,9 @@ def test_settled_facts_of_one_value_overlap_only_where_they_began_together(data:
     ]
     for pair in timeline.contradictions(facts, functional):
         assert pair.facts[0].valid_from == pair.facts[1].valid_from
-    assert timeline.settled(timeline.settled(facts, functional), functional) == timeline.settled(facts, functional)
+    assert timeline.with_ends(timeline.with_ends(facts, functional), functional) == timeline.with_ends(
+        facts, functional
+    )
 
 
 def test_what_a_wrong_fact_had_ended_holds_again_when_it_is_retracted(
@@ -444,6 +446,6 @@ def test_a_retracted_fact_in_the_middle_leaves_no_gap_and_no_overlap(known: Sema
 def test_a_predicate_of_no_words_is_refused_and_nothing_is_kept(
     alice: AgentHandle, known: SemanticMemory, predicate: str
 ) -> None:
-    with pytest.raises(InvalidInput, match="says nothing"):
+    with pytest.raises(InvalidInput, match="is empty"):
         known.learn("Bob", predicate, "Paris")
     assert alice.list() == []

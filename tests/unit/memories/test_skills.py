@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from engram.errors import InvalidInput
 from engram.memories.skills import (
     FILTERS,
-    LONGEST_OUTPUT,
-    captured,
-    checked,
-    filled,
-    from_texts,
-    literal,
+    MAX_OUTPUT,
+    check_skill,
+    escape_template,
+    fill_parameters,
+    match_pattern,
+    parse_values,
     read_skill,
-    rendered,
+    render_steps,
     to_yaml,
 )
 from engram.model.skill import Parameter, Skill, SkillDefinition, SkillStep, Triggers
@@ -62,7 +62,7 @@ def skill(*templates: str, **parameters: Parameter) -> SkillDefinition:
 def render(template: str, **values: Any) -> str:
     kinds = {str: "string", int: "integer", float: "number", bool: "boolean", list: "list", type(None): "string"}
     parameters = {name: Parameter.model_validate({"type": kinds[type(value)]}) for name, value in values.items()}
-    return rendered(checked(skill(template, **parameters)), values)[0]
+    return render_steps(check_skill(skill(template, **parameters)), values)[0]
 
 
 def test_a_skill_is_read_from_yaml_from_a_file_and_from_a_mapping(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_skill_is_read_from_yaml_from_a_file_and_from_a_mapping(tmp_path: Path
 
 
 def test_the_steps_are_filled_in() -> None:
-    assert rendered(read_skill(DEPLOY), {"service": "shop; rm -rf /", "dry": True}) == [
+    assert render_steps(read_skill(DEPLOY), {"service": "shop; rm -rf /", "dry": True}) == [
         "Check that shop; rm -rf / is ready for test.",
         "deploy --service 'shop; rm -rf /' --replicas 2 --dry-run",
         "1. look at a\n2. look at b",
@@ -108,29 +108,29 @@ def test_the_steps_are_filled_in() -> None:
 )
 def test_a_value_that_does_not_fit_is_refused(values: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        rendered(read_skill(DEPLOY), values)
+        render_steps(read_skill(DEPLOY), values)
 
 
 def test_values_on_a_command_line_are_read_by_their_type() -> None:
     read = read_skill(DEPLOY)
     texts = {"service": "7", "replicas": "3", "ratio": "0.5", "dry": "yes", "hosts": "x, y,", "stage": "live"}
-    values = filled(read, from_texts(read, texts))
+    values = fill_parameters(read, parse_values(read, texts))
     assert values == {"service": "7", "replicas": 3, "ratio": 0.5, "dry": True, "hosts": ["x", "y"], "stage": "live"}
     for name in ("replicas", "ratio", "dry"):
         with pytest.raises(InvalidInput, match=f"{name} must be"):
-            from_texts(read, {name: "many"})
+            parse_values(read, {name: "many"})
     with pytest.raises(InvalidInput, match="no parameter"):
-        filled(read, from_texts(read, {"colour": "red"}))
+        fill_parameters(read, parse_values(read, {"colour": "red"}))
 
 
 def test_a_pattern_tells_parameters() -> None:
     read = read_skill(DEPLOY)
-    assert captured(read, "Please DEPLOY shop with 3 replicas") == (
+    assert match_pattern(read, "Please DEPLOY shop with 3 replicas") == (
         read.triggers.patterns[0],
         {"service": "shop", "replicas": 3},
     )
-    assert captured(read, "deploy the-shop now") == (read.triggers.patterns[0], {"service": "the-shop"})
-    assert captured(read, "nothing of that") is None
+    assert match_pattern(read, "deploy the-shop now") == (read.triggers.patterns[0], {"service": "the-shop"})
+    assert match_pattern(read, "nothing of that") is None
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_what_is_no_skill_is_refused_with_its_place(yaml: str, said: str) -> Non
 )
 def test_what_a_template_may_not_say_is_refused_before_anything_is_kept(template: str) -> None:
     with pytest.raises(InvalidInput, match="skill mine, step 2"):
-        checked(skill("fine", template, x=Parameter(), l=Parameter(type="list")))
+        check_skill(skill("fine", template, x=Parameter(), l=Parameter(type="list")))
 
 
 @pytest.mark.parametrize(
@@ -322,19 +322,19 @@ def test_a_value_is_never_a_template() -> None:
 
 
 def test_long_output_ends_before_it_is_made() -> None:
-    assert len(render("{% for a in range(20) %}{{ x }}{% endfor %}", x="a" * (LONGEST_OUTPUT // 20))) == LONGEST_OUTPUT
+    assert len(render("{% for a in range(20) %}{{ x }}{% endfor %}", x="a" * (MAX_OUTPUT // 20))) == MAX_OUTPUT
 
 
 @given(st.text("{}%#'\" \\ax\n-", max_size=40))
 def test_a_literal_text_stays_as_it_is(text: str) -> None:
     if text.strip():
-        assert rendered(checked(skill(literal(text))), {}) == [text.strip()]
+        assert render_steps(check_skill(skill(escape_template(text))), {}) == [text.strip()]
 
 
 @given(st.text(max_size=60))
 def test_any_template_is_used_or_refused(text: str) -> None:
     try:
-        rendered(checked(skill(text or "a", x=Parameter())), {"x": "y"})
+        render_steps(check_skill(skill(text or "a", x=Parameter())), {"x": "y"})
     except (InvalidInput, ValueError) as error:
         assert str(error)  # noqa: PT017
 
@@ -371,7 +371,7 @@ def test_a_skill_written_as_yaml_is_read_back_the_same(text: str, examples: list
         description=text,
         triggers=Triggers(examples=tuple(one for one in examples if one.strip())),
         parameters={"x": Parameter(default=text), "l": Parameter(type="list", default=[text, 1, 2.5])},
-        steps=tuple(SkillStep(action=literal(step), name=text) for step in [*steps, "end"] if step.strip()),
+        steps=tuple(SkillStep(action=escape_template(step), name=text) for step in [*steps, "end"] if step.strip()),
     )
     assert read_skill(to_yaml(written)) == written
 
@@ -386,6 +386,6 @@ def test_a_version_gives_back_what_was_written_down() -> None:
 
 def test_the_steps_share_what_their_loops_may_do() -> None:
     loop = "{% for a in range(900) %}{{ a }} {% endfor %}"
-    assert len(rendered(checked(skill(loop)), {})) == 1
+    assert len(render_steps(check_skill(skill(loop)), {})) == 1
     with pytest.raises(InvalidInput, match="its loops go around too often"):
-        rendered(checked(skill(*[loop] * 10)), {})
+        render_steps(check_skill(skill(*[loop] * 10)), {})

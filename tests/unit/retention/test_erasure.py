@@ -19,8 +19,8 @@ from engram import audit
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import NotAllowed, NotFound
-from engram.memories.forgetting_curve import Limits
-from engram.memories.holds import Keeping
+from engram.memories.forgetting_curve import ForgettingLimits
+from engram.memories.holds import RetentionLog
 from engram.model import Checkpoint
 from engram.ports import Copies, KeepsApiKeys, LogsRecalls, Query, Scope
 from engram.retention import archive, erasure
@@ -165,7 +165,11 @@ def by_sharing(brain: Engram, dice: random.Random, canary: str) -> list[str]:
 
 def by_naming(brain: Engram, dice: random.Random, canary: str) -> list[str]:
     """What names or quotes it elsewhere: grants by pattern, purposes, tags of grants that ended, reasons of holds."""
-    alice, bob, keeping = brain.agent("alice"), brain.agent("bob"), Keeping(brain.store, brain.sources, brain.clean)
+    alice, bob, keeping = (
+        brain.agent("alice"),
+        brain.agent("bob"),
+        RetentionLog(brain.store, brain.sources, brain.clean),
+    )
     pattern = alice.learn_from_failure("it timed out", action=f"{canary} restart")
     ids = list(pattern.episodes)
     alice.grants.share("bob", patterns=[pattern.name], purpose=f"so that {canary} is not down again")
@@ -219,7 +223,7 @@ def by_archiving(brain: Engram, dice: random.Random, canary: str) -> list[str]:
     ids = [str(alice.remember(prose(dice, canary), importance=0.01).id) for _ in range(2)]
     brain.sources.at += timedelta(days=900)  # type: ignore[attr-defined]
     file = brain.store.path.with_name(f"{dice.random()}.jsonl.gz")  # type: ignore[attr-defined]
-    gone = brain.upkeep.forget(["alice"], file, Limits(below=0.2)).gone
+    gone = brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2)).gone
     assert {each.id for each in gone} >= set(ids)
     return ids
 
@@ -424,7 +428,7 @@ def test_an_archive_is_written_anew_without_it(brain: Engram, alice: AgentHandle
     ids = [str(alice.remember(text, importance=0.01).id) for text in ("A bus was late", "A tram was early")]
     brain.sources.at += timedelta(days=900)  # type: ignore[attr-defined]
     file = tmp_path / "gone.jsonl.gz"
-    assert len(brain.upkeep.forget(["alice"], file, Limits(below=0.2)).gone) == 2
+    assert len(brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2)).gone) == 2
     assert alice.forget(ids[0]).removed == {"archives": 1}
     assert [memory.id for memory, _ in archive.read(file)] == [ids[1]]
     assert alice.forget(ids[1]).forgotten
@@ -435,7 +439,7 @@ def test_what_is_no_archive_any_more_is_left_alone(brain: Engram, alice: AgentHa
     id = str(alice.remember("A bus was late", importance=0.01).id)
     brain.sources.at += timedelta(days=900)  # type: ignore[attr-defined]
     file = tmp_path / "gone.jsonl.gz"
-    brain.upkeep.forget(["alice"], file, Limits(below=0.2))
+    brain.upkeep.forget(["alice"], file, ForgettingLimits(below=0.2))
     file.write_text("something else")
     assert not alice.forget(id).forgotten
     assert file.read_text() == "something else"
@@ -508,7 +512,7 @@ def test_one_that_nobody_knows_changes_nothing(alice: AgentHandle) -> None:
 
 
 def test_held_memories_stay_and_so_does_what_they_would_go_with(brain: Engram, alice: AgentHandle) -> None:
-    keeping = Keeping(brain.store, brain.sources, brain.clean)
+    keeping = RetentionLog(brain.store, brain.sources, brain.clean)
     source = str(alice.remember("The contract was signed", tags=["legal"], session="june").id)
     derived = str(alice.remember("We have a contract", sources=[source]).id)
     several = [
@@ -579,7 +583,7 @@ def test_nothing_of_an_agent_is_left_but_that_it_was_erased(tmp_path: Path) -> N
 def test_an_erasure_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dice, canary, folder = random.Random(6), "zqcanary1b2c3", tmp_path / "db"
     folder.mkdir()
-    steps = ["_erase_permissions", "_vacate"]
+    steps = ["_erase_permissions", "_delete_scope"]
     with engram.open(folder / "x.db", embedder="hashing", durable=False, sources=Clock()) as brain:
         live(brain, dice, canary, tmp_path)
         for step in steps:
@@ -605,7 +609,7 @@ NAME = "zqname5d1e"
 def met(brain: Engram, folder: Path) -> None:
     """An agent of the name does all that leaves its name with others."""
     agent, bob, carol = brain.agent(NAME), brain.agent("bob"), brain.agent("carol")
-    keeping, ledger = Keeping(brain.store, brain.sources, brain.clean), brain.sharing.ledger
+    keeping, ledger = RetentionLog(brain.store, brain.sources, brain.clean), brain.sharing.ledger
     id = str(agent.remember("Ledgers are blue and heavy", kind="knowledge", tags=["lent"]).id)
     bob.remember("The sun is warm", tags=["warm"])
     carol.remember("The rain is cold", tags=["cold"])
@@ -686,7 +690,7 @@ def test_the_name_of_an_erased_agent_is_left_in_the_audit_trail_alone_and_goes_w
         assert head is not None
         store.checkpoint(Checkpoint(seq=head.seq, at=START, hash=head.hash))
         audit.AuditTrail(store).prune(head.seq, [])
-        erasure.scrubbed(brain.store)
+        erasure.scrub_store(brain.store)
         assert audit.AuditTrail(store).verify().ok
         assert rows_with(brain, NAME) == set()
         assert holders(folder, NAME.encode()) == []

@@ -21,10 +21,10 @@ from engram.cli.retention import command
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model.retention import RetentionReport
 from engram.retention import archive
-from engram.retention.policies import HELD, IS_PINNED, NEEDED, Retention, went
+from engram.retention.policies import HELD, IS_PINNED, NEEDED, Retention, outcome_of
 from support.command_line import Run, value
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -111,7 +111,7 @@ def test_by_outcome(alice: AgentHandle, retention: Retention) -> None:
     alice.remember("nothing was told")
     retention.set("failures", outcome="failure", action="forget")
     assert counts(retention.run()) == {"failures alice": 4}
-    assert [went(memory) for memory in alice.list()] == [None, None, "partial", "success"]
+    assert [outcome_of(memory) for memory in alice.list()] == [None, None, "partial", "success"]
     assert alice.learning.failures() == []
 
 
@@ -183,7 +183,7 @@ def test_what_faded_is_held_too(brain: Engram, alice: AgentHandle, retention: Re
     alice.remember("A bus was late", importance=0.01)
     later(brain, 900)
     hold = retention.hold("lawsuit", agent="alice")
-    found = brain.upkeep.forget(["alice"], tmp_path / "a.gz", Limits(below=0.5))
+    found = brain.upkeep.forget(["alice"], tmp_path / "a.gz", ForgettingLimits(below=0.5))
     assert (found.gone, dict(found.kept)) == ((), {"held": 1})
     with pytest.raises(NotAllowed, match="lawsuit"):
         alice.forget(alice.list()[0].id)
@@ -210,7 +210,7 @@ def test_what_is_archived_comes_back_with_what_was_learned_from_it(
     patterns = alice.learning.failures()
     retention.set("decisions", kinds=["decision"], action="archive")
     retention.set("again", kinds=["decision"], action="archive")
-    with pytest.raises(InvalidInput, match="where"):
+    with pytest.raises(InvalidInput, match="give a file"):
         retention.run()
     assert retention.run(tmp_path / "x.gz", dry_run=True).archive is None
     report = retention.run(file)

@@ -945,7 +945,7 @@ def test_an_agent_sees_exactly_what_it_may_in_postgresql(
     def wipe() -> None:
         with psycopg.connect(postgres_url, autocommit=True) as admin:
             names = admin.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-            tables = [name for (name,) in names if name != "alembic_version"]
+            tables = [f'"{name}"' for (name,) in names if name != "alembic_version"]
             if tables:
                 admin.execute("SET session_replication_role = replica")
                 admin.execute("TRUNCATE " + ", ".join(tables))

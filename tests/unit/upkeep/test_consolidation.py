@@ -16,7 +16,7 @@ import engram
 from engram.clock import Sources
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, NotFound, Unsupported
-from engram.memories.forgetting_curve import Limits
+from engram.memories.forgetting_curve import ForgettingLimits
 from engram.ports import Scope
 from engram.upkeep import consolidation
 from engram.upkeep.consolidation import FOREVER, MARK, statement, topics
@@ -334,7 +334,7 @@ def test_the_past_is_read_from_events() -> None:
     assert consolidation.past_of([]) == consolidation.Past()
 
 
-AT_ONCE = Limits(below=0.99, older_than=timedelta(0))
+AT_ONCE = ForgettingLimits(below=0.99, older_than=timedelta(0))
 
 
 def test_forgetting_and_restoring_what_was_made_neither_counts_twice_nor_loses_a_source(

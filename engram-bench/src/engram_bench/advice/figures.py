@@ -1,4 +1,4 @@
-"""Run all worlds, on several processes if wanted, and gather their figures with 95% intervals over worlds."""
+"""Run all worlds, in several processes if wanted, and report their figures with 95% intervals over worlds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import numpy as np
 
 from engram.errors import InvalidInput
 from engram.ports import Embedder
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.advice import contexts
-from engram_bench.advice.kinds import Kind
-from engram_bench.advice.simulation import ARMS, Run, default_embedder, live
+from engram_bench.advice.kinds import KindOfWork
+from engram_bench.advice.simulation import ARMS, ArmRun, default_embedder, run_world
 from engram_bench.advice.worlds import DAYS, kinds
 from engram_bench.metrics import CONFIDENCE, ROUNDS, SEED, Estimate
 
@@ -32,15 +32,15 @@ AMOUNTS = frozenset(
         "outcomes of the new best until recommended",
     }
 )
-"""Figures that are no shares."""
+"""Figures that are not shares."""
 QUANTILE = 1.96
 WORLDS = 5
 """With fewer worlds, intervals are over situations."""
 SEEN, HELD_OUT = "seen", "held out"
 
 
-def choose(names: Sequence[str] = (), *, short: bool = False) -> tuple[Kind, ...]:
-    """Select kinds by name, or by `seen` and `held out`; all without names, two of them for a short run."""
+def choose_kinds(names: Sequence[str] = (), *, short: bool = False) -> tuple[KindOfWork, ...]:
+    """Select kinds by name, or by `seen` and `held out`; all without names, or two for a short run."""
     every = {SEEN: kinds(held_out=False), HELD_OUT: kinds(held_out=True)}
     if not names:
         return tuple(kind for group in every.values() for kind in (group[:SHORT_KINDS] if short else group))
@@ -52,31 +52,33 @@ def choose(names: Sequence[str] = (), *, short: bool = False) -> tuple[Kind, ...
 
 
 def run(
-    chosen: Sequence[Kind],
+    chosen: Sequence[KindOfWork],
     seeds: int = SEEDS,
     *,
     days: int = DAYS,
     embedder: str | None = None,
     jobs: int = 1,
-    tell: Tell = unheard,
-) -> tuple[dict[str, Any], list[Run]]:
-    """Live in every world with every seed; the report, and all runs in a fixed order."""
+    on_progress: ProgressCallback = no_progress,
+) -> tuple[dict[str, Any], list[ArmRun]]:
+    """Run every world with every seed; return the report, and all runs in a fixed order."""
     tasks = [(kind.name, seed, days, embedder) for seed in range(seeds) for kind in chosen]
-    runs: list[Run] = []
+    runs: list[ArmRun] = []
     for done, found in enumerate(_finished(tasks, jobs), start=1):
         runs += found
-        tell(done, len(tasks), found[0].kind)
+        on_progress(done, len(tasks), found[0].kind)
     runs.sort(key=lambda each: (not each.seen, each.kind, each.seed, ARMS.index(each.arm)))
     return report(runs, seeds=seeds, days=days, embedder=_embedder(embedder).identity), runs
 
 
-def ask_contexts(embedders: Sequence[str | None], *, tell: Tell = unheard) -> dict[str, list[dict[str, Any]]]:
+def ask_contexts(
+    embedders: Sequence[str | None], *, on_progress: ProgressCallback = no_progress
+) -> dict[str, list[dict[str, Any]]]:
     """Ask about 1 to 20 contexts with each of these embedders."""
     found = [_embedder(name) for name in embedders]
-    return {each.identity: contexts.run(each, tell=tell) for each in found}
+    return {each.identity: contexts.run(each, on_progress=on_progress) for each in found}
 
 
-def report(runs: Sequence[Run], **facts: Any) -> dict[str, Any]:
+def report(runs: Sequence[ArmRun], **facts: Any) -> dict[str, Any]:
     """Summarise runs by group of worlds and arm."""
     groups = {SEEN: [run for run in runs if run.seen], HELD_OUT: [run for run in runs if not run.seen]}
     return {
@@ -90,10 +92,10 @@ def report(runs: Sequence[Run], **facts: Any) -> dict[str, Any]:
     }
 
 
-def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
-    """Return every figure of some runs with its interval and the number of its cases.
+def summary(runs: Sequence[ArmRun]) -> dict[str, dict[str, float]]:
+    """Return every figure of some runs with its interval and its number of cases.
 
-    Intervals come from drawing worlds again, or their situations where there are fewer than five worlds.
+    Intervals come from resampling worlds, or their situations if there are fewer than five worlds.
     """
     units = [run.counts for run in runs]
     if len(runs) < WORLDS:
@@ -107,9 +109,9 @@ def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 
 def ratio(pairs: np.ndarray[Any, np.dtype[np.float64]], *, share: bool = True) -> Estimate:
-    """Divide the sum of the first column by that of the second, with an interval from drawing rows again.
+    """Divide the sum of the first column by that of the second, with a bootstrap interval over rows.
 
-    A share of nothing or of everything has the interval of Wilson, as drawing again cannot show what was never seen.
+    A share of 0 or 1 has Wilson's interval, as resampling cannot show what was never seen.
     """
     total, cases = pairs.sum(axis=0)
     if not cases:
@@ -125,25 +127,25 @@ def ratio(pairs: np.ndarray[Any, np.dtype[np.float64]], *, share: bool = True) -
     return Estimate(float(total / cases), float(low), float(high))
 
 
-def write(path: Path, runs: Iterable[Run]) -> None:
-    """Write every question and answer into a file, one JSON object on each line."""
+def write(path: Path, runs: Iterable[ArmRun]) -> None:
+    """Write every question and answer into a file, as JSON lines."""
     with path.open("w", encoding="utf-8") as file:
         for run in runs:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in run.rows)
 
 
-def _finished(tasks: Sequence[tuple[str, int, int, str | None]], jobs: int) -> Iterator[list[Run]]:
+def _finished(tasks: Sequence[tuple[str, int, int, str | None]], jobs: int) -> Iterator[list[ArmRun]]:
     if jobs <= 1 or len(tasks) == 1:
-        yield from (_live(*task) for task in tasks)
+        yield from (_run_world(*task) for task in tasks)
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=jobs, mp_context=spawn) as pool:
-        for found in as_completed([pool.submit(_live, *task) for task in tasks]):
+        for found in as_completed([pool.submit(_run_world, *task) for task in tasks]):
             yield found.result()
 
 
-def _live(name: str, seed: int, days: int, embedder: str | None) -> list[Run]:
-    return live(choose([name])[0], seed, days=days, embedder=_embedder(embedder))
+def _run_world(name: str, seed: int, days: int, embedder: str | None) -> list[ArmRun]:
+    return run_world(choose_kinds([name])[0], seed, days=days, embedder=_embedder(embedder))
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Describe a kind of work: its situations, the words people use for them, its actions and how often each works.
+"""Describe a kind of work: its situations, their wordings, its actions and how often each works.
 
 The descriptions are written as short texts, so that a situation can be read at a glance:
 
-    situation(
+situation(
         "printer jam",
         "printer | office | repair",                 # tool, environment, type of task
         '''
@@ -16,7 +16,7 @@ The descriptions are written as short texts, so that a situation can be read at 
         ''',
     )
 
-Words in braces are places for values: those of `PLACES`, or of the kind's own lists.
+Words in braces are replaced by values: those of `PLACES`, or of the kind's own lists.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WORDINGS = 8
-"""Every situation has at least so many wordings."""
+"""Least number of wordings of a situation."""
 _ACTION = re.compile(r"(?P<rate>0\.\d+)(?P<habit>\*?) (?P<text>.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A kind of context that comes up again and again, in other words each time."""
+    """A recurring kind of context, in other words each time."""
 
     name: str
     tool: str
     environment: str
     task_type: str
     actions: Mapping[str, float]
-    """How often each action works there."""
+    """Success rate of each action."""
     habit: str
-    """The action that the team takes without thinking."""
+    """The action that the team takes by habit."""
     wordings: tuple[str, ...]
 
     @property
     def best(self) -> str:
-        """Name the action that works most often."""
+        """The action that works most often."""
         return max(self.actions, key=lambda action: self.actions[action])
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """Something done now and then that has nothing to do with the situations, and works nearly always."""
+    """An occasional task unrelated to the situations, which nearly always succeeds."""
 
     context: str
     action: str
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of work with its own situations, and with other things that happen beside them."""
+class KindOfWork:
+    """A kind of work: its situations, and other things that happen beside them."""
 
     name: str
     situations: tuple[Situation, ...]
     notes: tuple[str, ...]
-    """Memories about other matters."""
+    """Memories about other topics."""
     errands: tuple[Errand, ...]
     errors: tuple[str, ...]
-    """Messages seen when something fails."""
+    """Error messages of failures."""
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Values for places of this kind's own, such as the names of its products."""
+    """This kind's own values for words in braces, such as the names of its products."""
     seen: bool = True
-    """Held-out kinds are not: nobody looks at them while the learner is developed."""
+    """False for held-out kinds, which are not looked at while the learner is developed."""
 
 
 def situation(name: str, circumstances: str, actions: str, wordings: str) -> Situation:
-    """Read the description of a situation."""
+    """Parse the description of a situation."""
     tool, environment, task_type = (part.strip() for part in circumstances.split("|"))
     rates, habit = {}, ""
     for line in lines(actions):
@@ -91,11 +91,11 @@ def situation(name: str, circumstances: str, actions: str, wordings: str) -> Sit
 
 
 def errands(text: str) -> tuple[Errand, ...]:
-    """Read errands: one on each line, the context and the action with an arrow between."""
+    """Parse errands: one per line, the context and the action with an arrow between."""
     pairs = (line.split(" -> ") for line in lines(text))
     return tuple(Errand(context, action) for context, action in pairs)
 
 
 def lines(text: str) -> tuple[str, ...]:
-    """Split a text into its lines, without those that are empty."""
+    """Split a text into its non-empty lines."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())

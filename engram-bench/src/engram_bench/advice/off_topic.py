@@ -1,4 +1,4 @@
-"""Questions about nothing that any of the worlds holds: everyday matters, and work of other trades."""
+"""Questions unrelated to all worlds: everyday matters, and work of other trades."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Record the log of a world as its agents would, ask for advice day by day, and judge it by the true rates.
+"""Record the log of a simulated team as its agents would, ask for suggestions daily, and judge them by the true rates.
 
-Questions do not change the log, and an answer is not followed: what was recommended is worth the rate at which it truly
-works there on that day. When the best action of a situation breaks and another one rises, the same question is asked
-again after every outcome of either, and it is counted how many it takes until the advice has changed. Only the last
-part, after the last day, lets an agent follow the advice while the best actions of some more situations break.
+Questions do not change the log, and suggestions are not followed: a suggestion is worth the rate at which it truly
+works there on that day. When the best action of a situation breaks and another one becomes best, the same question is
+asked again after every outcome of either, until the suggestion has changed, and the outcomes needed are counted. Only
+after the last day does an agent follow the suggestions, while the best actions of some more situations break.
 
-Everything is recorded and asked through the public interface, with default settings; the clock is that of the world.
-The agents of a team share one memory.
+Everything goes through the public interface with default settings; the clock is that of the world. The agents of a team
+share one memory.
 """
 
 from __future__ import annotations
@@ -19,48 +19,47 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
-import numpy as np
-
 from engram import config, wiring
 from engram.clock import Sources
 from engram.engine import Engram
 from engram.model import Clean, split_clean
-from engram.ports import Embedder, Matrix, Purpose, Vector
+from engram.ports import Embedder, Matrix, Purpose
 from engram_bench.advice import off_topic
-from engram_bench.advice.kinds import Kind, Situation
-from engram_bench.advice.worlds import BROKEN, DAYS, START, Change, Event, Question, World
+from engram_bench.advice.kinds import KindOfWork, Situation
+from engram_bench.advice.worlds import BROKEN, DAYS, START, AdviceQuestion, BestActionChange, LogEntry, World
+from engram_bench.cached_embedder import CachedEmbedder
 
 Arm = Literal["habit", "random", "no memory", "placebo", "engram", "engram with circumstances", "oracle"]
 ARMS: tuple[Arm, ...] = ("habit", "random", "no memory", "placebo", "engram", "engram with circumstances", "oracle")
-LEARNS: tuple[Arm, ...] = ("no memory", "placebo", "engram", "engram with circumstances")
+MEMORY_ARMS: tuple[Arm, ...] = ("no memory", "placebo", "engram", "engram with circumstances")
 """Arms that ask a memory."""
-SHIPPED: tuple[Arm, ...] = ("engram", "engram with circumstances")
-"""Arms whose intervals, checks and answers to other matters are measured, too."""
+DEFAULT_ARMS: tuple[Arm, ...] = ("engram", "engram with circumstances")
+"""Arms whose intervals, checks and answers to other questions are measured as well."""
 TEAM = "team"
 """The agent name under which all agents of a world record and ask."""
-EIGHT = 8
-"""Days after which the figures count; those of the whole time are given beside them."""
-PREDICTED = 3
-"""Rates are asked for on every third day only, as that takes most of the time."""
-KNOWN, CHANGED = 3, 6
-"""Outcomes of an action that a check should know it by, and after which a change should be known."""
+WARM_UP_DAYS = 8
+"""Days before the figures count; those of the whole time are reported beside them."""
+PREDICT_EVERY = 3
+"""Days between requests for rates, which take most of the time."""
+KNOWN_AFTER, NOTICED_AFTER = 3, 6
+"""Outcomes of an action after which a check should know it, and after which a change should be noticed."""
 FAILS, WORKS = 0.3, 0.8
-"""Below the first rate a check should refuse an action, from the second one on it should allow it."""
+"""Success rates below which a check should refuse an action, and from which it should allow it."""
 PATIENCE = 30
-"""Outcomes after which waiting for the advice to notice a change ends."""
+"""Outcomes after which waiting for a changed suggestion ends."""
 BREAKS = 2
 """Situations in which the best action breaks after the last day."""
 TRIES = 8
-"""Wordings that are tried to find one for which an action is recommended before it breaks."""
+"""Wordings tried to find one for which an action is suggested before it breaks."""
 
 _WHOLE = re.compile(r"(?<=.)\n[^\n]+ → (?:success|failure)\Z", re.DOTALL)
 """The end of a decision's whole text: its action and outcome, after the context."""
 
 Counts = dict[str, tuple[float, float]]
-"""For each figure, a sum and the number of cases it is of."""
+"""For each figure, a sum and its number of cases."""
 
 
-class Around(TypedDict, total=False):
+class Circumstances(TypedDict, total=False):
     """The circumstances of a decision or a question."""
 
     tool: str
@@ -68,32 +67,23 @@ class Around(TypedDict, total=False):
     task_type: str
 
 
-class CachedEmbedder:
-    """An embedder that computes each text once, as several arms store and ask the same texts.
+class ContextEmbedder(CachedEmbedder):
+    """A cached embedder that gives the whole text of a decision the vector of its context.
 
-    Advice looks up the contexts of decisions, never their whole texts, which recall would find: those get the vector of
-    their context, and take no time.
+    Several arms store and ask the same texts. Advice searches the contexts of decisions, never their whole texts, which
+    only recall would find.
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._rows: dict[tuple[Clean, Purpose], Vector] = {}
-        self.identity, self.dim = embedder.identity, embedder.dim
+        super().__init__(embedder, chunk=1)  # one by one: worlds run in processes, threads would only wait
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
         """Return one row per text, in order."""
-        if not texts:
-            return np.zeros((0, self.dim), dtype=np.float32)
-        return np.stack([self._row(row, purpose) for text in texts for row in split_clean(text, _context_of)])
-
-    def _row(self, text: Clean, purpose: Purpose) -> Vector:
-        if (text, purpose) not in self._rows:  # one by one: worlds run in processes, threads would only wait
-            self._rows[text, purpose] = self._embedder.embed([text], purpose)[0]
-        return self._rows[text, purpose]
+        return super().embed([row for text in texts for row in split_clean(text, _context_of)], purpose)
 
 
 class Clock(Sources):
-    """A clock that is set by the world, and luck that can be repeated."""
+    """A clock that is set by the world, with a seeded random generator."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -107,8 +97,8 @@ class Clock(Sources):
 
 
 @dataclass(slots=True)
-class Run:
-    """The answers in one world and arm: figures, and one row for each question."""
+class ArmRun:
+    """The answers in one world and arm: figures, and one row per question."""
 
     kind: str
     seen: bool
@@ -120,7 +110,7 @@ class Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, name: str, value: float, part: str) -> None:
-        """Add a case to a figure, in a situation or about a question off topic."""
+        """Add a case to a figure, in a situation or for a question off topic."""
         for counts in (self.counts, self.parts.setdefault(part, {})):
             total, cases = counts.get(name, (0.0, 0.0))
             counts[name] = (total + value, cases + 1)
@@ -136,30 +126,30 @@ def open_memory(seed: int, embedder: Embedder) -> tuple[Engram, Clock]:
 
 
 def default_embedder(name: str | None = None) -> Embedder:
-    """Choose an embedder by its name, or the one that Engram uses by default."""
+    """Return an embedder by name, or the one that Engram uses by default."""
     with wiring.open(":memory:", embedder=name) as brain:
         return brain.embedder
 
 
-def live(kind: Kind, seed: int, *, days: int = DAYS, embedder: Embedder) -> list[Run]:
+def run_world(kind: KindOfWork, seed: int, *, days: int = DAYS, embedder: Embedder) -> list[ArmRun]:
     """Run all arms in one world."""
-    world, cached = World(kind, seed, days), CachedEmbedder(embedder)
+    world, cached = World(kind, seed, days), ContextEmbedder(embedder)
     return [_Arm(world, arm, cached).run() for arm in ARMS]
 
 
 @dataclass(slots=True)
 class _Watch:
-    """A question that is asked again after every outcome of the two actions of a change."""
+    """A question asked again after every outcome of the two actions of a change."""
 
     situation: Situation
-    change: Change
+    change: BestActionChange
     text: str
     done: Counter[str] = field(default_factory=Counter)
     """Outcomes of each action since the change."""
     given_up: bool = False
-    """True once the broken action is no longer recommended."""
+    """True once the broken action is no longer suggested."""
     taken_up: bool = False
-    """True once the action that works now is recommended."""
+    """True once the action that works now is suggested."""
 
 
 class _Arm:
@@ -167,22 +157,22 @@ class _Arm:
 
     def __init__(self, world: World, arm: Arm, embedder: Embedder) -> None:
         self.world, self.arm = world, arm
-        self.out = Run(world.kind.name, world.kind.seen, world.seed, arm)
+        self.out = ArmRun(world.kind.name, world.kind.seen, world.seed, arm)
         self.brain, self.clock = open_memory(world.seed, embedder)
         self.team = self.brain.agent(TEAM)
-        self._exchange = world.luck("placebo")
+        self._exchange = world.rng("placebo")
         self._told: dict[tuple[str, str], list[int]] = defaultdict(list)
         """By situation and action, the days of its outcomes."""
         self._watches: dict[str, _Watch] = {}
 
-    def run(self) -> Run:
+    def run(self) -> ArmRun:
         with self.brain:
             for day in range(self.world.days):
-                if self.arm in SHIPPED:
+                if self.arm in DEFAULT_ARMS:
                     self._watch(day)
                 self._work(day)
                 self._ask(day)
-            if self.arm in SHIPPED:
+            if self.arm in DEFAULT_ARMS:
                 self._end_watches()
                 self._ask_other_matters()
                 self._break()
@@ -193,14 +183,14 @@ class _Arm:
         if self.arm == "placebo":
             events = self._exchanged(events)
         for event in events:
-            if self.arm in LEARNS and self.arm != "no memory":
+            if self.arm in MEMORY_ARMS and self.arm != "no memory":
                 self._record(event)
             if event.situation is not None and event.success is not None:
                 self._told[event.situation.name, event.action or ""].append(day)
                 self._look(event)
 
-    def _exchanged(self, events: Sequence[Event]) -> list[Event]:
-        """Return every decision the words of another one of that day, in another situation."""
+    def _exchanged(self, events: Sequence[LogEntry]) -> list[LogEntry]:
+        """Give every decision the words of another one of that day, in another situation."""
         found = []
         for event in events:
             others = [
@@ -211,7 +201,7 @@ class _Arm:
             found.append(replace(event, text=self._exchange.choice(others)) if others else event)
         return found
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: LogEntry) -> None:
         self.clock.moment = max(event.at, self.clock.moment)
         if event.action is None:
             self.team.remember(event.text)
@@ -224,27 +214,27 @@ class _Arm:
             **self._circumstances(event.situation),
         )
 
-    def _circumstances(self, situation: Situation | None) -> Around:
+    def _circumstances(self, situation: Situation | None) -> Circumstances:
         if situation is None or self.arm != "engram with circumstances":
             return {}
         return {"tool": situation.tool, "environment": situation.environment, "task_type": situation.task_type}
 
     def _ask(self, day: int) -> None:
         """Ask about every situation once, at the end of a day."""
-        luck = self.world.luck(f"questions {day}")
+        rng = self.world.rng(f"questions {day}")
         self.clock.moment = max(self.clock.moment, START + timedelta(days=day, hours=11))
         for situation in self.world.kind.situations:
-            question = self.world.question(situation, luck)
-            self._judge(question, *self._answer(question, day, luck), day)
-            if self.arm in SHIPPED and day >= EIGHT:
+            question = self.world.question(situation, rng)
+            self._judge(question, *self._answer(question, day, rng), day)
+            if self.arm in DEFAULT_ARMS and day >= WARM_UP_DAYS:
                 self._check(question, day)
-                if day % PREDICTED == EIGHT % PREDICTED:
+                if day % PREDICT_EVERY == WARM_UP_DAYS % PREDICT_EVERY:
                     self._predict(question, day)
 
-    def _answer(self, question: Question, day: int, luck: random.Random) -> tuple[str | None, str]:
-        """Return an action or nothing, and the reason that a memory gives."""
+    def _answer(self, question: AdviceQuestion, day: int, rng: random.Random) -> tuple[str | None, str]:
+        """Return an action or `None`, and the reason a memory gives."""
         situation = question.situation
-        guess = luck.choice(sorted(situation.actions))
+        guess = rng.choice(sorted(situation.actions))
         match self.arm:
             case "habit":
                 return situation.habit, ""
@@ -259,7 +249,7 @@ class _Arm:
     def _suggested(self, text: str, situation: Situation) -> str | None:
         return self.team.suggest(context=text, **self._circumstances(situation)).recommended
 
-    def _judge(self, question: Question, answer: str | None, reason: str, day: int) -> None:
+    def _judge(self, question: AdviceQuestion, answer: str | None, reason: str, day: int) -> None:
         situation, out = question.situation, self.out
         best = self.world.rate(situation, self.world.best(situation, day), day)
         habit = self.world.rate(situation, situation.habit, day)
@@ -269,11 +259,11 @@ class _Arm:
         if answer is not None:
             out.count("foreign, all days", foreign, situation.name)
             out.count("success, all days", worth, situation.name)
-        if day >= EIGHT:
+        if day >= WARM_UP_DAYS:
             out.count("recommended", answer is not None, situation.name)
             out.count("success if followed, else habit", worth, situation.name)
             out.count("regret", best - worth, situation.name)
-        if day >= EIGHT and answer is not None:
+        if day >= WARM_UP_DAYS and answer is not None:
             out.count("foreign", foreign, situation.name)
             out.count("success", worth, situation.name)
             out.count("success in new words" if question.fresh else "success in known words", worth, situation.name)
@@ -294,12 +284,12 @@ class _Arm:
             }
         )
 
-    def _check(self, question: Question, day: int) -> None:
-        """Ask whether each action may go ahead that clearly should, or clearly should not and is known."""
+    def _check(self, question: AdviceQuestion, day: int) -> None:
+        """Check each action that clearly should be allowed, or that clearly should not and is known."""
         situation, around = question.situation, self._circumstances(question.situation)
         for action in situation.actions:
             rate = self.world.rate(situation, action, day)
-            known = len(self._since(question, action, day)) >= KNOWN
+            known = len(self._since(question, action, day)) >= KNOWN_AFTER
             if not known or FAILS < rate < WORKS:
                 continue
             refused = self.team.check(action=action, context=question.text, **around).decision != "allow"
@@ -310,8 +300,8 @@ class _Arm:
                 if not question.fresh:
                     self.out.count("missed blocks in known words", not refused, situation.name)
 
-    def _predict(self, question: Question, day: int) -> None:
-        """Ask for the rate of every action that was taken there, and look whether the interval holds it."""
+    def _predict(self, question: AdviceQuestion, day: int) -> None:
+        """Predict every action that was taken there, and count whether the interval contains its true rate."""
         situation = question.situation
         change = self.world.changes.get(situation.name)
         for action in situation.actions:
@@ -326,12 +316,12 @@ class _Arm:
             )
             self.out.count("width", high - low, situation.name)
             if change is not None and day >= change.day and action in {change.broken, change.risen}:
-                late = len(self._since(question, action, day)) >= CHANGED
+                late = len(self._since(question, action, day)) >= NOTICED_AFTER
                 self.out.count(
                     "coverage after a change" if late else "coverage just after a change", held, situation.name
                 )
 
-    def _since(self, question: Question, action: str, day: int) -> list[int]:
+    def _since(self, question: AdviceQuestion, action: str, day: int) -> list[int]:
         """List the days of an action's outcomes since it last changed."""
         days = self._told[question.situation.name, action]
         change = self.world.changes.get(question.situation.name)
@@ -351,16 +341,16 @@ class _Arm:
         for situation in self.world.kind.situations:
             change = self.world.changes.get(situation.name)
             if change is not None and change.day == day:
-                text = self._recommending(situation, change.broken, self.world.luck(f"watch {situation.name}"))
+                text = self._recommending(situation, change.broken, self.world.rng(f"watch {situation.name}"))
                 if text is not None:
                     self._watches[situation.name] = _Watch(situation, change, text)
 
-    def _recommending(self, situation: Situation, action: str, luck: random.Random) -> str | None:
+    def _recommending(self, situation: Situation, action: str, rng: random.Random) -> str | None:
         """Find words for a situation by which an action is recommended: what is not cannot be seen to be given up."""
-        texts = (self.world.question(situation, luck).text for _ in range(TRIES))
+        texts = (self.world.question(situation, rng).text for _ in range(TRIES))
         return next((text for text in texts if self._suggested(text, situation) == action), None)
 
-    def _look(self, event: Event) -> None:
+    def _look(self, event: LogEntry) -> None:
         """Ask again after an outcome of an action that has changed."""
         watch = self._watches.get(event.situation.name if event.situation else "")
         if watch is None or event.action not in {watch.change.broken, watch.change.risen}:
@@ -381,43 +371,43 @@ class _Arm:
             self._end_watch(self._watches.popitem()[1])
 
     def _end_watch(self, watch: _Watch) -> None:
-        """Count as late what was not noticed in enough outcomes; fewer of them say nothing."""
+        """Count as late what was not noticed within enough outcomes; fewer outcomes count as nothing."""
         lost, won = watch.done[watch.change.broken], watch.done[watch.change.risen]
-        if not watch.given_up and lost > CHANGED:
+        if not watch.given_up and lost > NOTICED_AFTER:
             self._count_given_up(lost, watch.situation)
-        if not watch.taken_up and won > CHANGED:
+        if not watch.taken_up and won > NOTICED_AFTER:
             self._count_taken_up(won, watch.situation)
 
     def _count_given_up(self, outcomes: int, situation: Situation) -> None:
         self.out.count("outcomes until given up", outcomes, situation.name)
-        self.out.count("given up within six", outcomes <= CHANGED, situation.name)
+        self.out.count("given up within six", outcomes <= NOTICED_AFTER, situation.name)
 
     def _count_taken_up(self, outcomes: int, situation: Situation) -> None:
         self.out.count("outcomes of the new best until recommended", outcomes, situation.name)
 
     def _break(self) -> None:
-        """Let the best action of some situations break, and count outcomes until it is given up by who follows it."""
-        luck = self.world.luck("break")
+        """Break the best action of some situations, and count the outcomes until it is no longer suggested."""
+        rng = self.world.rng("break")
         steady = [each for each in self.world.kind.situations if each.name not in self.world.changes]
-        for situation in luck.sample(steady, min(BREAKS, len(steady))):
-            self._break_one(situation, luck)
+        for situation in rng.sample(steady, min(BREAKS, len(steady))):
+            self._break_one(situation, rng)
 
-    def _break_one(self, situation: Situation, luck: random.Random) -> None:
+    def _break_one(self, situation: Situation, rng: random.Random) -> None:
         best = self.world.best(situation, self.world.days)
-        text = self._recommending(situation, best, luck)
+        text = self._recommending(situation, best, rng)
         if text is None:
             return
         done = 0
         while done < PATIENCE and self._suggested(text, situation) == best:
-            self._follow(situation, best, BROKEN, luck)
+            self._follow(situation, best, BROKEN, rng)
             done += 1
         self._count_given_up(done, situation)
 
-    def _follow(self, situation: Situation, action: str, rate: float, luck: random.Random) -> None:
+    def _follow(self, situation: Situation, action: str, rate: float, rng: random.Random) -> None:
         self.clock.moment += timedelta(hours=1)
-        good = luck.random() < rate
+        good = rng.random() < rate
         self.team.record_decision(
-            context=self.world.question(situation, luck).text,
+            context=self.world.question(situation, rng).text,
             action=action,
             outcome="success" if good else "failure",
             **self._circumstances(situation),
@@ -429,4 +419,4 @@ def _context_of(text: str) -> list[str]:
 
 
 def _ignore(message: str) -> None:
-    """Leave out notices: the same one would come for every arm."""
+    """Drop notices: the same one would come for every arm."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engram_bench.advice.kinds import Kind, errands, lines, situation
+from engram_bench.advice.kinds import KindOfWork, errands, lines, situation
 
-SOFTWARE = Kind(
+SOFTWARE = KindOfWork(
     "software team",
     (
         situation(
@@ -204,7 +204,7 @@ SOFTWARE = Kind(
     },
 )
 
-SUPPORT = Kind(
+SUPPORT = KindOfWork(
     "customer support",
     (
         situation(
@@ -379,7 +379,7 @@ SUPPORT = Kind(
     places={"product": ("thermostat", "robot vacuum", "smart lamp", "baby monitor", "doorbell", "air purifier")},
 )
 
-PIPELINES = Kind(
+PIPELINES = KindOfWork(
     "data pipelines",
     (
         situation(
@@ -557,7 +557,7 @@ PIPELINES = Kind(
     },
 )
 
-SALES = Kind(
+SALES = KindOfWork(
     "sales",
     (
         situation(
@@ -735,7 +735,7 @@ SALES = Kind(
     },
 )
 
-RESEARCH = Kind(
+RESEARCH = KindOfWork(
     "research assistant",
     (
         situation(
@@ -921,7 +921,7 @@ RESEARCH = Kind(
     },
 )
 
-ROBOTICS = Kind(
+ROBOTICS = KindOfWork(
     "robotics shop floor",
     (
         situation(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engram_bench.advice.kinds import Kind, errands, lines, situation
+from engram_bench.advice.kinds import KindOfWork, errands, lines, situation
 
-LEGAL = Kind(
+LEGAL = KindOfWork(
     "legal office",
     (
         situation(
@@ -184,7 +184,7 @@ LEGAL = Kind(
     },
 )
 
-HOSPITAL = Kind(
+HOSPITAL = KindOfWork(
     "hospital logistics",
     (
         situation(
@@ -362,7 +362,7 @@ HOSPITAL = Kind(
     },
 )
 
-TRAVEL = Kind(
+TRAVEL = KindOfWork(
     "travel booking",
     (
         situation(
@@ -537,7 +537,7 @@ TRAVEL = Kind(
     places={"city": ("Lisbon", "Osaka", "Nairobi", "Denver", "Krakow", "Lima", "Dubai", "Oslo")},
 )
 
-CLASSROOM = Kind(
+CLASSROOM = KindOfWork(
     "classroom tutoring",
     (
         situation(
@@ -712,7 +712,7 @@ CLASSROOM = Kind(
     places={"book": ("Animal Farm", "The Giver", "Romeo and Juliet", "Holes", "Emil and the Detectives")},
 )
 
-MARKETING = Kind(
+MARKETING = KindOfWork(
     "marketing campaigns",
     (
         situation(
@@ -887,7 +887,7 @@ MARKETING = Kind(
     places={"campaign": ("Summer Glow", "Back to School", "Black Week", "Fresh Start", "Loyalty Plus")},
 )
 
-HOTEL = Kind(
+HOTEL = KindOfWork(
     "hotel operations",
     (
         situation(
@@ -1061,7 +1061,7 @@ HOTEL = Kind(
     ),
 )
 
-MODERATION = Kind(
+MODERATION = KindOfWork(
     "game moderation",
     (
         situation(

@@ -1,4 +1,4 @@
-"""Memories in a JSON-lines file, one line a transaction: a small store that keeps the whole contract."""
+"""Store memories in a JSON-lines file, one line per transaction: a small store that keeps the whole contract."""
 
 import fcntl
 import json
@@ -19,7 +19,7 @@ from engram.text.terms import normal_form, query_terms
 
 
 class _Room(NamedTuple):
-    """Everything of one agent. A transaction works on a copy, which counts when its line is on disk."""
+    """Everything of one agent. A transaction works on a copy, which takes effect when its line is on disk."""
 
     entries: dict[str, Entry]
     keys: dict[str | None, tuple[str, str]]  # the id a key belongs to, and the fingerprint of what it said
@@ -54,7 +54,7 @@ class _Room(NamedTuple):
         return ForgetReceipt(id=id, forgotten=True, removed={"memories": 1, "words": 1, **counts})
 
     def near(self, place: Placed, entries: Iterable[Entry]) -> Iterator[Match]:
-        """How similar the vectors are that the same embedder made for the same namespace, one for each passage."""
+        """Return the similarity of vectors of the same embedder and namespace, one for each passage."""
         for id, held in ((entry.memory.id, held) for entry in entries for held in entry.vectors):
             if (held.namespace, held.embedder) == (place.namespace, place.embedder):
                 if held.vector.shape != place.vector.shape:
@@ -62,7 +62,7 @@ class _Room(NamedTuple):
                 yield Match(id, float(np.clip(held.vector @ place.vector, 0, 1)), held.passage)
 
     def search(self, query: Query) -> list[Match]:
-        """Every memory is looked at, by its best passage; among equals the one stored later comes first."""
+        """Score every memory by its best passage; among equals the one stored later comes first."""
         memories = (e.memory for id, e in reversed(self.entries.items()) if query.among is None or id in query.among)
         passing = [memory for memory in memories if accepts(query.where, memory, normal_form(memory.context))]
         if query.words is not None:
@@ -81,7 +81,7 @@ class _Room(NamedTuple):
 
 
 class JsonLinesStore:
-    """A `MemoryStore` in a file that only grows; on POSIX systems several processes may have it open."""
+    """A `MemoryStore` in an append-only file; on POSIX systems several processes may have it open."""
 
     def __init__(self, url: str, *unused: object) -> None:  # a vector store, sources of time and ids, options
         self._rooms: dict[str, _Room] = {}
@@ -95,29 +95,29 @@ class JsonLinesStore:
         return self._write(scope, "add", items)
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Add a line that says so; the text stays in the lines before it."""
+        """Append a deletion; the text stays in the earlier lines."""
         return self._write(scope, "forget", list(ids))
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order."""
+        """Return one result per id, in order."""
         with self._lock:
             entries = self._room(scope).entries
             return [entries[id].memory if id in entries else None for id in ids]
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
-        """By shared words, by vectors or by time."""
+        """Search by shared words, by vectors or by time."""
         with self._lock:
             return self._room(scope).search(query)[query.offset : query.offset + query.limit]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _write(self, scope: Scope, order: str, items: Sequence[Any]) -> list[Any]:
-        """What a transaction answers, after its line is safely on disk."""
+        """Run a transaction, write its line safely to disk, and return its result."""
         line = json.dumps([scope.agent, order, items], default=np.ndarray.tolist).encode() + b"\n"
         with self._lock:
-            self._room(scope)  # says so if the store is closed
+            self._room(scope)  # raises `StoreClosed` if so
             fcntl.flock(self._file, fcntl.LOCK_EX)
             try:
                 known = self._room(scope)
@@ -133,7 +133,7 @@ class JsonLinesStore:
             return answers
 
     def _room(self, scope: Scope) -> _Room:
-        """The room of an agent, after reading what has been written since the last look."""
+        """Return the data of an agent, after reading new lines of the file."""
         if self._file.closed:
             raise StoreClosed("this memory was closed; open it again")
         self._file.seek(self._read)

@@ -345,7 +345,7 @@ class Workspaces:
         """
         with self._objects.alone():
             known = self.workspace(name).name
-            holds.refuse_whole(self._store, self._scope, f"workspace {known!a} of {self._scope.agent!a}")
+            holds.refuse_if_agent_held(self._store, self._scope, f"workspace {known!a} of {self._scope.agent!a}")
             swept = self._swept({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
             if not dry_run:
                 erase(self._store, self._scope, [f"workspace:{known}"])
@@ -361,7 +361,7 @@ class Workspaces:
         """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
         self._refuse_others()
         for agent in [agent for agent, snapshots in old.items() if snapshots]:
-            holds.refuse_whole(self._store, Scope(agent), f"a snapshot of {agent!a}")
+            holds.refuse_if_agent_held(self._store, Scope(agent), f"a snapshot of {agent!a}")
         needed, lost = set[str](), dict[str, Sequence[str]]()
         for own in self._everybody():
             agent = own._scope.agent

@@ -1,1 +1,1 @@
-"""Keep facts: extract them from text, order them in time, link them in a graph."""
+"""Facts: extract them from text (`extract`), order them in time (`timeline`), link them in a graph (`graph`)."""

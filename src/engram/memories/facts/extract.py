@@ -1,7 +1,7 @@
-"""Facts that simple English sentences state, by rules: what is not plainly said gives nothing.
+"""Extract facts from simple English sentences, by rules; sentences that are not plain statements give none.
 
-Questions, conditions, wishes, guesses, plans and reported speech state nothing. A sentence that no rule understands is
-left out: a fact that is missing can be learned later, a wrong one is believed.
+Questions, conditions, wishes, guesses, plans and reported speech are skipped, and so is any sentence that no rule
+understands: a missing fact can be learned later, a wrong one would be believed.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from engram.model.fact import Statement
 from engram.text.time_phrases import intervals
 
 Extractor = Callable[[str, datetime], Iterable[Statement]]
-"""Takes a text and the time it was said at; gives what it states, in order."""
+"""A function that takes a text and its time, and returns the statements in it, in order."""
 
 GROUP = "engram.extractors"
-"""The entry-point group in which packages register extractors."""
+"""Entry-point group in which packages register extractors."""
 
 MAX_TEXT = 100_000
-LONGEST = 300
-"""Characters of a sentence that is still a simple one."""
-MOST_WORDS = 8
-MOST_SUBJECT_WORDS = 6
+MAX_SENTENCE = 300
+"""Maximum characters of a simple sentence."""
+MAX_OBJECT_WORDS = 8
+MAX_SUBJECT_WORDS = 6
 
 Tense = Literal["now", "past", "perfect", "event"]
 
 
 def extract(text: str, now: datetime, speaker: str = "") -> list[Statement]:
-    """What the sentences of a text state, in order, each once; "I" and "my" are the `speaker`, if there is one."""
+    """Return the distinct statements in a text, in order; "I" and "my" refer to the `speaker`, if given."""
     found = dict[tuple[str, str, str, bool], Statement]()
     for sentence in sentences(text[:MAX_TEXT]):
-        for statement in _stated(_in_third_person(sentence, speaker), now, speaker.strip()):
+        for statement in _sentence_statements(_in_third_person(sentence, speaker), now, speaker.strip()):
             key = (statement.subject, statement.predicate, statement.object, statement.negated)
             found.setdefault(key, statement.model_copy(update={"quote": sentence}))
     return list(found.values())
 
 
-def installed() -> list[Extractor]:
-    """The extractors of installed packages, by name. Raises `MissingExtra` if one cannot be loaded."""
+def installed_extractors() -> list[Extractor]:
+    """Load the extractors of installed packages, by name. Raises `MissingExtra` if one cannot be loaded."""
     found = list[Extractor]()
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
@@ -54,8 +54,8 @@ def installed() -> list[Extractor]:
     return found
 
 
-def stated(text: str, now: datetime, extractors: Iterable[Extractor]) -> list[Statement]:
-    """What several extractors find in a text, each statement once; the first to find it counts."""
+def run_extractors(text: str, now: datetime, extractors: Iterable[Extractor]) -> list[Statement]:
+    """Return the distinct statements that several extractors find in a text."""
     found = dict[tuple[str, str, str, bool], Statement]()
     for extractor in extractors:
         for statement in extractor(text, now):
@@ -75,16 +75,16 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text with their final mark, one line at a time; code between fences is left out."""
+    """Split a text into sentences with their final punctuation, line by line; fenced code is skipped."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
             fenced = not fenced
         elif not fenced:
-            yield from _of_line(_BULLET.sub("", line.strip()))
+            yield from _line_sentences(_BULLET.sub("", line.strip()))
 
 
-def _of_line(line: str) -> Iterator[str]:
+def _line_sentences(line: str) -> Iterator[str]:
     start = 0
     for mark in _END.finditer(line):
         if mark[0] == "." and _ABBREVIATION.search(line[max(start, mark.start() - 6) : mark.start()]):
@@ -95,11 +95,11 @@ def _of_line(line: str) -> Iterator[str]:
         yield line[start:].strip()
 
 
-def _set(words: str) -> frozenset[str]:
+def _words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_STATES_NOTHING = _set(
+_HEDGES = _words(
     """if unless whether would could should might may maybe perhaps probably possibly presumably suppose supposedly
     supposing imagine assume assumes assuming assumed wish wishes hope hopes hopefully think thinks thought believe
     believes believed guess guesses seems seem apparently allegedly reportedly rumored rumoured said says say claims
@@ -110,41 +110,41 @@ _STATES_NOTHING = _set(
     nor every any anyone anybody nobody someone somebody something anything nothing whoever whatever unsure unclear
     gonna gotta wanna"""
 )
-_OPENS_QUESTION = _set(
+_OPENS_QUESTION = _words(
     """who whom whose what which where why how is are am was were do does did has have had can could will would
     should isn't aren't doesn't don't didn't"""
 )
-_PRONOUNS = _set(
+_PRONOUNS = _words(
     """i we you he she it they me us him her them this that these those there here mine ours yours his hers theirs
     one ones who which what my your their its all both each some many most few several none it's that's there's
     he's she's here's what's who's let's i'm i've you're we're they're everyone everybody everything myself"""
 )
-_FILLERS = _set("currently now also still really already always actually just")
-_ENDS = _set("currently now today already yet too again anymore nowadays though here there instead right well")
-_NOT_FIRST = _set(
+_FILLERS = _words("currently now also still really already always actually just")
+_ENDS = _words("currently now today already yet too again anymore nowadays though here there instead right well")
+_NOT_FIRST = _words(
     """and or but so because although though while since until after before during in on at by with without from for
     as than then yes no ok okay well however therefore thus also not never yesterday today tomorrow now currently
     recently sadly luckily
     last next sounds looks feels thanks thank yeah wow oh hey hi glad great good nice
     finally meanwhile otherwise instead another other to of about if unlike like"""
 )
-_NOT_IN_NAME = _set(
+_NOT_IN_NAME = _words(
     """is are am was were be been being has have had do does did not and or but so because that which who whom if than
     to then with from by at on for it he she they we you i this these those there very too as into""",
 )
-_NOT_IN_OBJECT = _set(
+_NOT_IN_OBJECT = _words(
     """is are was were am be been has had does did not n't never he she they it we you i me him us them that
     which who whom whose this these those there my your our their his her its yourself myself"""
 )
-_NOT_FIRST_IN_OBJECT = _NOT_IN_OBJECT | _set(
+_NOT_FIRST_IN_OBJECT = _NOT_IN_OBJECT | _words(
     """to so because as if than what how why where and or but in on at from about too very much
     more less almost supposed able unable ready sure afraid happy sorry going due like such something off open here
     full help up out down away back over just recently never glad good fine curious excited"""
 )
-_FLEETING = _set("idea sound question questions help hunt process chance feeling look way lot bit plan problem issue")
-_DETERMINERS = _set("the a an another some any no this that")
-_SHORTENED = ("'ll", "'ve", "'re", "'m", "'d", "he's", "it's", "there's", "that's", "what's", "who's", "let's")
-_NO_PROPERTY = _set(
+_FLEETING = _words("idea sound question questions help hunt process chance feeling look way lot bit plan problem issue")
+_DETERMINERS = _words("the a an another some any no this that")
+_CONTRACTIONS = ("'ll", "'ve", "'re", "'m", "'d", "he's", "it's", "there's", "that's", "what's", "who's", "let's")
+_NO_PROPERTY = _words(
     """rest most part majority kind sort point end beginning side lack idea fact use lot number amount result purpose
     problem reason cause goal case way all one some none both each"""
 )
@@ -160,7 +160,7 @@ _PROPERTY_OF = re.compile(r"^[Tt]he (?P<what>[\w-]{1,30}(?: [\w-]{1,30})?) of (?
 
 
 def _in_third_person(sentence: str, speaker: str) -> str:
-    """The sentence with "I" and "my" replaced by who says it; as it is, and so not understood, if nobody is known."""
+    """Replace "I" and "my" by the speaker; unchanged, and thus not understood, if the speaker is unknown."""
     if not speaker.strip():
         return sentence
     words = list[str]()
@@ -171,16 +171,16 @@ def _in_third_person(sentence: str, speaker: str) -> str:
     return " ".join(words)
 
 
-def _stated(sentence: str, now: datetime, speaker: str) -> list[Statement]:
-    """What one sentence states."""
-    if len(sentence) > LONGEST or sentence.endswith(("?", "!", ":")) or _CODE.search(sentence.rstrip(";")):
+def _sentence_statements(sentence: str, now: datetime, speaker: str) -> list[Statement]:
+    """Return the statements of one sentence."""
+    if len(sentence) > MAX_SENTENCE or sentence.endswith(("?", "!", ":")) or _CODE.search(sentence.rstrip(";")):
         return []
     plain = sentence.rstrip(".").replace("’", "'").strip()
     for clitic, full in _CLITICS:
         plain = plain.replace(clitic, full)
     words = [word.strip(",\"'()") for word in plain.split()]
     words = [word if at and word == "May" else word.lower() for at, word in enumerate(words)]
-    if not words or words[0] in _OPENS_QUESTION or _STATES_NOTHING & set(words) or plain.count('"') % 2:
+    if not words or words[0] in _OPENS_QUESTION or _HEDGES & set(words) or plain.count('"') % 2:
         return []
     found, subject = list[Statement](), ""
     for clause in _clauses(plain):
@@ -193,24 +193,24 @@ def _stated(sentence: str, now: datetime, speaker: str) -> list[Statement]:
 
 
 def _clauses(plain: str) -> Iterator[str]:
-    """The parts of a sentence that have a verb each: "Alice uses Go and lives in Paris" has two."""
+    """Split a sentence into clauses with one verb each: "Alice uses Go and lives in Paris" has two."""
     start, at = 0, 0
     for joint in _BREAK.finditer(plain):
         left, right = plain[start : joint.start()], plain[joint.end() :]
-        if joint.start() >= at and _predicate(left.split()) and _goes_on(right):
+        if joint.start() >= at and _predicate(left.split()) and _is_clause(right):
             yield left
             start = at = joint.end()
     yield plain[start:]
 
 
-def _goes_on(right: str) -> bool:
-    """Whether what follows an "and" is a clause of its own, with or without a subject."""
+def _is_clause(right: str) -> bool:
+    """Return true if the text after an "and" is a clause, with or without a subject."""
     words = right.split()
     found = _predicate(["", *words], least=1)
     if found is not None and found.at == 1:
         return True
     found = _predicate(words)
-    return found is not None and found.at <= MOST_SUBJECT_WORDS and _is_name(words[: found.at])
+    return found is not None and found.at <= MAX_SUBJECT_WORDS and _is_name(words[: found.at])
 
 
 # Clauses.
@@ -218,7 +218,7 @@ def _goes_on(right: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Predicate:
-    """A verb in a clause: the words from `at` to `to` say it."""
+    """A verb in a clause, which spans the words from `at` to `to`."""
 
     name: str
     at: int
@@ -226,25 +226,25 @@ class _Predicate:
     tense: Tense = "now"
     negated: bool = False
     over: bool = False
-    """Whether it says that something has ended or was replaced."""
+    """True if it states that something has ended or was replaced."""
     plural: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ClauseStatements:
     subject: str
     statements: list[Statement]
 
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """When a clause says that it holds: the text without the time, and the time."""
+    """The time a clause refers to, and the clause without it."""
 
     text: str
     start: datetime | None = None
     end: datetime | None = None
     exact: bool = False
-    """Whether it is a mere "in 2020", which says when something happened, not how long it holds."""
+    """True for a time such as "in 2020", which dates an event and gives no duration."""
 
 
 _EVENTS = {
@@ -270,9 +270,9 @@ _LONGEST_PHRASE = 4
 
 
 def _predicate(words: Sequence[str], least: int = 1) -> _Predicate | None:
-    """The first verb of a clause that is known."""
+    """Find the first known verb of a clause."""
     low = [word.lower().strip(",") for word in words]
-    for at in range(least, min(len(low), MOST_SUBJECT_WORDS + 3)):
+    for at in range(least, min(len(low), MAX_SUBJECT_WORDS + 3)):
         if found := _verb_at(low, at):
             return found
     return None
@@ -305,7 +305,7 @@ def _verb_at(low: Sequence[str], start: int) -> _Predicate | None:
 
 
 def _state_at(low: Sequence[str], start: int, at: int, *, plural: bool) -> _Predicate:
-    """A form of "to be" and what belongs to it: "is not based in"."""
+    """Parse a form of "to be" with its complement, such as "is not based in"."""
     to, negated, over = at + 1, False, False
     if low[to : to + 1] == ["not"]:
         to, negated, over = to + 1, True, "anymore" in low
@@ -340,9 +340,9 @@ def _phrase_at(
     return None
 
 
-def _clause(clause: str, inherited: str, now: datetime, speaker: str) -> _Read | None:
-    """What one clause states, or `None` if it is not understood, after which nothing of the sentence is."""
-    timed = _timed(clause.strip(), now)
+def _clause(clause: str, inherited: str, now: datetime, speaker: str) -> _ClauseStatements | None:
+    """Return the statements of one clause, or `None` if it, and thus the rest of the sentence, is not understood."""
+    timed = _split_time(clause.strip(), now)
     words = timed.text.split()
     found = _predicate(["", *words], least=1) if inherited else None
     if found is not None and found.at == 1:
@@ -353,7 +353,7 @@ def _clause(clause: str, inherited: str, now: datetime, speaker: str) -> _Read |
         return None
     subject = inherited or " ".join(words[: found.at])
     rest = " ".join(words[found.to :])
-    span = _span(found, timed)
+    span = _validity(found, timed)
     if span is None or not (inherited or _is_name(subject.split())):
         return None
     if found.tense == "event" and found.name == "works at" and not rest[:1].isupper():
@@ -373,11 +373,11 @@ def _clause(clause: str, inherited: str, now: datetime, speaker: str) -> _Read |
                     replaces=True if found.over or about[3] else None,
                 )
             )
-    return _Read(subject, statements) if statements else None
+    return _ClauseStatements(subject, statements) if statements else None
 
 
-def _span(found: _Predicate, timed: _Time) -> tuple[datetime | None, datetime | None] | None:
-    """From when until when a statement holds, or `None` if it does not say enough for its tense."""
+def _validity(found: _Predicate, timed: _Time) -> tuple[datetime | None, datetime | None] | None:
+    """Return start and end of a statement's validity, or `None` if they are unclear for its tense."""
     if found.tense == "event":
         return timed.start, None if timed.exact else timed.end
     if found.tense == "past":
@@ -392,8 +392,8 @@ def _span(found: _Predicate, timed: _Time) -> tuple[datetime | None, datetime | 
 _OPENING = re.compile(r"(?i:\b(?:since|from|as of|starting|until|till|in|on|during|between)) *$")
 
 
-def _timed(clause: str, now: datetime) -> _Time:
-    """The clause without the time at its end or its beginning, and that time."""
+def _split_time(clause: str, now: datetime) -> _Time:
+    """Split the time off the end or the beginning of a clause."""
     clause = clause.rstrip(" ,")
     for found in intervals(clause, now):
         at, to = found.span
@@ -420,7 +420,7 @@ def _timed(clause: str, now: datetime) -> _Time:
 # Names.
 
 
-_NO_ADVERBS = _set("nightly hourly daily weekly monthly yearly early family assembly supply reply anomaly friendly")
+_NO_ADVERBS = _words("nightly hourly daily weekly monthly yearly early family assembly supply reply anomaly friendly")
 
 
 def _is_adverb(word: str) -> bool:
@@ -428,13 +428,13 @@ def _is_adverb(word: str) -> bool:
 
 
 def _is_name(words: Sequence[str]) -> bool:
-    """Whether words before a verb name something: no pronoun, no clause, not too many."""
+    """Return true if the words before a verb are a name: no pronoun, no clause, not too many words."""
     low = [word.lower() for word in words]
-    if not 0 < len(words) <= MOST_SUBJECT_WORDS or low[0] in _NOT_FIRST or low == ["the"]:
+    if not 0 < len(words) <= MAX_SUBJECT_WORDS or low[0] in _NOT_FIRST or low == ["the"]:
         return False
     if any(word in _PRONOUNS or word.endswith(",") or '"' in word for word in low):
         return False
-    if low[-1].endswith("'s") or any(w.endswith(_SHORTENED) or not any(map(str.isalnum, w)) for w in low):
+    if low[-1].endswith("'s") or any(w.endswith(_CONTRACTIONS) or not any(map(str.isalnum, w)) for w in low):
         return False
     inner = set(low) & _NOT_IN_NAME
     if (low[0].endswith("ing") and len(low) > 1) or any(map(_is_adverb, words[1:])):
@@ -443,7 +443,7 @@ def _is_name(words: Sequence[str]) -> bool:
 
 
 def _pair(words: Sequence[str]) -> tuple[str, str] | None:
-    """Two names joined by "and", both of them proper ones."""
+    """Return two proper names joined by "and"."""
     low = [word.lower() for word in words]
     if low.count("and") != 1:
         return None
@@ -454,7 +454,7 @@ def _pair(words: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _subjects(subject: str, found: _Predicate, speaker: str) -> list[str]:
-    """Whom a clause is about; "Alice and Bob use" is about two, but a plural verb after one name about none."""
+    """Return the subjects of a clause: two for "Alice and Bob use", none for one name with a plural verb."""
     pair = _pair(subject.split())
     if pair is not None:
         return list(pair) if found.plural or found.tense != "now" or found.negated else []
@@ -465,12 +465,12 @@ def _subjects(subject: str, found: _Predicate, speaker: str) -> list[str]:
 
 
 def _property(subject: str, found: _Predicate, rest: str) -> tuple[str, str, str, bool]:
-    """Subject, predicate and object, where "X's Y is Z" and "the Y of X is Z" are about X; the last says which are."""
+    """Return subject, predicate, object, and true if it is a property as in "X's Y is Z" and "the Y of X is Z"."""
     if found.name != "is" or found.plural or not rest:
         return subject, found.name, rest, False
     owned = _PROPERTY_OF.match(subject) or _POSSESSIVE.match(subject)
     if owned is None:
-        return _measured(subject, rest) or (subject, found.name, rest, False)
+        return _numeric_property(subject, rest) or (subject, found.name, rest, False)
     if owned["what"].lower() in _NO_PROPERTY:
         return subject, found.name, "", False
     named = owned["what"].lower().rpartition(" ")[2] in ATTRIBUTES
@@ -480,8 +480,8 @@ def _property(subject: str, found: _Predicate, rest: str) -> tuple[str, str, str
     return owned["owner"].strip(), owned["what"].lower(), rest, True
 
 
-def _measured(subject: str, rest: str) -> tuple[str, str, str, bool] | None:
-    """A property that has a number for a value: "Node version is 20"."""
+def _numeric_property(subject: str, rest: str) -> tuple[str, str, str, bool] | None:
+    """Parse a property with a number as its value: "Node version is 20"."""
     owner, _, what = subject.rpartition(" ")
     counts = what.lower() in ATTRIBUTES and what.lower() != "team" and any(c.isdigit() for c in rest)
     counts = counts and owner not in {"The", "Our", "A", "An"}
@@ -493,20 +493,20 @@ def _measured(subject: str, rest: str) -> tuple[str, str, str, bool] | None:
 
 
 def _objects(predicate: str, rest: str) -> list[str]:
-    """What a clause says of its subject: one thing, or those of a list."""
+    """Return the objects of a clause: one, or the items of a list."""
     cut = _CUT.search(rest)
-    text = _trimmed(rest[: cut.start()] if cut else rest)
+    text = _trim(rest[: cut.start()] if cut else rest)
     if predicate in _LISTS:
-        parts = _listed(_without_purpose(text))
+        parts = _split_list(_without_purpose(text))
     else:
         head, comma, tail = text.partition(", ")
         parts = [text if comma and tail[:1].isupper() and len(tail.split()) <= 3 else head]
     return parts if parts and all(_is_object(predicate, part) for part in parts) else []
 
 
-def _listed(text: str) -> list[str]:
-    """The things of a list, if each is short and all are of one form; else all of it is one thing."""
-    parts = [_trimmed(part) for part in _JOINTS.split(text)]
+def _split_list(text: str) -> list[str]:
+    """Split a list if its items are short and of one form; otherwise return the text as one item."""
+    parts = [_trim(part) for part in _JOINTS.split(text)]
     determined = {part.split(" ")[0].lower() in _DETERMINERS for part in parts}
     return parts if len(determined) == 1 and all(len(part.split()) <= 3 for part in parts) else [text]
 
@@ -514,7 +514,7 @@ def _listed(text: str) -> list[str]:
 _JOINTS = re.compile(r", and |, | and ")
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     words = text.strip(" ,").split()
     while words and words[-1].lower().strip(",") in _ENDS:
         words.pop()
@@ -527,7 +527,7 @@ _PURPOSE = re.compile(r" (?:for|to|as|with|in|on|at|during|via|through|by) ")
 
 
 def _without_purpose(text: str) -> str:
-    """What is used, without what for: "Redis for caching" is Redis; the first word always stays."""
+    """Drop the purpose of a thing: "Redis for caching" becomes "Redis"."""
     first = text.partition(" ")[0]
     found = None if first.islower() and first.endswith("ing") else _PURPOSE.search(text)
     return text[: found.start()] if found else text
@@ -536,9 +536,9 @@ def _without_purpose(text: str) -> str:
 def _is_object(predicate: str, text: str) -> bool:
     words = text.split()
     low = [word.lower().strip(",") for word in words]
-    if not 0 < len(words) <= MOST_WORDS or low[0] in _NOT_FIRST_IN_OBJECT or set(low) & _NOT_IN_OBJECT:
+    if not 0 < len(words) <= MAX_OBJECT_WORDS or low[0] in _NOT_FIRST_IN_OBJECT or set(low) & _NOT_IN_OBJECT:
         return False
-    if low in (["the"], ["a"], ["an"]) or text.count('"') % 2 or any(word.endswith(_SHORTENED) for word in low):
+    if low in (["the"], ["a"], ["an"]) or text.count('"') % 2 or any(word.endswith(_CONTRACTIONS) for word in low):
         return False
     if low[0] in _DETERMINERS and len(low) > 1 and low[1] in _FLEETING:
         return False

@@ -1,4 +1,4 @@
-"""Facts as a graph: concepts are joined by what is said of them. Everything here is derived, and changes nothing."""
+"""Facts as a graph of concepts; pure functions on values."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from engram.memories.facts.names import concept_key, is_value
 from engram.model.fact import ConceptPath, Edge, Fact
 
 DAMPING = 0.85
-"""How much of the weight goes on to the neighbours at each step; the rest goes back to where it came from."""
+"""Share of the weight that moves on to the neighbours at each step; the rest returns to the start."""
 STEPS = 100
-ENOUGH = 1e-9
-MOST_VISITS = 50_000
-LONGEST_NAME = 6
-"""Words of a name that is still looked for in a text."""
+TOLERANCE = 1e-9
+MAX_VISITS = 50_000
+MAX_NAME_WORDS = 6
+"""Maximum words of a name that is searched for in a text."""
 
 Direction = Literal["out", "in", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One edge, between the keys of two concepts."""
+class KeyedEdge:
+    """An edge with the keys of its two concepts."""
 
     start: str
     end: str
@@ -35,32 +35,32 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Concepts by key, and the edges of each; what the functions of this module take."""
+    """Concepts by key, with their edges."""
 
     spellings: Mapping[str, tuple[str, ...]]
-    """How each concept is written, the most frequent first."""
-    lines: tuple[Line, ...]
-    beside: Mapping[str, tuple[Line, ...]]
-    """The lines that begin or end at a concept."""
+    """The spellings of each concept, the most frequent first."""
+    edges: tuple[KeyedEdge, ...]
+    edges_of: Mapping[str, tuple[KeyedEdge, ...]]
+    """The edges that begin or end at a concept."""
 
     def name(self, key: str) -> str:
-        """How a concept is written most often."""
+        """Return the most frequent spelling of a concept."""
         return self.spellings[key][0]
 
 
-def graph(facts: Iterable[Fact]) -> Graph:
-    """The graph of some facts; denials join nothing, and are left out."""
+def build_graph(facts: Iterable[Fact]) -> Graph:
+    """Build the graph of some facts, without denials."""
     written = defaultdict[str, Counter[str]](Counter)
     joined = list[tuple[str, str, Fact]]()
     for fact in facts:
         if not fact.negated:
             start, end = concept_key(fact.subject), concept_key(fact.object)
-            written[start][_bare(fact.subject)] += 1
-            written[end][_bare(fact.object)] += 1
+            written[start][_display_name(fact.subject)] += 1
+            written[end][_display_name(fact.object)] += 1
             joined.append((start, end, fact))
     spellings = {key: tuple(name for name, _ in names.most_common()) for key, names in written.items()}
-    lines = tuple(Line(start, end, _edge(fact, spellings, start, end)) for start, end, fact in joined)
-    beside = defaultdict[str, list[Line]](list)
+    lines = tuple(KeyedEdge(start, end, _edge(fact, spellings, start, end)) for start, end, fact in joined)
+    beside = defaultdict[str, list[KeyedEdge]](list)
     for line in lines:
         beside[line.start].append(line)
         if line.end != line.start:
@@ -69,15 +69,15 @@ def graph(facts: Iterable[Fact]) -> Graph:
 
 
 def edges(graph: Graph) -> list[Edge]:
-    """All edges, in the order of the facts."""
-    return [line.edge for line in graph.lines]
+    """Return all edges, in the order of the facts."""
+    return [line.edge for line in graph.edges]
 
 
 def neighbours(graph: Graph, name: str, relation: str | None = None, direction: Direction = "both") -> list[str]:
-    """What is joined to a concept directly, each once, in the order of the facts; nothing, if it is not known."""
+    """Return the distinct concepts next to a concept, in the order of the facts."""
     key = concept_key(name)
     found = dict[str, None]()
-    for line in graph.beside.get(key, ()):
+    for line in graph.edges_of.get(key, ()):
         points = "out" if line.start == key else "in"
         if direction in {"both", points} and relation in {None, line.edge.predicate}:
             found[line.end if points == "out" else line.start] = None
@@ -85,47 +85,47 @@ def neighbours(graph: Graph, name: str, relation: str | None = None, direction: 
 
 
 def paths(graph: Graph, start: str, end: str, *, most: int = 3, longest: int = 5) -> list[ConceptPath]:
-    """Ways between two concepts, the shortest first, at most so many and so long; none passes a concept twice.
+    """Return simple paths between two concepts, the shortest first.
 
-    Numbers and other mere values lead nowhere: two servers with the same port have nothing to do with each other.
+    Paths do not pass through plain values such as numbers: two servers with the same port are not related by it.
     """
     first, last = concept_key(start), concept_key(end)
-    if first not in graph.beside or last not in graph.beside or first == last:
+    if first not in graph.edges_of or last not in graph.edges_of or first == last:
         return []
     away = _distances(graph, last, longest)
     found = list[ConceptPath]()
-    waiting: deque[tuple[tuple[str, ...], tuple[Line, ...]]] = deque([((first,), ())])
+    waiting: deque[tuple[tuple[str, ...], tuple[KeyedEdge, ...]]] = deque([((first,), ())])
     visits = 0
-    while waiting and len(found) < most and visits < MOST_VISITS:
+    while waiting and len(found) < most and visits < MAX_VISITS:
         keys, lines = waiting.popleft()
         visits += 1
         if keys[-1] == last:
             found.append(ConceptPath(names=tuple(map(graph.name, keys)), edges=tuple(line.edge for line in lines)))
             continue
-        for other, line in _steps(graph, keys[-1], last):
+        for other, line in _next_concepts(graph, keys[-1], last):
             if other not in keys and len(lines) + 1 + away.get(other, longest) <= longest:
                 waiting.append(((*keys, other), (*lines, line)))
     return found
 
 
 def subgraph(graph: Graph, around: str | Iterable[str], depth: int = 1) -> list[Edge]:
-    """The edges between concepts that are at most so many steps away from some others."""
+    """Return the edges between concepts within `depth` steps of some others."""
     names = [around] if isinstance(around, str) else list(around)
     near = set[str]()
     for name in names:
         near |= _distances(graph, concept_key(name), depth).keys()
-    return [line.edge for line in graph.lines if line.start in near and line.end in near]
+    return [line.edge for line in graph.edges if line.start in near and line.end in near]
 
 
 def related(graph: Graph, names: Sequence[str], k: int = 5) -> list[tuple[str, float]]:
-    """The concepts nearest to some others, with their weight: personalised PageRank, whichever way edges point.
+    """Return the concepts nearest to some others with their weight, by personalised PageRank on the undirected graph.
 
-    Neither the given ones nor mere values are among them. The same graph gives the same answer.
+    Excludes the given concepts and plain values. Deterministic.
     """
-    keys = sorted(key for key in graph.beside if not is_value(key))
+    keys = sorted(key for key in graph.edges_of if not is_value(key))
     place = {key: at for at, key in enumerate(keys)}
     seeds = [place[key] for key in dict.fromkeys(map(concept_key, names)) if key in place]
-    ends = [(place[line.start], place[line.end]) for line in graph.lines if line.start in place and line.end in place]
+    ends = [(place[line.start], place[line.end]) for line in graph.edges if line.start in place and line.end in place]
     if not seeds or not ends:
         return []
     pairs = np.array(ends, dtype=np.int64)
@@ -141,7 +141,7 @@ def related(graph: Graph, names: Sequence[str], k: int = 5) -> list[tuple[str, f
         moved += (1 - moved.sum()) * home
         change = float(np.abs(moved - weight).sum())
         weight = moved
-        if change < ENOUGH:
+        if change < TOLERANCE:
             break
     best = sorted(
         (at for at in range(len(keys)) if at not in set(seeds) and weight[at] > 0), key=lambda at: -weight[at]
@@ -149,38 +149,38 @@ def related(graph: Graph, names: Sequence[str], k: int = 5) -> list[tuple[str, f
     return [(graph.name(keys[at]), float(weight[at])) for at in best[:k]]
 
 
-def mentioned(graph: Graph, text: str) -> list[str]:
-    """The concepts that a text names, in order, the longest names first where they overlap."""
+def find_mentions(graph: Graph, text: str) -> list[str]:
+    """Return the concepts that a text mentions, in order; the longest name wins where they overlap."""
     words = [word.strip('.,;:!?"()[]') for word in text.split()]
     found, at = dict[str, None](), 0
     while at < len(words):
-        length = min(LONGEST_NAME, len(words) - at)
-        while length and not _known(graph, " ".join(words[at : at + length])):
+        length = min(MAX_NAME_WORDS, len(words) - at)
+        while length and not _match_key(graph, " ".join(words[at : at + length])):
             length -= 1
         if length:
-            found[_known(graph, " ".join(words[at : at + length])) or ""] = None
+            found[_match_key(graph, " ".join(words[at : at + length])) or ""] = None
         at += length or 1
     return [graph.name(key) for key in found]
 
 
-def _known(graph: Graph, name: str) -> str | None:
-    """The key of the concept that a name means, also with a possessive "'s"."""
+def _match_key(graph: Graph, name: str) -> str | None:
+    """Return the key of the concept with a name, ignoring a possessive "'s"."""
     for spelled in (name, name.removesuffix("'s"), name.removesuffix("’s")):
         key = concept_key(spelled) if spelled.strip() else ""
-        if key in graph.beside and not is_value(key):
+        if key in graph.edges_of and not is_value(key):
             return key
     return None
 
 
 def _distances(graph: Graph, start: str, depth: int) -> dict[str, int]:
-    """How many steps away each concept is, up to a depth; mere values are reached, but not passed."""
-    away = {start: 0} if start in graph.beside else {}
+    """Return the distance of each concept up to a depth; plain values are reached, but not passed."""
+    away = {start: 0} if start in graph.edges_of else {}
     waiting = deque(away)
     while waiting:
         key = waiting.popleft()
         if away[key] == depth or (is_value(key) and key != start):
             continue
-        for line in graph.beside[key]:
+        for line in graph.edges_of[key]:
             other = line.end if line.start == key else line.start
             if other not in away:
                 away[other] = away[key] + 1
@@ -188,18 +188,18 @@ def _distances(graph: Graph, start: str, depth: int) -> dict[str, int]:
     return away
 
 
-def _steps(graph: Graph, key: str, goal: str) -> list[tuple[str, Line]]:
-    """The next concepts and, for each, the first of the lines that lead there."""
-    found = dict[str, Line]()
-    for line in graph.beside[key]:
+def _next_concepts(graph: Graph, key: str, goal: str) -> list[tuple[str, KeyedEdge]]:
+    """Return the next concepts, each with the first edge that leads to it."""
+    found = dict[str, KeyedEdge]()
+    for line in graph.edges_of[key]:
         other = line.end if line.start == key else line.start
         if other == goal or not is_value(other):
             found.setdefault(other, line)
     return list(found.items())
 
 
-def _bare(name: str) -> str:
-    """A name as it is shown: without an article, if something is left."""
+def _display_name(name: str) -> str:
+    """Return a name without its article, unless nothing would be left."""
     first, _, rest = name.strip().partition(" ")
     return rest.strip() if rest.strip() and first.lower() in {"the", "a", "an", "our"} else name.strip()
 

@@ -1,4 +1,4 @@
-"""When two names mean the same: case, spacing, an article, "our" and a plural do not matter."""
+"""Compare names: case, spacing, articles, "our" and plurals are ignored."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from engram.text.terms import normal_form
 
 ARTICLES = ("the ", "an ", "a ", "our ")
 _QUOTES = "\"'`“”‘’"
-_STAYS = ("ss", "us", "is", "os", "'s", "’s")
+_NOT_PLURAL = ("ss", "us", "is", "os", "'s", "’s")
 _SIBILANT = ("ches", "shes", "sses", "xes", "zzes")
 _WORD_GAPS = re.compile(r"[\s_]+")
 
 
 @lru_cache(maxsize=65_536)
 def concept_key(name: str) -> str:
-    """Equal for names of the same thing; never empty for a name that is not."""
+    """Return a key that is equal for names of the same concept; never empty for a non-empty name."""
     whole = normal_form(name.strip().strip(_QUOTES))
     bare = whole
     for article in ARTICLES:
@@ -26,17 +26,17 @@ def concept_key(name: str) -> str:
 
 
 def is_value(name: str) -> bool:
-    """Whether it is a mere value, which says nothing about what else has it: a number, a date, a yes or no."""
+    """Return true for a plain value: a number, a date, a yes or no."""
     return not any(c.isalpha() for c in name) or normal_form(name) in {"true", "false", "yes", "no", "none"}
 
 
-def phrase(text: str) -> str:
-    """A predicate as it is compared: small letters, one space between words, also where there were underscores."""
+def normal_predicate(text: str) -> str:
+    """Normalise a predicate: lower case, one space between words, no underscores."""
     return normal_form(_WORD_GAPS.sub(" ", text.replace("’", "'")))
 
 
 def _singular(word: str) -> str:
-    if len(word) < 4 or not word.isalpha() or word.endswith(_STAYS) or not word.endswith("s"):
+    if len(word) < 4 or not word.isalpha() or word.endswith(_NOT_PLURAL) or not word.endswith("s"):
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"

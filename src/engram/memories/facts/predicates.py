@@ -1,4 +1,4 @@
-"""The predicates that are known: how they are written, and which of them have one value at a time."""
+"""Known predicates: their word forms, and which have one value at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from engram.memories.facts.names import phrase
+from engram.memories.facts.names import normal_predicate
 
 # base form, third person, past; what follows the verb is the same in all of them.
 _SINGLE = """
@@ -65,7 +65,7 @@ ATTRIBUTES = frozenset(
     port president price priority profession region role salary schedule size spouse state status surname team
     temperature timeout timezone title url username value version weight wife zone""".split()
 )
-"""Nouns that name a property of something: "the port of X", "X's owner"."""
+"""Nouns that name a property: "the port of X", "X's owner"."""
 
 _NEGATIONS = ("no longer ", "never ", "does not ", "do not ", "doesn't ", "don't ")
 _NOT_IS = {"is not": "is", "isn't": "is", "are not": "is", "aren't": "is"}
@@ -73,7 +73,7 @@ _NOT_IS = {"is not": "is", "isn't": "is", "are not": "is", "aren't": "is"}
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A predicate in the forms in which sentences have it."""
+    """A predicate in its grammatical forms."""
 
     name: str
     base: str
@@ -90,7 +90,7 @@ def _phrases(text: str) -> list[str]:
 
 
 VERBS: Mapping[str, Verb] = MappingProxyType(_verbs())
-"""The verbs by their third person."""
+"""The verbs by their third person singular."""
 
 STATES = frozenset(_phrases(_SINGLE_IS) + _phrases(_SEVERAL_IS))
 """The predicates that begin with "is"."""
@@ -103,15 +103,15 @@ FUNCTIONAL: Mapping[str, bool] = MappingProxyType(
     | dict.fromkeys(ATTRIBUTES, True)
     | {"was born in": True, "was born on": True}
 )
-"""Whether a predicate has one value at a time, so that a newer one ends the older; what is not here has several."""
+"""True for predicates with one value at a time, where a newer fact ends the older; unlisted ones have several."""
 
 _THIRD = {verb.base: verb.name for verb in VERBS.values()} | {"are": "is", "am": "is"}
 
 
 @lru_cache(maxsize=4096)
 def canonical(predicate: str) -> tuple[str, bool]:
-    """The predicate as it is kept, and whether it denies: "does not use" is a denial of "uses"."""
-    said, negated = phrase(predicate), False
+    """Return the canonical form of a predicate, and true if it is a denial: "does not use" denies "uses"."""
+    said, negated = normal_predicate(predicate), False
     for negation in _NEGATIONS:
         if said.startswith(negation):
             said, negated = said[len(negation) :], True
@@ -127,7 +127,7 @@ def canonical(predicate: str) -> tuple[str, bool]:
 
 
 def sentence(subject: str, predicate: str, object: str, *, negated: bool = False) -> str:
-    """The fact in words: "Alice lives in Paris", "Alice's birthday is 3 May", "Alice does not use Java"."""
+    """Word a fact: "Alice lives in Paris", "Alice's birthday is 3 May", "Alice does not use Java"."""
     first, _, rest = predicate.partition(" ")
     if not _is_verb(predicate):
         return f"{subject}'s {predicate} is {'not ' if negated else ''}{object}"
@@ -140,7 +140,7 @@ def sentence(subject: str, predicate: str, object: str, *, negated: bool = False
 
 
 def _is_verb(predicate: str) -> bool:
-    """Whether it reads as a verb between subject and object; other predicates are properties of the subject."""
+    """Return true if a predicate is a verb between subject and object; others are properties of the subject."""
     first, _, rest = predicate.partition(" ")
     if predicate in VERBS or first in {"is", "was"}:
         return True

@@ -1,4 +1,4 @@
-"""When facts hold: newer ones end older ones where there is one value at a time, and no two of these are shown."""
+"""Validity of facts: newer facts end older ones of a predicate that has one value at a time."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from engram.memories.facts.predicates import FUNCTIONAL
 from engram.model.fact import Contradiction, Fact
 
 Functional = Callable[[str], bool]
-"""Whether a predicate has one value at a time."""
+"""A function that returns true if a predicate has one value at a time."""
 
 
 class Claim(Protocol):
-    """Something that a fact says, known or not yet."""
+    """The parts of a known or new fact that decide about its validity."""
 
     @property
     def predicate(self) -> str:
-        """What is said."""
+        """The predicate."""
         ...
 
     @property
     def object(self) -> str:
-        """Of what it is said."""
+        """The object."""
         ...
 
     @property
     def negated(self) -> bool:
-        """Whether it is denied."""
+        """True for a denial."""
         ...
 
     @property
     def valid_from(self) -> datetime:
-        """From when on it holds."""
+        """Start of its validity."""
         ...
 
     @property
     def replaces(self) -> bool | None:
-        """Whether it ends others; else the predicate decides."""
+        """Whether it ends other values; if `None`, the predicate decides."""
         ...
 
 
-def functional_by(table: Mapping[str, bool] = FUNCTIONAL) -> Functional:
-    """What a table says; predicates that are not in it have several values."""
+def functional_from(table: Mapping[str, bool] = FUNCTIONAL) -> Functional:
+    """Make the function from a table; predicates not in it have several values."""
     return lambda predicate: table.get(predicate, False)
 
 
 def same_value(one: Claim, other: Claim) -> bool:
-    """Whether two facts about the same subject and predicate say the same."""
+    """Return true if two facts about the same subject and predicate state the same."""
     return one.negated == other.negated and concept_key(one.object) == concept_key(other.object)
 
 
 def excludes(one: Claim, other: Claim) -> bool:
-    """Whether of two facts about the same subject and predicate, with one value at a time, only one can hold."""
+    """Return true if only one of two facts about the same subject and single-valued predicate can hold."""
     alike = concept_key(one.object) == concept_key(other.object)
     return alike if one.negated != other.negated else not alike and not one.negated
 
 
 def replaces(fact: Claim, functional: Functional) -> bool:
-    """Whether a fact ends those that it excludes."""
+    """Return true if a fact ends those that it excludes."""
     return functional(fact.predicate) if fact.replaces is None else fact.replaces
 
 
 def ended_by(fact: Claim, others: Iterable[Claim], functional: Functional) -> datetime | None:
-    """When the first of the others ended it: those that began later, exclude it and replace. All are about one pair."""
+    """Return the earliest start of the facts that end this one; all have the same subject and predicate."""
     starts = [
         other.valid_from
         for other in others
@@ -76,14 +76,14 @@ def ended_by(fact: Claim, others: Iterable[Claim], functional: Functional) -> da
 
 
 def earliest(*ends: datetime | None) -> datetime | None:
-    """The first of several ends; `None` is never."""
+    """Return the first of several ends; `None` means no end."""
     return min((end for end in ends if end is not None), default=None)
 
 
-def settled(facts: Iterable[Fact], functional: Functional) -> list[Fact]:
-    """The facts, oldest first, with the ends that newer ones set, whether or not these were written down."""
+def with_ends(facts: Iterable[Fact], functional: Functional) -> list[Fact]:
+    """Return the facts, oldest first, with the ends that newer ones set, stored or not."""
     ended = list[Fact]()
-    for group in grouped(facts).values():
+    for group in group_facts(facts).values():
         replacing = [fact for fact in group if replaces(fact, functional)]
         for fact in group:
             end = earliest(fact.valid_until, ended_by(fact, replacing, functional))
@@ -91,18 +91,19 @@ def settled(facts: Iterable[Fact], functional: Functional) -> list[Fact]:
     return sorted(ended, key=lambda fact: fact.order)
 
 
-def holds(fact: Fact, moment: datetime) -> bool:
-    """Whether a fact is valid at a moment, as it says itself."""
+def is_valid_at(fact: Fact, moment: datetime) -> bool:
+    """Return true if a moment lies in a fact's own period of validity."""
     return fact.valid_from <= moment and (fact.valid_until is None or moment < fact.valid_until)
 
 
 def valid_at(facts: Iterable[Fact], moment: datetime, functional: Functional, *, current: bool = False) -> list[Fact]:
-    """What holds at a moment, oldest first; of a predicate with one value, only the newest that does.
+    """Return the facts valid at a moment, oldest first; of a single-valued predicate, only the newest.
 
-    `current` says that the moment is now: what began when it was learned has begun, whatever the clock says since.
+    `current` means that the moment is now: a fact that was valid when it was recorded is valid even if the clock was
+    set back.
     """
     shown = dict[tuple[str, ...], Fact]()
-    for fact in settled(facts, functional):
+    for fact in with_ends(facts, functional):
         begun = max(moment, fact.recorded_at) if current else moment
         if fact.valid_from <= begun and (fact.valid_until is None or moment < fact.valid_until):
             one_value = functional(fact.predicate) and not fact.negated
@@ -115,17 +116,17 @@ def valid_at(facts: Iterable[Fact], moment: datetime, functional: Functional, *,
 
 
 def contradictions(facts: Iterable[Fact], functional: Functional) -> list[Contradiction]:
-    """The pairs that exclude each other and claim to hold at the same time, the latest first."""
+    """Return the pairs of facts that exclude each other and claim to hold at the same time, the latest first."""
     found = list[Contradiction]()
-    for (_, predicate), group in grouped(settled(facts, functional)).items():
+    for (_, predicate), group in group_facts(with_ends(facts, functional)).items():
         alone = [group] if functional(predicate) else _by_object(group)
         for rivals in alone:
             for place, older in enumerate(rivals):
-                found += _against(older, rivals[place + 1 :], functional)
+                found += _conflicts_of(older, rivals[place + 1 :], functional)
     return sorted(found, key=lambda pair: (pair.since, pair.facts[1].order), reverse=True)
 
 
-def _against(older: Fact, newer: Sequence[Fact], functional: Functional) -> list[Contradiction]:
+def _conflicts_of(older: Fact, newer: Sequence[Fact], functional: Functional) -> list[Contradiction]:
     found = list[Contradiction]()
     for other in newer:
         if older.valid_until is not None and other.valid_from >= older.valid_until:
@@ -146,15 +147,15 @@ def _against(older: Fact, newer: Sequence[Fact], functional: Functional) -> list
 
 
 def _by_object(group: Iterable[Fact]) -> list[list[Fact]]:
-    """Where there are several values, only what is said of the same one can contradict; without a denial, nothing."""
+    """Group facts by object, keeping only groups with a denial: other facts with several values cannot conflict."""
     objects = defaultdict[str, list[Fact]](list)
     for fact in group:
         objects[concept_key(fact.object)].append(fact)
     return [facts for facts in objects.values() if any(fact.negated for fact in facts)]
 
 
-def grouped(facts: Iterable[Fact]) -> dict[tuple[str, str], list[Fact]]:
-    """The facts by subject and predicate, each group oldest first."""
+def group_facts(facts: Iterable[Fact]) -> dict[tuple[str, str], list[Fact]]:
+    """Group facts by subject and predicate, each group oldest first."""
     groups = defaultdict[tuple[str, str], list[Fact]](list)
     for fact in sorted(facts, key=lambda fact: fact.order):
         groups[concept_key(fact.subject), fact.predicate].append(fact)

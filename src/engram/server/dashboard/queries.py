@@ -410,13 +410,13 @@ def drawn(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str,
     if around and not keys:
         raise NotFound("no fact names this; ask for another concept")
     chosen = {key: number for number, key in enumerate(keys[:most])}
-    nodes = [{"name": graph.name(key), "edges": len(graph.beside[key])} for key in chosen]
+    nodes = [{"name": graph.name(key), "edges": len(graph.edges_of[key])} for key in chosen]
     edges = [
         {"from": chosen[line.start], "to": chosen[line.end], "name": line.edge.predicate, "fact": line.edge.fact}
-        for line in graph.lines
+        for line in graph.edges
         if line.start in chosen and line.end in chosen
     ]
-    return {"nodes": nodes, "edges": edges, "left_out": len(graph.beside) - len(nodes)}
+    return {"nodes": nodes, "edges": edges, "left_out": len(graph.edges_of) - len(nodes)}
 
 
 def concepts(graph: Graph) -> list[str]:
@@ -425,18 +425,18 @@ def concepts(graph: Graph) -> list[str]:
 
 
 def _busiest(graph: Graph) -> list[str]:
-    return sorted(graph.beside, key=lambda key: (-len(graph.beside[key]), key))
+    return sorted(graph.edges_of, key=lambda key: (-len(graph.edges_of[key]), key))
 
 
 def _near(graph: Graph, start: str, depth: int) -> list[str]:
     """The concepts around one, the nearest first."""
-    if start not in graph.beside:
+    if start not in graph.edges_of:
         return []
     found = {start: 0}
     waiting = [start]
     for key in waiting:
         if found[key] < depth and len(found) < NODES:
-            for line in graph.beside[key]:
+            for line in graph.edges_of[key]:
                 other = line.end if line.start == key else line.start
                 if other not in found:
                     found[other] = found[key] + 1

@@ -24,7 +24,8 @@ from engram.errors import EngramError, InvalidInput, StoreBusy, TooMany, Unauthe
 from engram.model.api_key import Right
 from engram.ports import principal
 from engram.server.grpc.convert import read, written
-from engram.server.grpc.problems import REQUEST, Late, Later, Unfit, detail_of, status_of, trailers
+from engram.server.grpc.messages import MESSAGE, REQUEST
+from engram.server.grpc.problems import Late, Later, Unfit, detail_of, status_of, trailers
 from engram.sharing.api_keys import Keys
 from engram.transfer.signing import PublicKey
 
@@ -33,8 +34,6 @@ Model = TypeVar("Model", bound=BaseModel)
 Observe = Callable[[str, str, float], None]
 """Is told of each call how it ended: the method, the status, the seconds."""
 
-MESSAGE = 4 * 1024 * 1024
-"""Bytes of one message, in either direction."""
 WORKERS = 32
 STREAMS = 256
 """Streams at a time, of all callers."""

@@ -11,6 +11,11 @@ from google.protobuf.message_factory import GetMessageClass
 
 from engram.server.grpc.schema import NUMBERS, PACKAGE, SERVICE, Schema
 
+MESSAGE = 4 * 1024 * 1024
+"""Bytes of one message, in either direction."""
+CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
+"""The trailing metadata of a call."""
+
 _pool = descriptor_pool.Default()
 
 

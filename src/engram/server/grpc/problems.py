@@ -13,9 +13,8 @@ from engram.api.problems import Crowded, Refused, public_message
 from engram.errors import Conflict, EngramError, Hint, InvalidInput, StoreBusy, TooMany
 from engram.server.grpc import messages
 from engram.server.grpc.convert import written
+from engram.server.grpc.messages import AFTER, CODE, PROBLEM, REQUEST
 
-CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
-"""The trailing metadata of a call."""
 SOON = 1.0
 MOST_FLAWS = 8
 LONGEST = 300

@@ -20,8 +20,8 @@ from engram.api.limits import Limits
 from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.server.binding import Place
-from engram.server.grpc.interceptor import MESSAGE, Door, Observe
-from engram.server.grpc.messages import NAME
+from engram.server.grpc.interceptor import Door, Observe
+from engram.server.grpc.messages import MESSAGE, NAME
 from engram.server.grpc.service import handlers
 from engram.transfer.signing import PublicKey
 

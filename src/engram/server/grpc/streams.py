@@ -28,7 +28,7 @@ from engram.ports import Scope, reserved
 from engram.recording.draft import rejected
 from engram.server.grpc import messages
 from engram.server.grpc.convert import written
-from engram.server.grpc.interceptor import MESSAGE, NO_KEY, Door, Visit, on_behalf, parsed, rendered
+from engram.server.grpc.interceptor import NO_KEY, Door, Visit, on_behalf, parsed, rendered
 from engram.server.grpc.problems import Late
 from engram.transfer.untrusted import CHUNK
 
@@ -84,7 +84,7 @@ async def _batches(door: Door, visit: Visit) -> AsyncIterator[list[bytes]]:
         if data is not None:
             batch.append(data)
             size += len(data)
-        if batch and (data is None or len(batch) >= BATCH or size >= MESSAGE):
+        if batch and (data is None or len(batch) >= BATCH or size >= messages.MESSAGE):
             yield [*batch]
             batch.clear()
             size = 0

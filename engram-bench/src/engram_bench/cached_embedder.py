@@ -1,4 +1,4 @@
-"""An embedder that embeds nothing twice: haystacks share most of their sessions, and every question is asked often."""
+"""Cache vectors: haystacks share most of their sessions, and every question is asked several times."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from engram.engine import Engram
 from engram.model import Clean
 from engram.ports import Embedder, Matrix, Purpose, Vector
 from engram.text.terms import digest
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 
 CHUNK = 256
 
 
-class Cached:
-    """Another embedder, with its identity, that keeps every vector it has made, and tells how far it has come."""
+class CachedEmbedder:
+    """An embedder that embeds each text once, in chunks, and reports its progress."""
 
-    def __init__(self, embedder: Embedder, tell: Tell = unheard) -> None:
-        self._embedder, self._tell = embedder, tell
+    def __init__(self, embedder: Embedder, on_progress: ProgressCallback = no_progress, *, chunk: int = CHUNK) -> None:
+        self._embedder, self._on_progress, self._chunk = embedder, on_progress, chunk
         self._known: dict[str, Vector] = {}
 
     @property
     def identity(self) -> str:
-        """That of the embedder behind it."""
+        """The identity of the wrapped embedder."""
         return self._embedder.identity
 
     @property
@@ -33,25 +33,25 @@ class Cached:
         return self._embedder.dim
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; only what is new reaches the embedder behind it."""
+        """Return one row per text, in order; only new texts reach the wrapped embedder."""
         keys = [digest(purpose, text) for text in texts]
         new = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in self._known]
-        for first in range(0, len(new), CHUNK):
-            some = dict(new[first : first + CHUNK])
+        for first in range(0, len(new), self._chunk):
+            some = dict(new[first : first + self._chunk])
             self._known.update(zip(some, self._embedder.embed(list(some.values()), purpose), strict=True))
-            if len(new) > CHUNK:
-                self._tell(first + len(some), len(new), f"embedding with {self.identity}")
+            if len(new) > self._chunk:
+                self._on_progress(first + len(some), len(new), f"embedding with {self.identity}")
         if not keys:
             return np.zeros((0, self.dim), dtype=np.float32)
         return np.stack([self._known[key] for key in keys])
 
 
 def remember_vectors(brain: Engram) -> None:
-    """Let a memory that was just opened embed nothing twice."""
+    """Make a newly opened memory cache its vectors."""
     choose = brain.placing.choose
-    embed_with(brain, lambda: Cached(choose()))
+    embed_with(brain, lambda: CachedEmbedder(choose()))
 
 
 def embed_with(brain: Engram, choose: Callable[[], Embedder]) -> None:
-    """Let a memory that was just opened use another embedder; everything else stays as `engram.open` made it."""
+    """Replace the embedder of a newly opened memory, before it is first used."""
     brain.placing.choose = choose

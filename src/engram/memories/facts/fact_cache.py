@@ -1,4 +1,4 @@
-"""The facts of agents, kept in this process and brought up to date at every look, whoever has written since."""
+"""In-process caches of agents' facts, updated on each access with what any process has written."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from engram.ports import Filter, Scope, Store
 from engram.system import batched
 
 FACT = "fact"
-"""The tag of memories that are facts."""
+"""Tag of memories that are facts."""
 DENIAL = "denial"
 FACTS = Filter(kinds=frozenset({MemoryType.KNOWLEDGE}), tags=frozenset({FACT}))
-AGENTS = 16
-"""Of so many agents the facts are kept; those that were asked for last."""
+MAX_AGENTS = 16
+"""Number of agents whose facts are cached, least recently used first out."""
 PAGE = 5_000
 
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""The end of what has none, where one had been written down before."""
+"""End of a fact without an end, where an earlier end has to be replaced."""
 
 
-def fact_of(memory: Memory) -> Fact | None:
-    """The fact that a memory holds, or `None` if it is another kind of knowledge."""
+def to_fact(memory: Memory) -> Fact | None:
+    """Convert a memory to a fact, or return `None` if it is other knowledge."""
     content = memory.content
     if not isinstance(content, KnowledgeContent) or not (content.subject and content.predicate and content.object):
         return None
@@ -53,8 +53,8 @@ def fact_of(memory: Memory) -> Fact | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """What holds from a moment on until another, and the graph of it."""
+class CurrentFacts:
+    """The facts valid during a period, and their graph."""
 
     since: datetime
     until: datetime | None
@@ -62,84 +62,84 @@ class Present:
     graph: Graph
 
     def covers(self, moment: datetime) -> bool:
-        """Whether the same holds at a moment."""
+        """Return true if a moment lies in the period."""
         return self.since <= moment and (self.until is None or moment < self.until)
 
 
-class Book:
-    """All facts of one agent: at each look, what changed since the last one is read, and nothing else."""
+class FactCache:
+    """All facts of one agent; each access reads only what has changed since the last one."""
 
     def __init__(self, store: Store, scope: Scope) -> None:
         self._store, self._scope = store, scope
         self._versions: dict[str, int] = {}
-        self._known: dict[str, Fact] = {}
+        self._by_id: dict[str, Fact] = {}
         self._facts: tuple[Fact, ...] = ()
-        self._present: dict[frozenset[tuple[str, bool]], Present] = {}
+        self._current: dict[frozenset[tuple[str, bool]], CurrentFacts] = {}
         self._lock = threading.Lock()
 
     def facts(self) -> tuple[Fact, ...]:
-        """All that was ever learned and not forgotten, oldest first."""
+        """Return all facts, valid or not, oldest first."""
         with self._lock:
-            self._look()
+            self._refresh()
             return self._facts
 
-    def present(self, functional: Mapping[str, bool], now: datetime) -> Present:
-        """What holds now, given which predicates have one value at a time."""
+    def current(self, functional: Mapping[str, bool], now: datetime) -> CurrentFacts:
+        """Return the facts valid now; `functional` has the predicates with one value at a time."""
         table = frozenset(functional.items())
         with self._lock:
-            self._look()
-            known = self._present.get(table)
+            self._refresh()
+            known = self._current.get(table)
             if known is None or not known.covers(now):
-                known = self._present[table] = _present(self._facts, timeline.functional_by(functional), now)
+                known = self._current[table] = _current_facts(self._facts, timeline.functional_from(functional), now)
             return known
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         there = self._store.versions(self._scope, FACTS)
         if there == self._versions:
             return
         fresh = [id for id, version in there.items() if self._versions.get(id) != version]
         for id in self._versions.keys() - there.keys():
-            self._drop(id)
+            self._remove(id)
         for some in batched(fresh, PAGE):
             self._read(some)
-        self._facts = tuple(sorted(self._known.values(), key=lambda fact: fact.order))
-        self._present.clear()
+        self._facts = tuple(sorted(self._by_id.values(), key=lambda fact: fact.order))
+        self._current.clear()
 
     def _read(self, ids: Sequence[str]) -> None:
         for id, memory in zip(ids, self._store.get(self._scope, ids), strict=True):
-            self._drop(id)
+            self._remove(id)
             if memory is None:  # it was forgotten just now
                 continue
             self._versions[id] = memory.version
-            if (fact := fact_of(memory)) is not None:
-                self._known[id] = fact
+            if (fact := to_fact(memory)) is not None:
+                self._by_id[id] = fact
 
-    def _drop(self, id: str) -> None:
+    def _remove(self, id: str) -> None:
         self._versions.pop(id, None)
-        self._known.pop(id, None)
+        self._by_id.pop(id, None)
 
 
-class Books:
-    """The books of the agents whose facts were asked for last."""
+class FactCaches:
+    """The caches of the agents that were accessed last."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._books: OrderedDict[Scope, Book] = OrderedDict()
+        self._caches: OrderedDict[Scope, FactCache] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, scope: Scope) -> Book:
-        """Return the book of an agent."""
+    def of(self, scope: Scope) -> FactCache:
+        """Return the cache of an agent."""
         with self._lock:
-            book = self._books.setdefault(scope, Book(self._store, scope))
-            self._books.move_to_end(scope)
-            if len(self._books) > AGENTS:
-                self._books.popitem(last=False)
-            return book
+            cache = self._caches.setdefault(scope, FactCache(self._store, scope))
+            self._caches.move_to_end(scope)
+            if len(self._caches) > MAX_AGENTS:
+                self._caches.popitem(last=False)
+            return cache
 
 
-def _present(facts: Sequence[Fact], functional: timeline.Functional, now: datetime) -> Present:
-    """What holds now, until the next moment at which a fact begins or ends: by itself, or because another begins."""
+def _current_facts(facts: Sequence[Fact], functional: timeline.Functional, now: datetime) -> CurrentFacts:
+    """Return the facts valid now, and the next time at which that changes."""
     valid = timeline.valid_at(facts, now, functional, current=True)
     moments = (moment for fact in facts for moment in (fact.valid_from, fact.valid_until))
     until = min((moment for moment in moments if moment is not None and moment > now), default=None)
-    return Present(now, until, tuple(valid), graphs.graph(valid))
+    return CurrentFacts(now, until, tuple(valid), graphs.build_graph(valid))

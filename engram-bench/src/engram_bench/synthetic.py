@@ -1,4 +1,4 @@
-"""Makes memories, vectors and questions that look like real ones, any number of them, the same in every run."""
+"""Generate realistic memories, vectors and questions, in any number, the same in every run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _QUESTIONS = (
 )
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu bra cle dri flo gru pla ste tri".split()
 _DECAY = 0.35
-"""How fast the directions of the vectors lose weight: real embeddings use few of their dimensions fully."""
+"""Decay of the directions' weights: real embeddings use few of their dimensions fully."""
 
 
 def drafts(first: int, last: int) -> Iterator[Draft]:
-    """The memories with these numbers: turns of sessions of twenty, each session about one topic."""
+    """Yield the memories with these numbers: turns of sessions of twenty, each session about one topic."""
     for number in range(first, last):
         session = number // SESSION
         yield Draft(
@@ -55,14 +55,14 @@ def drafts(first: int, last: int) -> Iterator[Draft]:
 
 
 def text(number: int) -> str:
-    """The text of one memory: half of its words are of its topic, half of the language, as rare as Zipf says."""
+    """Return the text of one memory: half of its words are of its topic, half general with Zipf frequencies."""
     dice = np.random.default_rng(number)
     form = _FORMS[int(dice.integers(len(_FORMS)))]
     return _filled(form, _content(number, dice), dice)
 
 
 def question(number: int) -> str:
-    """A question about one memory, with some of its words and its name."""
+    """Return a question about one memory, with some of its words and its name."""
     dice = np.random.default_rng(number)
     dice.integers(len(_FORMS))
     words = _content(number, dice)
@@ -71,7 +71,7 @@ def question(number: int) -> str:
 
 
 def word(rank: int) -> str:
-    """The word with this rank in the made-up language; frequent words are shorter."""
+    """Return the word of this rank in a made-up language; frequent words are shorter."""
     parts, rest = [], rank + len(_SYLLABLES)
     while rest:
         rest, part = divmod(rest, len(_SYLLABLES))
@@ -96,7 +96,7 @@ def _filled(form: str, words: Sequence[str], dice: np.random.Generator) -> str:
 class WordVectors:
     """An embedder that costs next to nothing: each word has a direction, a text is the sum of its words.
 
-    Texts of one topic lie together, as those of a real model do, and a question lies near what it is about.
+    Texts of one topic are close, as with a real model, and a question is close to what it is about.
     """
 
     identity, dim = f"word-vectors-{DIM}@1", DIM
@@ -108,11 +108,11 @@ class WordVectors:
         self._table: Matrix = table / np.linalg.norm(table, axis=1, keepdims=True)
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; queries and documents are treated alike."""
+        """Return one row per text, in order; queries and documents are treated alike."""
         return self.of(texts)
 
     def of(self, texts: Sequence[str]) -> Matrix:
-        """The same for any text."""
+        """Return the same for any text."""
         if not texts:
             return np.zeros((0, DIM), dtype=np.float32)
         rows = [self._places(text) for text in texts]

@@ -1,4 +1,4 @@
-"""Replays decisions whose outcomes are all known, showing a learner only the outcome of what it chose."""
+"""Replay decisions with fully known outcomes, showing a learner only the outcome of what it chose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engram.learning.decisions.belief import BeliefSettings, EvidenceSums
 from engram.learning.scores import calibration_error
 from engram.model import describe_error
 from engram.ports import Embedder, Redactor
-from engram_bench import Tell, unheard
+from engram_bench import ProgressCallback, no_progress
 from engram_bench.data import unpacked
 from engram_bench.metrics import Estimate, bootstrap
 
@@ -29,15 +29,15 @@ NEIGHBOURS = 256
 BATCH = 64
 FORMAT = 'a line of decisions is {"context": "…", "outcomes": {"action": 0 to 1, …}}, with the same actions in each'
 
-OURS, PLACEBO, FREE, TOLD, RANDOM = "engram", "placebo", "context-free", "told-type", "random"
+ENGRAM, PLACEBO, CONTEXT_FREE, KNOWN_TYPE, RANDOM = "engram", "placebo", "context-free", "told-type", "random"
 UNRELATED, UNRELATED_FREE = "engram, context irrelevant", "context-free, context irrelevant"
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
-class Row(BaseModel):
-    """One task, and what every action would have given."""
+class TaskRow(BaseModel):
+    """One task, with the outcome of every action."""
 
     context: str = Field(min_length=1)
     outcomes: dict[str, float] = Field(min_length=2)
@@ -46,7 +46,7 @@ class Row(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks with the outcomes of the same actions each; a type only if every task has one."""
+    """Tasks with the outcomes of the same actions each; `types` only if every task has one."""
 
     contexts: tuple[str, ...]
     actions: tuple[str, ...]
@@ -63,11 +63,11 @@ class Replay:
     choices: Places
     got: Numbers
     predicted: Numbers
-    """The rate that was believed of the chosen action before its outcome was known."""
+    """The estimated rate of the chosen action before its outcome was known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ReplayedArms:
     """All arms on the same tasks in the same orders."""
 
     tasks: Tasks
@@ -76,14 +76,14 @@ class Played:
 
 
 def read(path: Path) -> Tasks:
-    """The decisions in a file of JSON lines, packed with gzip or not."""
+    """Read the decisions in a file of JSON lines, gzipped or not."""
     text = unpacked(path)
-    rows = list[Row]()
+    rows = list[TaskRow]()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            row = Row.model_validate_json(line)
+            row = TaskRow.model_validate_json(line)
         except ValidationError as error:
             raise InvalidInput(f"{path.name}, line {number}: {describe_error(error)}; {FORMAT}") from None
         if rows and row.outcomes.keys() != rows[0].outcomes.keys():
@@ -105,23 +105,30 @@ def read(path: Path) -> Tasks:
 
 
 def run(
-    tasks: Tasks, embedder: Embedder, redactor: Redactor, *, seeds: int = SEEDS, tell: Tell = unheard
-) -> tuple[dict[str, Any], Played]:
-    """Embed every context once, replay all arms with so many seeds, and report; nothing is kept on disk."""
-    vectors = embed(tasks.contexts, embedder, redactor, tell)
-    played = play(tasks, vectors, embedder.identity, seeds=seeds, tell=tell)
+    tasks: Tasks,
+    embedder: Embedder,
+    redactor: Redactor,
+    *,
+    seeds: int = SEEDS,
+    on_progress: ProgressCallback = no_progress,
+) -> tuple[dict[str, Any], ReplayedArms]:
+    """Embed every context once, replay all arms with so many seeds, and report; nothing is stored."""
+    vectors = embed(tasks.contexts, embedder, redactor, on_progress)
+    played = play(tasks, vectors, embedder.identity, seeds=seeds, on_progress=on_progress)
     return report(played), played
 
 
-def embed(contexts: Sequence[str], embedder: Embedder, redactor: Redactor, tell: Tell = unheard) -> NDArray[np.float32]:
-    """One row per context, in order; texts of a like length go together, which is faster."""
+def embed(
+    contexts: Sequence[str], embedder: Embedder, redactor: Redactor, on_progress: ProgressCallback = no_progress
+) -> NDArray[np.float32]:
+    """Return one row per context, in order; texts of similar length are embedded together, which is faster."""
     order = sorted(range(len(contexts)), key=lambda place: len(contexts[place]))
     vectors = np.zeros((len(contexts), embedder.dim), dtype=np.float32)
     for first in range(0, len(order), BATCH):
         some = order[first : first + BATCH]
         cleaned = redactor.clean([contexts[place] for place in some])
         vectors[some] = embedder.embed([one.text for one in cleaned])
-        tell(first + len(some), len(order), "embedding")
+        on_progress(first + len(some), len(order), "embedding")
     return vectors
 
 
@@ -132,39 +139,39 @@ def play(
     *,
     seeds: int = SEEDS,
     settings: BeliefSettings = belief.DEFAULT,
-    tell: Tell = unheard,
-) -> Played:
-    """Every arm on every seed's order of the tasks; the same seed gives every arm the same order."""
-    likeness = Likeness.of(vectors)
+    on_progress: ProgressCallback = no_progress,
+) -> ReplayedArms:
+    """Replay every arm on every seed's order of the tasks; a seed gives every arm the same order."""
+    likeness = ContextSimilarity.of(vectors)
     arms: dict[str, Callable[[int], _Stream]] = {
-        OURS: lambda seed: _stream(tasks, seed, settings, likeness),
+        ENGRAM: lambda seed: _stream(tasks, seed, settings, likeness),
         PLACEBO: lambda seed: _stream(tasks, seed, settings, likeness, shuffled=True),
-        FREE: lambda seed: _stream(tasks, seed, settings),
+        CONTEXT_FREE: lambda seed: _stream(tasks, seed, settings),
         RANDOM: lambda seed: _at_random(tasks, seed),
-        UNRELATED: lambda seed: _stream(_irrelevant(tasks, seed), seed, settings, likeness),
-        UNRELATED_FREE: lambda seed: _stream(_irrelevant(tasks, seed), seed, settings),
+        UNRELATED: lambda seed: _stream(_with_irrelevant_contexts(tasks, seed), seed, settings, likeness),
+        UNRELATED_FREE: lambda seed: _stream(_with_irrelevant_contexts(tasks, seed), seed, settings),
     }
     if tasks.types is not None:
-        known = Likeness.of_types(tasks.types)
-        arms[TOLD] = lambda seed: _stream(tasks, seed, settings, known)
+        known = ContextSimilarity.of_types(tasks.types)
+        arms[KNOWN_TYPE] = lambda seed: _stream(tasks, seed, settings, known)
     done, replays = 0, {}
     for name, arm in arms.items():
         streams = []
         for seed in range(seeds):
             streams.append(arm(seed))
             done += 1
-            tell(done, seeds * len(arms), name)
+            on_progress(done, seeds * len(arms), name)
         replays[name] = Replay(name, *(np.stack(part) for part in zip(*streams, strict=True)))
-    return Played(tasks, embedder, replays)
+    return ReplayedArms(tasks, embedder, replays)
 
 
-def report(played: Played) -> dict[str, Any]:
-    """Mean outcomes over the whole stream, paired differences over seeds, and how honest the beliefs were."""
+def report(played: ReplayedArms) -> dict[str, Any]:
+    """Return mean outcomes over the whole stream, paired differences over seeds, and calibration."""
     outcomes, replays = played.tasks.outcomes, played.replays
     means = {name: replay.got.mean(axis=1) for name, replay in replays.items()}
-    pairs = [(OURS, FREE), (OURS, PLACEBO), (PLACEBO, FREE), (UNRELATED, UNRELATED_FREE)]
-    pairs += [(OURS, TOLD)] if TOLD in replays else []
-    ours = replays[OURS]
+    pairs = [(ENGRAM, CONTEXT_FREE), (ENGRAM, PLACEBO), (PLACEBO, CONTEXT_FREE), (UNRELATED, UNRELATED_FREE)]
+    pairs += [(ENGRAM, KNOWN_TYPE)] if KNOWN_TYPE in replays else []
+    ours = replays[ENGRAM]
     base = outcomes.mean(axis=0)[ours.choices]
     return {
         "tasks": len(outcomes),
@@ -182,9 +189,9 @@ def report(played: Played) -> dict[str, Any]:
     }
 
 
-def write(path: Path, played: Played) -> None:
-    """One JSON object per task, in input order: what every learning arm chose and got, seed by seed."""
-    told = [OURS, PLACEBO, FREE, *([TOLD] if TOLD in played.replays else [])]
+def write(path: Path, played: ReplayedArms) -> None:
+    """Write one JSON object per task, in input order: the choices and outcomes of every learning arm, by seed."""
+    told = [ENGRAM, PLACEBO, CONTEXT_FREE, *([KNOWN_TYPE] if KNOWN_TYPE in played.replays else [])]
     with path.open("w", encoding="utf-8") as file:
         for place in range(len(played.tasks.contexts)):
             arms = {
@@ -202,17 +209,17 @@ _Stream = tuple[Places, Numbers, Numbers]
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
-    """How alike all contexts are, and for each the others, the most alike first."""
+class ContextSimilarity:
+    """The similarity of all contexts, and for each the others, most similar first."""
 
     matrix: NDArray[np.float32]
     ranked: NDArray[np.int32]
     most: int = NEIGHBOURS
-    """So many of them are found."""
+    """Neighbours that are found."""
 
     @classmethod
-    def of(cls, vectors: NDArray[np.float32]) -> Likeness:
-        """By the cosine of their vectors, nothing below 0."""
+    def of(cls, vectors: NDArray[np.float32]) -> ContextSimilarity:
+        """Compute it as the cosine of vectors, at least 0."""
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = vectors / np.maximum(lengths, np.float32(1e-12))
         matrix = np.clip(unit @ unit.T, 0, 1).astype(np.float32)
@@ -220,13 +227,13 @@ class Likeness:
         return cls(matrix, np.stack([np.argsort(-row, kind="stable").astype(np.int32) for row in matrix]))
 
     @classmethod
-    def of_types(cls, types: Sequence[str]) -> Likeness:
-        """Those of one type are the same context, and all others have nothing in common."""
+    def of_types(cls, types: Sequence[str]) -> ContextSimilarity:
+        """Treat contexts of one type as the same, and all others as unrelated."""
         names = {name: place for place, name in enumerate(dict.fromkeys(types))}
         return replace(cls.of(np.eye(len(names), dtype=np.float32)[[names[name] for name in types]]), most=len(types))
 
     def before(self, place: int, position: Places, step: int) -> tuple[Places, Numbers]:
-        """The positions of the neighbours that came before a step, and how alike they are."""
+        """Return the positions of the neighbours before a step, and their similarities."""
         others = self.ranked[place]
         when = position[others]
         seen = np.flatnonzero(when < step)[: self.most]
@@ -234,9 +241,14 @@ class Likeness:
 
 
 def _stream(
-    tasks: Tasks, seed: int, settings: BeliefSettings, likeness: Likeness | None = None, *, shuffled: bool = False
+    tasks: Tasks,
+    seed: int,
+    settings: BeliefSettings,
+    likeness: ContextSimilarity | None = None,
+    *,
+    shuffled: bool = False,
 ) -> _Stream:
-    """One stream, chosen by draws from the beliefs of `learning.decisions.belief`; without likeness, context-free."""
+    """Run one stream, drawing from the estimates of `learning.decisions.belief`; without likeness, context-free."""
     dice, chance = np.random.default_rng(seed), Random(seed)  # noqa: S311 - a replay, not cryptography
     count, width = tasks.outcomes.shape
     order = dice.permutation(count)
@@ -285,8 +297,8 @@ def _at_random(tasks: Tasks, seed: int) -> _Stream:
     return chosen, tasks.outcomes[np.arange(count), chosen], np.full(count, float(tasks.outcomes.mean()))
 
 
-def _irrelevant(tasks: Tasks, seed: int) -> Tasks:
-    """The same tasks with outcomes that are drawn from each action's overall rate, whatever the context."""
+def _with_irrelevant_contexts(tasks: Tasks, seed: int) -> Tasks:
+    """Return the same tasks with outcomes drawn from each action's overall rate, whatever the context."""
     dice = np.random.default_rng(seed + 1_000_003)
     drawn = dice.random(tasks.outcomes.shape) < tasks.outcomes.mean(axis=0)
     return Tasks(tasks.contexts, tasks.actions, drawn.astype(np.float64))

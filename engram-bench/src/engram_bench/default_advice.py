@@ -1,7 +1,7 @@
-"""Ask for advice as shipped about tasks whose outcomes are all known, after decisions that were taken at random.
+"""Ask for suggestions with default settings about tasks with known outcomes, after decisions taken at random.
 
 A memory records some of the tasks, each with one action and its outcome. It is then asked about others, by context
-alone, with default settings and without naming the actions.
+alone and without naming the actions.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from typing import Any
 import numpy as np
 
 from engram.ports import Embedder
-from engram_bench import Tell, unheard
-from engram_bench.advice.simulation import CachedEmbedder, open_memory
-from engram_bench.choices import Tasks
+from engram_bench import ProgressCallback, no_progress
+from engram_bench.advice.simulation import ContextEmbedder, open_memory
 from engram_bench.metrics import bootstrap
+from engram_bench.replay import Tasks
 
 SEEDS = 3
 RECORDED, ASKED = 1500, 500
 
 
-def run(tasks: Tasks, embedder: Embedder, *, seeds: int = SEEDS, tell: Tell = unheard) -> dict[str, Any]:
-    """Report how often it recommends, and what that earns beside the best single action on the same tasks."""
-    cached, rows = CachedEmbedder(embedder), list[tuple[float, float, float, float]]()
+def run(
+    tasks: Tasks, embedder: Embedder, *, seeds: int = SEEDS, on_progress: ProgressCallback = no_progress
+) -> dict[str, Any]:
+    """Report how often it recommends an action, and what that earns beside the best single action on the same tasks."""
+    cached, rows = ContextEmbedder(embedder), list[tuple[float, float, float, float]]()
     for seed in range(seeds):
         rows += _ask(tasks, seed, cached)
-        tell(seed + 1, seeds, "asking as shipped")
+        on_progress(seed + 1, seeds, "asking as shipped")
     found = np.array(rows)
     followed = found[found[:, 0] > 0]
     return {
@@ -47,9 +49,9 @@ def _recorded(tasks: Tasks) -> int:
 
 
 def _ask(tasks: Tasks, seed: int, embedder: Embedder) -> list[tuple[float, float, float, float]]:
-    """Give, by question: 1 if there is a recommendation, its worth, that of the best single action, of the first."""
-    luck = random.Random(f"shipped {seed}")  # noqa: S311 - a replay, not cryptography
-    order = luck.sample(range(len(tasks.contexts)), len(tasks.contexts))
+    """Return per question if there is a recommendation, and what it, the best single and the first action earn."""
+    rng = random.Random(f"shipped {seed}")  # noqa: S311 - a replay, not cryptography
+    order = rng.sample(range(len(tasks.contexts)), len(tasks.contexts))
     recorded, asked = order[: _recorded(tasks)], order[_recorded(tasks) : _recorded(tasks) + ASKED]
     best = int(tasks.outcomes[recorded].mean(axis=0).argmax())
     brain, clock = open_memory(seed, embedder)
@@ -58,7 +60,7 @@ def _ask(tasks: Tasks, seed: int, embedder: Embedder) -> list[tuple[float, float
         agent = brain.agent("agent")
         for place in recorded:
             clock.moment += timedelta(minutes=5)
-            action = luck.randrange(len(tasks.actions))
+            action = rng.randrange(len(tasks.actions))
             outcome = float(tasks.outcomes[place, action])
             agent.record_decision(context=tasks.contexts[place], action=tasks.actions[action], outcome=outcome)
         worth = {action: number for number, action in enumerate(tasks.actions)}

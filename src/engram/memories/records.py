@@ -1,4 +1,4 @@
-"""What is kept: shown by id, listed by time, and changed in what surrounds it."""
+"""Read, list and annotate stored memories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_OFFSET = 1_000_000_000
 
 
 def get(seat: Seat, id: str, *, shared: bool) -> Memory | None:
-    """A memory of the agent's own, or with `shared` one that is lent to it, or `None`."""
+    """Return a memory of the agent, or with `shared` also one shared with it, or `None`."""
     if not arguments.is_id(id):
         return None
     (found,) = seat.store.get(seat.scope, [id])
@@ -27,8 +27,8 @@ def get(seat: Seat, id: str, *, shared: bool) -> Memory | None:
     return seat.sharing.borrow(seat.scope, [id], "get").get(id) if shared else None
 
 
-def listed(seat: Seat, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
-    """The memories that pass a filter, newest first; with `shared` also those that are lent to the agent."""
+def list_memories(seat: Seat, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
+    """Return the memories that pass a filter, newest first; with `shared` also those shared with the agent."""
     most = arguments.count("limit", limit, MAX_LISTED)
     first = arguments.count("offset", offset, MAX_OFFSET, least=0)
     if not shared:
@@ -40,7 +40,7 @@ def listed(seat: Seat, where: Filter, limit: int, offset: int, *, shared: bool) 
     return sorted(found.values(), key=lambda memory: memory.happened_at, reverse=True)[first : first + most]
 
 
-def annotated(
+def annotate(
     seat: Seat,
     id: str,
     *,
@@ -50,24 +50,24 @@ def annotated(
     valid_until: When | None,
     expected_version: int | None,
 ) -> Memory:
-    """The memory with what surrounds it changed. Raises `NotFound`, `Conflict`, and `NotAllowed` if it is held."""
+    """Change the metadata of a memory. Raises `NotFound`, `Conflict`, and `NotAllowed` if that would end a hold."""
     require(seat.store, Annotates, "changing a memory")
     for name, value in {"importance": importance, "confidence": confidence}.items():
         if value is not None:
             arguments.share(name, value)
     if not arguments.is_id(id):
-        raise NotFound("there is no such memory", hint=Hint("memory list"))
+        raise NotFound("there is no such memory", hint=Hint("memory list", "shows all memories"))
     labels = None
     if tags is not None:
         refuse_list("tags", arguments.several("tags", tags))
         labels = tuple(dict.fromkeys(seat.gate.tags(tags)))
-        _refuse_unholding(seat, id, labels)
+        _check_holds(seat, id, labels)
     changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
     return seat.store.annotate(seat.scope, id, changes, expected_version)
 
 
-def refuse_changed(seat: Seat, id: str, expected_version: int | None) -> None:
-    """Raises `Conflict` if a memory has another version than the one that is expected, or is not there."""
+def check_version(seat: Seat, id: str, expected_version: int | None) -> None:
+    """Raise `Conflict` if a memory does not exist in the expected version."""
     if expected_version is None:
         return
     (known,) = seat.store.get(seat.scope, [id]) if arguments.is_id(id) else [None]
@@ -76,13 +76,13 @@ def refuse_changed(seat: Seat, id: str, expected_version: int | None) -> None:
         raise Conflict(f"the memory is {now}, not at version {expected_version}; read it again")
 
 
-def _refuse_unholding(seat: Seat, id: str, tags: tuple[Clean, ...]) -> None:
-    """Raises `NotAllowed` if a memory that is held would be so no longer without one of its tags."""
-    held, name = holds.held(seat.store), seat.scope.agent
+def _check_holds(seat: Seat, id: str, tags: tuple[Clean, ...]) -> None:
+    """Raise `NotAllowed` if a held memory would escape its hold by losing a tag."""
+    held, name = holds.active_holds(seat.store), seat.scope.agent
     (memory,) = seat.store.get(seat.scope, [id]) if held else [None]
     if memory is None:
         return
     for hold in held:
         after = memory.model_copy(update={"tags": tags})
-        if holds.covering([hold], name, memory) and not holds.covering([hold], name, after):
-            raise holds.refusal(hold, f"memory {id}")
+        if holds.find_hold([hold], name, memory) and not holds.find_hold([hold], name, after):
+            raise holds.held_error(hold, f"memory {id}")

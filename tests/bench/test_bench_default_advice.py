@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engram.embed.hashing import HashingEmbedder
-from engram_bench import shipped
-from engram_bench.choices import Tasks
+from engram_bench import default_advice
+from engram_bench.replay import Tasks
 
 KINDS = ("write a poem about the sea and the wind", "solve this equation for the number x")
 
@@ -20,7 +20,7 @@ def tasks(count: int) -> Tasks:
 
 
 def test_it_recommends_what_works_in_each_kind_of_task() -> None:
-    report = shipped.run(tasks(200), HashingEmbedder(), seeds=2)
+    report = default_advice.run(tasks(200), HashingEmbedder(), seeds=2)
     assert (report["recorded"], report["asked"]) == (150, 100)
     assert report["recommended"]["mean"] > 0.9
     assert report["earned"]["mean"] > 0.95
@@ -30,4 +30,4 @@ def test_it_recommends_what_works_in_each_kind_of_task() -> None:
 def test_where_nothing_works_nothing_is_recommended() -> None:
     known = tasks(80)
     hopeless = Tasks(known.contexts, known.actions, np.zeros_like(known.outcomes))
-    assert shipped.run(hopeless, HashingEmbedder(), seeds=1)["recommended"]["mean"] == 0
+    assert default_advice.run(hopeless, HashingEmbedder(), seeds=1)["recommended"]["mean"] == 0

@@ -1,0 +1,122 @@
+"""Send requests, and send those again that are safe to repeat when the server is busy or does not answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from engram.client.calls import Request
+from engram.errors import EngramError, InvalidInput
+
+R = TypeVar("R")
+TRIES = 4
+LONGEST_PAUSE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[R]):
+    """A request as a transport sends it, and the value that the answer stands for."""
+
+    sent: Any
+    repeatable: bool
+    """Whether it may be sent again when it is not known whether it was carried out."""
+    read: Callable[[Any], R]
+    failed: Callable[[EngramError], R]
+    """Returns a value for an error that stands for one. Raises all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt that failed."""
+
+    error: EngramError
+    refused: bool = False
+    """It came too fast and was not carried out; it may be sent again after some time."""
+    unknown: bool = False
+    """It is not known whether it was carried out."""
+    after: float = 0.0
+    """Seconds after which the server wants it again."""
+
+
+class Transport:
+    """The parts of sending that do not wait for anything."""
+
+    _new_key: Callable[[], str]
+
+    def _prepare(self, request: Request[R]) -> Prepared[R]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _pause(prepared: Prepared[Any], tries: int, failed: Failed) -> float | None:
+        """Return the seconds to wait before it is sent again; `None` if it is not to be."""
+        if tries >= TRIES or not (failed.refused or (failed.unknown and prepared.repeatable)):
+            return None
+        return min(max(failed.after, 0.1 * (1 << tries)), LONGEST_PAUSE)
+
+
+class Sender(Transport):
+    """Send requests, and wait for their answers."""
+
+    _sleep: Callable[[float], None]
+
+    def _attempt(self, sent: Any) -> Any:
+        """Send it once, and return the answer or `Failed`."""
+        raise NotImplementedError
+
+    def _send(self, request: Request[R]) -> R:
+        return self._repeat(self._prepare(request))
+
+    def _repeat(self, prepared: Prepared[R]) -> R:
+        tries = 1
+        while isinstance(answer := self._attempt(prepared.sent), Failed):
+            if (wait := self._pause(prepared, tries, answer)) is None:
+                return prepared.failed(answer.error)
+            self._sleep(wait)
+            tries += 1
+        return prepared.read(answer)
+
+
+class AsyncSender(Transport):
+    """`Sender` with `await`."""
+
+    _sleep: Callable[[float], Awaitable[None]]
+
+    async def _attempt(self, sent: Any) -> Any:
+        """Send it once, and return the answer or `Failed`."""
+        raise NotImplementedError
+
+    async def _send(self, request: Request[R]) -> R:
+        return await self._repeat(self._prepare(request))
+
+    async def _repeat(self, prepared: Prepared[R]) -> R:
+        tries = 1
+        while isinstance(answer := await self._attempt(prepared.sent), Failed):
+            if (wait := self._pause(prepared, tries, answer)) is None:
+                return prepared.failed(answer.error)
+            await self._sleep(wait)
+            tries += 1
+        return prepared.read(answer)
+
+
+def new_key() -> str:
+    """Make a key under which a write is carried out once."""
+    return uuid.uuid4().hex
+
+
+def check_key(key: str) -> str:
+    """Return an API key that can be sent. Raises `InvalidInput`: one with a line end would be refused on the way."""
+    if not (isinstance(key, str) and key.isascii() and key.isprintable()):
+        raise InvalidInput("the key has characters that no key has, such as the end of a line; copy it again")
+    return key
+
+
+def check_text(text: str, what: str) -> str:
+    """Return a text that can be sent. Raises `InvalidInput`."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        flaw = f"half of a surrogate pair at position {error.start}"
+        raise InvalidInput(f"{what} has {flaw}, and cannot be sent; decode it properly first") from None
+    return text
