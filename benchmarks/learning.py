@@ -67,7 +67,7 @@ def fill(alice: AgentHandle, size: int) -> None:
             entry, _ = prepare(draft, alice._scope, brain.redactor, brain.sources)
             event = event_of(entry.memory)
             entries.append(entry if event is None else type(entry)(entry.memory, events=(event,)))
-        brain.store.add(alice._scope, brain.embed(entries)[0])
+        brain.store.add(alice._scope, brain._parts.embeddings.embed(entries)[0])
     alice.check(action="warm up", context="nothing")
 
 

@@ -3,7 +3,7 @@
 record:   draft → redact → embed → store → update patterns                 (one transaction)
 act:      context → recall → rank → suggest / check → outcome → credit     (closes the loop)
 
-Each call is a few lines here; how it is carried out stands in `engram.sentences`, a module for each part.
+Each call is a few lines here; `engram.recording`, `engram.recall`, `engram.learning` and `engram.sharing` carry it out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
 from engram.learning import outcomes as crediting
 from engram.learning.events import ANYWHERE, Circumstances
-from engram.learning.service import Learning, Told
+from engram.learning.service import Told
 from engram.learning.situations.editor import SituationEditor
 from engram.learning.state import Experience
 from engram.memories import records
@@ -53,7 +53,6 @@ from engram.model import (
 from engram.ports import (
     LONG_TERM,
     Embedder,
-    Entry,
     ExpiringStore,
     Filter,
     KeepsEvents,
@@ -73,16 +72,16 @@ from engram.recall import run
 from engram.recall.quoting import quoted
 from engram.recall.tuning import Tuning
 from engram.recording import record
-from engram.recording.agent_context import Seat
-from engram.recording.echoes import Echoes
-from engram.recording.embedding import Placing
-from engram.recording.input import Gate, Kinds
+from engram.recording.agent_context import AgentContext, MemoryParts, RecentRecalls
+from engram.recording.embedding import Embeddings
+from engram.recording.input import InputCleaner, Kinds
 from engram.recording.quarantine import Quarantine
 from engram.recording.record import Item
 from engram.retention import erasure
 from engram.retention.policies import Retention
 from engram.sharing.api_keys import Keys
 from engram.sharing.grants import Grants
+from engram.sharing.ledger import Ledger
 from engram.sharing.lenders import Sharing
 from engram.sharing.patterns import SharedPatterns
 from engram.telemetry import traced
@@ -115,17 +114,23 @@ class Engram:
         store = complete(store)
         self.store = store
         self.objects = objects
-        self.fact_caches = FactCaches(store)
-        self.sessions = WorkingSessions(working or _nowhere, redactor, sources)
         self.redactor = redactor
-        self.gate = Gate(redactor)
         self.sources = sources
-        self.tuning = Tuning(store)
-        self.experience = Experience(store)
-        self.echoes = Echoes()
-        self.placing = Placing(store, embedder, say)
         self._handles: dict[str, AgentHandle] = {}
-        self.sharing = Sharing(store, self.experience, sources, self.similar, lambda _, text: self.clean(text))
+        experience, embeddings = Experience(store), Embeddings(store, embedder, say)
+        self._parts = MemoryParts(
+            store=store,
+            redactor=redactor,
+            sources=sources,
+            input=InputCleaner(redactor),
+            embeddings=embeddings,
+            experience=experience,
+            tuning=Tuning(store),
+            recent_recalls=RecentRecalls(),
+            sharing=Sharing(store, experience, sources, embeddings.context_vector, lambda _, text: self.clean(text)),
+            sessions=WorkingSessions(working or _nowhere, redactor, sources),
+            fact_caches=FactCaches(store),
+        )
 
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
@@ -143,33 +148,26 @@ class Engram:
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""
         require(self.store, ListsAgents, "listing the agents")
-        return sorted(name for name in {*self.store.agents(), *self.sharing.importers()} if not reserved(name))
+        return sorted(name for name in {*self.store.agents(), *self._parts.sharing.importers()} if not reserved(name))
 
     @property
     def embedder(self) -> Embedder:
         """The embedder in use, chosen at first need. Raises `ModelError` if there is none to be had."""
-        return self.placing.embedder
-
-    def embed(self, entries: Sequence[Entry]) -> tuple[list[Entry], str | None]:
-        """The entries with their vectors, or as they were and the reason why there are none."""
-        return self.placing.embed(entries)
-
-    def places(self, memories: Sequence[Memory]) -> list[tuple[Placed, ...]]:
-        """The vectors of each memory. Raises `ModelError`."""
-        return self.placing.places(memories)
+        return self._parts.embeddings.embedder
 
     def near(self, query: Clean, namespace: str = LONG_TERM, purpose: Purpose = "query") -> Placed | None:
-        """The place of a query among the vectors, or `None` when it cannot be embedded."""
-        return self.placing.near(query, namespace, purpose)
-
-    def similar(self, context: Clean) -> Placed | None:
-        """The place of a situation among those that decisions were taken in."""
-        return self.placing.similar(context)
+        """The vector of a query, or `None` when it cannot be embedded."""
+        return self._parts.embeddings.query_vector(query, namespace, purpose)
 
     @property
     def definitions(self) -> Definitions:
         """The agents that were defined, version by version."""
         return Definitions(self.store, self.redactor, self.sources)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The grants of all agents, and the groups that knowledge can be shared with."""
+        return self._parts.sharing.ledger
 
     @property
     def keys(self) -> Keys:
@@ -204,8 +202,8 @@ class Engram:
         """
         with ExitStack() as stack:
             stack.callback(self.store.close)
-            stack.callback(self.experience.flush)
-            self.sessions.close()
+            stack.callback(self._parts.experience.flush)
+            self._parts.sessions.close()
 
     def __enter__(self) -> Engram:
         return self
@@ -223,31 +221,9 @@ class AgentHandle:
         self._brain = brain
         self._scope = scope
         self._store = brain.store
-        self.learning = Learning(
-            brain.store,
-            scope,
-            brain.experience,
-            brain.sources,
-            brain.similar,
-            brain.gate.clean,
-            brain.placing.usual,
-            brain.placing.unrelated,
-            notes_shown=True,
-        )
+        self._context = AgentContext.of(brain._parts, scope)
+        self.learning = self._context.learning
         """What it has learned: patterns, checks, rates, and how far they can be believed."""
-        self._seat = Seat(
-            store=brain.store,
-            scope=scope,
-            redactor=brain.redactor,
-            sources=brain.sources,
-            gate=brain.gate,
-            placing=brain.placing,
-            experience=brain.experience,
-            tuning=brain.tuning,
-            echoes=brain.echoes,
-            sharing=brain.sharing,
-            learning=self.learning,
-        )
 
     @property
     def name(self) -> str:
@@ -273,10 +249,10 @@ class AgentHandle:
         A text that cannot be kept gets a receipt that says so; a field that does not exist raises `InvalidInput`.
         """
         if isinstance(text, str | Draft | Mapping):
-            return record.record(self._seat, [text], fields)[0]
+            return record.record(self._context, [text], fields)[0]
         if not isinstance(text, Sequence):
             raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
-        return record.record(self._seat, text, fields)
+        return record.record(self._context, text, fields)
 
     @traced("upsert_memory", ids=telemetry.stored_ids)
     def record_decision(
@@ -314,7 +290,7 @@ class AgentHandle:
             "informed_by": informed_by,
             "lent": from_others,
         }
-        return record.decision(self._seat, context, action, outcome, details, fields)
+        return record.decision(self._context, context, action, outcome, details, fields)
 
     @traced("upsert_memory")
     def learn_from_failure(
@@ -346,7 +322,7 @@ class AgentHandle:
             "root_cause": root_cause,
             "prevention_strategy": prevention,
         }
-        return record.failure(self._seat, error, solution, context, details, fields)
+        return record.failure(self._context, error, solution, context, details, fields)
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
@@ -377,10 +353,10 @@ class AgentHandle:
         With `expand`, the query is also asked with the concepts that the graph of facts joins to those it names;
         `why["expanded"]` names them in hits that this found, or found better.
         """
-        seat, clean = self._seat, self._seat.gate.clean("query", query)
+        agent, clean = self._context, self._context.input.clean("query", query)
         asked = run.wanted(
-            seat,
-            seat.gate.filter(kinds, tags, since, until, as_of, session),
+            agent,
+            agent.input.filter(kinds, tags, since, until, as_of, session),
             k=k,
             now=now,
             min_score=min_score,
@@ -388,7 +364,7 @@ class AgentHandle:
             budget_tokens=budget_tokens,
         )
         names = self.semantic.expand(clean, as_of=as_of) if expand else ()
-        return run.recalled(seat, clean, asked, shared=shared, names=names)
+        return run.recalled(agent, clean, asked, shared=shared, names=names)
 
     def context(self, /, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
         """What is remembered about a query as a text for a model: quoted as data, each with its origin and trust.
@@ -405,7 +381,7 @@ class AgentHandle:
         nothing is known. What helps more often ranks higher, and `engram upkeep tune` learns from it what matters to
         this agent. With a `key` it counts once, however often it is told: `False` if it was known.
         """
-        return crediting.credit(self._seat, hits, helped, key)
+        return crediting.credit(self._context, hits, helped, key)
 
     @traced("suggest")
     def suggest(
@@ -425,7 +401,7 @@ class AgentHandle:
         What others lent counts as far as they agree with this agent. With `explore` it draws from what is believed of
         each action, for agents that want to learn more.
         """
-        around = self._seat.gate.around(environment, tool, task_type, tags)
+        around = self._context.input.around(environment, tool, task_type, tags)
         return suggest([self], context, actions, explore=explore, around=around, shared=shared)
 
     @traced("predict")
@@ -441,7 +417,7 @@ class AgentHandle:
         shared: bool = True,
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
-        around = self._seat.gate.around(environment, tool, task_type, tags)
+        around = self._context.input.around(environment, tool, task_type, tags)
         return predict([self], context, action, around=around, shared=shared)
 
     @traced("check")
@@ -461,9 +437,9 @@ class AgentHandle:
         Fast enough to stand before every tool call, and the same question gets the same answer. What others learned
         warns; it blocks only if they have earned that much trust.
         """
-        gate = self._seat.gate
-        around, where = gate.around(environment, tool, task_type, tags), gate.maybe("context", context)
-        return advice.check(self._seat, gate.clean("action", action), where, around, shared=shared)
+        clean = self._context.input
+        around, where = clean.around(environment, tool, task_type, tags), clean.maybe("context", context)
+        return advice.check(self._context, clean.clean("action", action), where, around, shared=shared)
 
     @overload
     def guard(self, function: Function, /) -> Function: ...
@@ -504,8 +480,8 @@ class AgentHandle:
         becomes a decision, for the `action` that was taken instead if it was another one. A decision has one outcome;
         `correct` replaces it, and the old one stays in `outcomes(id)`. Raises `NotFound` and `Conflict`.
         """
-        told = Told(self._seat.gate.maybe("error", events.error_text(error)), duration, cost)
-        return crediting.outcome(self._seat, id, outcome, told, used=used, action=action, correct=correct)
+        told = Told(self._context.input.maybe("error", events.error_text(error)), duration, cost)
+        return crediting.outcome(self._context, id, outcome, told, used=used, action=action, correct=correct)
 
     def outcomes(self, id: str) -> list[RecordedOutcome]:
         """Everything that was told about how a decision went, oldest first; the last one counts."""
@@ -513,15 +489,15 @@ class AgentHandle:
 
     def decisions(self, context: str) -> Memories:
         """The decisions taken in a context, newest first."""
-        key = normal_form(self._seat.gate.clean("context", context))
+        key = normal_form(self._context.input.clean("context", context))
         where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=key)
-        return self._seat.fetch(Query(where=where, limit=records.MAX_LISTED))
+        return self._context.fetch(Query(where=where, limit=records.MAX_LISTED))
 
     # keep ----------------------------------------------------------------------------------------------
 
     def get(self, id: str, *, shared: bool = True) -> Memory | None:
         """The memory with this id, its own or one that is lent to it, or `None`."""
-        return records.get(self._seat, id, shared=shared)
+        return records.get(self._context, id, shared=shared)
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
         """Where the memory with this id has vectors: in which namespaces, by which embedders."""
@@ -543,8 +519,8 @@ class AgentHandle:
         shared: bool = False,
     ) -> Memories:
         """The memories of this agent, newest first; with `shared` also those that are lent to it."""
-        where = self._seat.gate.filter(kinds, tags, since, until, as_of, session)
-        return records.list_memories(self._seat, where, limit, offset, shared=shared)
+        where = self._context.input.filter(kinds, tags, since, until, as_of, session)
+        return records.list_memories(self._context, where, limit, offset, shared=shared)
 
     @traced("update_memory", ids=telemetry.changed_ids)
     def annotate(
@@ -562,7 +538,7 @@ class AgentHandle:
         Raises `NotFound`, or `Conflict` when `expected_version` is given and somebody changed it since.
         """
         return records.annotate(
-            self._seat,
+            self._context,
             id,
             tags=tags,
             importance=importance,
@@ -578,7 +554,7 @@ class AgentHandle:
         Raises `NotAllowed`, and nothing has gone, if it or something that would go with it is held, and `Conflict` when
         `expected_version` is given and it has another one.
         """
-        records.check_version(self._seat, id, expected_version)
+        records.check_version(self._context, id, expected_version)
         return erasure.forget(self._brain, self._scope, [id])[0]
 
     # its parts -----------------------------------------------------------------------------------------
@@ -588,7 +564,7 @@ class AgentHandle:
 
         What has no room is handed over to its episodic memory, and what would end with this process at the end.
         """
-        return self._brain.sessions.open(self, self._scope, session, options, self._usual)
+        return self._brain._parts.sessions.open(self, self._scope, session, options, self._usual)
 
     def _usual(self) -> SessionOptions:
         """How this agent holds its sessions in mind, as it is defined."""
@@ -602,7 +578,7 @@ class AgentHandle:
     def grants(self) -> Grants:
         """What it shares, asks for and may use of others, and for how long."""
         brain = self._brain
-        return Grants(brain.store, self._scope, brain.sharing, brain.sources, brain.gate.clean)
+        return Grants(brain.store, self._scope, brain._parts.sharing, brain.sources, brain._parts.input.clean)
 
     @property
     def knowledge(self) -> Knowledge:
@@ -614,26 +590,28 @@ class AgentHandle:
     @property
     def shared_patterns(self) -> SharedPatterns:
         """Patterns, templates and checks that others share with it, or that it imported, each with its source."""
-        return SharedPatterns(self._scope, self._brain.sharing, self.learning)
+        return SharedPatterns(self._scope, self._brain._parts.sharing, self.learning)
 
     @property
     def situations(self) -> SituationEditor:
         """The kinds of context it decides in: to look at, rename, merge, split and pin."""
         brain = self._brain
-        return SituationEditor(brain.store, self._scope, brain.experience, brain.sources, brain.gate.clean)
+        return SituationEditor(
+            brain.store, self._scope, brain._parts.experience, brain.sources, brain._parts.input.clean
+        )
 
     @property
     def quarantine(self) -> Quarantine:
         """What was set apart for review, and is in no search, list or pattern."""
         brain = self._brain
-        return Quarantine(self._store, self._scope, brain.sources, brain.redactor, brain.embed)
+        return Quarantine(self._store, self._scope, brain.sources, brain.redactor, brain._parts.embeddings.embed)
 
     @property
     def episodic(self) -> EpisodicMemory:
         """Its interactions, by time, user, tag and outcome."""
         brain = self._brain
         return EpisodicMemory(
-            self, brain.sources, EpisodeStore(brain.store, self._scope, brain.gate.filter, brain.clean)
+            self, brain.sources, EpisodeStore(brain.store, self._scope, brain._parts.input.filter, brain.clean)
         )
 
     @property
@@ -645,7 +623,7 @@ class AgentHandle:
             sources=brain.sources,
             clean=brain.clean,
             functional=functional,
-            cache=brain.fact_caches.of(self._scope),
+            cache=brain._parts.fact_caches.of(self._scope),
             used=self._noted,
         )
 
@@ -694,15 +672,15 @@ def suggest(
 
     All of them count alike, in whatever order they are given.
     """
-    seats = [agent._seat for agent in agents]
-    return advice.suggest(seats, context, actions, around, explore=explore, shared=shared)
+    contexts = [agent._context for agent in agents]
+    return advice.suggest(contexts, context, actions, around, explore=explore, shared=shared)
 
 
 def predict(
     agents: Sequence[AgentHandle], context: str, action: str, *, around: Circumstances = ANYWHERE, shared: bool = True
 ) -> Prediction:
     """Predict whether an action will succeed in a context, from what these agents know, asked like `suggest`."""
-    return advice.predict([agent._seat for agent in agents], context, action, around, shared=shared)
+    return advice.predict([agent._context for agent in agents], context, action, around, shared=shared)
 
 
 def _nowhere() -> ExpiringStore:

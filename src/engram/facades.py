@@ -69,7 +69,7 @@ class LearningEngine:
 
     def pattern_recognizer(self, agent_id: str) -> PatternRecognizer:
         """What knows the failures of an agent: a copy, which learns nothing new."""
-        with self._brain.experience.of(Scope(self._agent(agent_id).name)) as learned:
+        with self._brain._parts.experience.of(Scope(self._agent(agent_id).name)) as learned:
             return PatternRecognizer.load(learned.recognizer.dump())
 
     def record_decision(

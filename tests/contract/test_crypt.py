@@ -122,7 +122,7 @@ def write_everything(brain: Engram) -> None:
     assert isinstance(store, SqliteStore)
     store.set_setting("learned:something", c["setting"])
     brain.agent("bob").remember(f"{c['text']} of bob")
-    brain.experience.flush()
+    brain._parts.experience.flush()
 
 
 def found_in(folder: Path) -> dict[str, set[str]]:

@@ -141,7 +141,9 @@ def test_every_passage_of_a_long_text_is_handed_over_and_leaves_with_it(open_bra
     assert len(rows._position) == 1 + place.passages
     store = brain.store
     assert isinstance(store, SqliteStore)
-    (vectors,) = brain.places([memory for memory in store.get(Scope("alice"), [long]) if memory is not None])
+    (vectors,) = brain._parts.embeddings.vectors_of(
+        [memory for memory in store.get(Scope("alice"), [long]) if memory is not None]
+    )
     store.place([(Scope("alice"), long, vector) for vector in vectors[:3]])
     brain.upkeep.sync()
     (rows,) = outside._vector_spaces.values()

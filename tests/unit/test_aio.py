@@ -78,7 +78,7 @@ PAIRS: list[tuple[type, type]] = [
     (Upkeep, AsyncUpkeep),
 ]
 ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
-    Engram: {"embed", "near", "similar", "embedder", "places", "clean"},
+    Engram: {"near", "embedder", "clean", "ledger"},
     Upkeep: {"database"},
     Learning: {
         "suggest",
@@ -93,7 +93,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "check",
         "verdict",
         "note",
-        "up_to_date",
+        "with_latest_outcomes",
         "attempts",
         "show_patterns",
     },

@@ -48,10 +48,10 @@ class CachedEmbedder:
 
 def remember_vectors(brain: Engram) -> None:
     """Make a newly opened memory cache its vectors."""
-    choose = brain.placing.choose
+    choose = brain._parts.embeddings.choose
     embed_with(brain, lambda: CachedEmbedder(choose()))
 
 
 def embed_with(brain: Engram, choose: Callable[[], Embedder]) -> None:
     """Replace the embedder of a newly opened memory, before it is first used."""
-    brain.placing.choose = choose
+    brain._parts.embeddings.choose = choose

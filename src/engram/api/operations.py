@@ -606,7 +606,7 @@ def list_sources(call: Call, query: Listing) -> Page[Source]:
 @operation("GET /groups", "grants", "admin", about="all")
 def list_groups(call: Call, query: Listing) -> Page[GroupView]:
     """List the groups that knowledge can be shared with, by name; this needs a key for all agents."""
-    known = sorted(call.brain.sharing.ledger.groups().items())
+    known = sorted(call.brain.ledger.groups().items())
     groups = [GroupView(name=name, members=tuple(sorted(members))) for name, members in known]
     return _page(query, groups, "groups", call.key.id)
 
@@ -616,7 +616,7 @@ def change_group(call: Call, change: GroupChangeOf) -> GroupView:
     """Change who is in a group, which exists as long as it has a member; this needs a key for all agents."""
     brain, added = call.brain, [call.brain.agent(each).name for each in change.add]
     name = call.check_name(change.name)
-    members = brain.sharing.ledger.regroup(name, add=added, remove=change.remove, redactor=brain.redactor)
+    members = brain.ledger.regroup(name, add=added, remove=change.remove, redactor=brain.redactor)
     return GroupView(name=change.name, members=tuple(sorted(members)))
 
 

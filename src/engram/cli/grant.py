@@ -228,7 +228,7 @@ def sources(cli: Invocation, agent: str | None) -> None:
 def group(cli: Invocation, name: str | None, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Show the groups, or change who is in one. Share with it as `group:NAME`."""
     with cli.brain() as brain:
-        ledger = brain.sharing.ledger
+        ledger = brain.ledger
         if name is not None and (add or remove):
             added = [brain.agent(each).name for each in add]
             ledger.regroup(name, add=added, remove=remove, redactor=brain.redactor)
@@ -249,12 +249,12 @@ def _party(brain: Engram, id: str, agent: str | None, *, deciding: bool = False)
     """The agent that speaks about a grant: the one named, else the one whose word counts."""
     if agent is not None:
         return brain.agent(agent).grants
-    grant = brain.sharing.ledger.grant(id)
+    grant = brain.ledger.grant(id)
     return brain.agent(grant.receiver if deciding and grant.made_by == grant.owner else grant.owner).grants
 
 
 def _all(brain: Engram, wanted: str | None) -> list[Grant]:
-    ledger = brain.sharing.ledger
+    ledger = brain.ledger
     now = ledger.now()
     shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in ledger.grants()]
     return [grant for grant in shown if wanted in {None, grant.state}]

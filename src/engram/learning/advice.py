@@ -14,7 +14,7 @@ from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
 from engram.ports import LogsRecalls, arguments
 from engram.recall import credit
-from engram.recording.agent_context import Seat
+from engram.recording.agent_context import AgentContext
 from engram.sharing.lenders import topic
 
 TRUSTED = 0.7
@@ -22,7 +22,7 @@ TRUSTED = 0.7
 
 
 def suggest(
-    seats: Sequence[Seat],
+    agents: Sequence[AgentContext],
     context: str,
     actions: Sequence[str] | None,
     around: Circumstances,
@@ -35,65 +35,69 @@ def suggest(
     The suggestion counts as shown to the first one.
     """
     wanted = None if actions is None else arguments.texts("actions", actions)
-    if not seats:
+    if not agents:
         return suggestions.suggest(context, [], now=EPOCH)
-    first, gate, near = seats[0], seats[0].gate, cache(seats[0].placing.similar)
+    first, gate, near = agents[0], agents[0].input, cache(agents[0].embeddings.context_vector)
     candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
-    told, *beside = _asked(seats, clean, near, "suggest", shared=shared)
+    told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
     chance = first.sources.random if explore else None
     suggestion = first.learning.suggest(
-        clean, around, candidates, explore=chance, others=told, beside=_beside(seats, beside), near=near
+        clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
     )
     if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
-        lent = bool(told) or len(seats) > 1
+        lent = bool(told) or len(agents) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}
         shown = credit.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
         first.store.log_recall(first.scope, shown)
     return suggestion
 
 
-def predict(seats: Sequence[Seat], context: str, action: str, around: Circumstances, *, shared: bool) -> Prediction:
+def predict(
+    agents: Sequence[AgentContext], context: str, action: str, around: Circumstances, *, shared: bool
+) -> Prediction:
     """Predict whether an action will succeed in a context, from what these agents know, asked like `suggest`."""
-    first, near = seats[0], cache(seats[0].placing.similar)
-    where, done = first.gate.clean("context", context), first.gate.clean("action", action)
-    told, *beside = _asked(seats, where, near, "predict", shared=shared)
-    return first.learning.predict(where, done, around, told, beside=_beside(seats, beside), near=near)
+    first, near = agents[0], cache(agents[0].embeddings.context_vector)
+    where, done = first.input.clean("context", context), first.input.clean("action", action)
+    told, *beside = _asked(agents, where, near, "predict", shared=shared)
+    return first.learning.predict(where, done, around, told, beside=_beside(agents, beside), near=near)
 
 
-def check(seat: Seat, action: Clean, context: Clean, around: Circumstances, *, shared: bool) -> Verdict:
+def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstances, *, shared: bool) -> Verdict:
     """Whether an action may go ahead, by the agent's own failures, and if it has none, by those of its lenders."""
-    verdict, sharing = seat.learning.check(action, context, around), seat.sharing
-    for lender in sharing.lenders(seat.scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
+    verdict, sharing = agent.learning.check(action, context, around), agent.sharing
+    for lender in sharing.lenders(agent.scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
         theirs = lender.learning.verdict(action, context, around)
         if theirs.decision != "allow":
-            sharing.used(seat.scope, lender, "check", len(theirs.failures) or 1)
-            trusted = sharing.trust(seat.scope, lender.key, lender.since).mean >= TRUSTED
-            return seat.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
+            sharing.used(agent.scope, lender, "check", len(theirs.failures) or 1)
+            trusted = sharing.trust(agent.scope, lender.key, lender.since).mean >= TRUSTED
+            return agent.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
 
 
-def _asked(seats: Sequence[Seat], context: Clean, near: Near, use: str, *, shared: bool) -> list[list[Testimony]]:
+def _asked(
+    agents: Sequence[AgentContext], context: Clean, near: Near, use: str, *, shared: bool
+) -> list[list[Testimony]]:
     """Gather what was lent to each of some agents about a context; that use is logged.
 
     What one of them lends to another is left out, because its owner is asked itself.
     """
-    names = {seat.scope.agent for seat in seats}
-    return [_lent(seat, context, near, use, names) if shared else [] for seat in seats]
+    names = {agent.scope.agent for agent in agents}
+    return [_lent(agent, context, near, use, names) if shared else [] for agent in agents]
 
 
-def _beside(seats: Sequence[Seat], lent: Sequence[Sequence[Testimony]]) -> list[Beside]:
+def _beside(agents: Sequence[AgentContext], lent: Sequence[Sequence[Testimony]]) -> list[Beside]:
     """Pair the agents after the first with what was lent to each."""
-    return [(seat.learning, told) for seat, told in zip(seats[1:], lent, strict=True)]
+    return [(agent.learning, told) for agent, told in zip(agents[1:], lent, strict=True)]
 
 
-def _lent(seat: Seat, context: Clean, near: Near, use: str, asked: Collection[str]) -> list[Testimony]:
+def _lent(agent: AgentContext, context: Clean, near: Near, use: str, asked: Collection[str]) -> list[Testimony]:
     found = []
-    for lender in seat.sharing.lenders(seat.scope, Right.LEARN):
+    for lender in agent.sharing.lenders(agent.scope, Right.LEARN):
         if lender.grants and lender.name in asked:
             continue
         told = lender.learning.testimony(context, near)
-        seat.sharing.used(seat.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
+        agent.sharing.used(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
         if told.episodes:
             found.append(replace(told, source=topic(lender.key)))
     return found

@@ -13,63 +13,70 @@ from engram.ports.completed import require
 from engram.recall import credit as credits
 from engram.recall.run import parts
 from engram.recording import record
-from engram.recording.agent_context import Seat
+from engram.recording.agent_context import AgentContext
 from engram.text.terms import digest
 
 Some = str | Hit | Iterable[str | Hit]
 
 
 def outcome(
-    seat: Seat, id: str, outcome: str | float, told: Told, *, used: Some | None, action: str | None, correct: bool
+    agent: AgentContext,
+    id: str,
+    outcome: str | float,
+    told: Told,
+    *,
+    used: Some | None,
+    action: str | None,
+    correct: bool,
 ) -> bool:
     """Tell how a decision, a recall or a suggestion went; `False` if just that was known."""
     result = quality(outcome)
     for name, amount in {"duration": told.duration, "cost": told.cost}.items():
         arguments.amount(name, amount)
-    shown = seat.shown(id)
+    shown = agent.get_recall(id)
     if shown is not None and PATTERN in shown.about:
         raise InvalidInput(
             f"{id} is a pattern, which has no outcome of its own; tell that of the decision in which it was applied"
         )
     if shown is None:
-        new = seat.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
+        new = agent.learning.outcome(id if arguments.is_id(id) else ascii(id), result, told, correct=correct)
         if new:
-            record.credit_sources(seat, seat.store.events_of(seat.scope, [id]))
+            record.credit_sources(agent, agent.store.events_of(agent.scope, [id]))
         return new
     if shown.told and (decided := shown.about.get("decision")):
-        return seat.learning.outcome(str(decided), result, told, correct=correct)
+        return agent.learning.outcome(str(decided), result, told, correct=correct)
     if shown.told:
         if shown.about.get("quality", result) != result:
             raise Conflict(f"how the recall {id} went was told already, otherwise; its credit cannot be taken back")
         return False
-    event = credits.shared(shown, used, result, seat.sources.now())
+    event = credits.shared(shown, used, result, agent.sources.now())
     if "context" in shown.about:
-        decided = _followed(seat, shown, action, outcome, told)
+        decided = _followed(agent, shown, action, outcome, told)
         event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
-    counted = seat.store.credit(seat.scope, event)
+    counted = agent.store.credit(agent.scope, event)
     if counted:
-        seat.sharing.told(seat.scope, id, credits.by_source(shown, event))
+        agent.sharing.told(agent.scope, id, credits.by_source(shown, event))
     return counted
 
 
-def credit(seat: Seat, hits: Sequence[Hit], helped: Some, key: str | None) -> bool:
+def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | None) -> bool:
     """Tell which hits of a recall helped; `False` if that was known."""
-    require(seat.store, CreditsRecalls, "crediting a recall")
-    shown = credits.shown(hits, seat.scope.agent)
+    require(agent.store, CreditsRecalls, "crediting a recall")
+    shown = credits.shown(hits, agent.scope.agent)
     chosen = credits.chosen(helped, shown)
-    at = seat.sources.now()
-    id = seat.sources.new_id() if key is None else digest(seat.gate.handle("key", key))
-    noted = credits.parts(shown, parts(seat.store), seat.tuning.multipliers(seat.scope, at))
+    at = agent.sources.now()
+    id = agent.sources.new_id() if key is None else digest(agent.input.handle("key", key))
+    noted = credits.parts(shown, parts(agent.store), agent.tuning.multipliers(agent.scope, at))
     event = Credit(id, at, tuple(hit.id for hit in shown), chosen, noted)
-    if not shown or not seat.store.credit(seat.scope, event):
+    if not shown or not agent.store.credit(agent.scope, event):
         return False
     for recalled in {hit.recall for hit in shown if "source" in hit.why and hit.recall is not None}:
-        if (known := seat.shown(recalled)) is not None:
-            seat.sharing.told(seat.scope, recalled, credits.by_source(known, event))
+        if (known := agent.get_recall(recalled)) is not None:
+            agent.sharing.told(agent.scope, recalled, credits.by_source(known, event))
     return True
 
 
-def _followed(seat: Seat, shown: LoggedRecall, action: str | None, outcome: str | float, told: Told) -> str:
+def _followed(agent: AgentContext, shown: LoggedRecall, action: str | None, outcome: str | float, told: Told) -> str:
     """Record the decision to follow a suggestion, or to do something else; its id."""
     about = shown.about
     taken = str(about.get("action") or "") if action is None else action
@@ -89,7 +96,7 @@ def _followed(seat: Seat, shown: LoggedRecall, action: str | None, outcome: str 
     }
     tags = [str(tag) for tag in labels] if isinstance(labels, list) else []
     fields = {"tags": tags, "key": f"suggestion {shown.id}"}
-    receipt = record.decision(seat, str(about["context"]), taken, outcome, details, fields)
+    receipt = record.decision(agent, str(about["context"]), taken, outcome, details, fields)
     if receipt.id is None:
         raise InvalidInput(f"the decision was not kept: {receipt.reason}")
     return receipt.id

@@ -447,7 +447,7 @@ class Learning:
             if (quality := happened.number(event, "quality")) is not None
         ]
 
-    def up_to_date(self, memories: list[Memory]) -> list[Memory]:
+    def with_latest_outcomes(self, memories: list[Memory]) -> list[Memory]:
         """The same memories; decisions with the success that was told of them last."""
         decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
         if not decided:

@@ -10,38 +10,38 @@ from engram.model import Clean, Memory
 from engram.ports import Annotates, Changes, Filter, Query, arguments
 from engram.ports.arguments import When
 from engram.ports.completed import require
-from engram.recording.agent_context import Seat
+from engram.recording.agent_context import AgentContext
 from engram.recording.draft import refuse_list
 
 MAX_LISTED = 10_000
 MAX_OFFSET = 1_000_000_000
 
 
-def get(seat: Seat, id: str, *, shared: bool) -> Memory | None:
+def get(agent: AgentContext, id: str, *, shared: bool) -> Memory | None:
     """Return a memory of the agent, or with `shared` also one shared with it, or `None`."""
     if not arguments.is_id(id):
         return None
-    (found,) = seat.store.get(seat.scope, [id])
+    (found,) = agent.store.get(agent.scope, [id])
     if found is not None:
-        return seat.learning.up_to_date([found])[0]
-    return seat.sharing.borrow(seat.scope, [id], "get").get(id) if shared else None
+        return agent.learning.with_latest_outcomes([found])[0]
+    return agent.sharing.borrow(agent.scope, [id], "get").get(id) if shared else None
 
 
-def list_memories(seat: Seat, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
+def list_memories(agent: AgentContext, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
     """Return the memories that pass a filter, newest first; with `shared` also those shared with the agent."""
     most = arguments.count("limit", limit, MAX_LISTED)
     first = arguments.count("offset", offset, MAX_OFFSET, least=0)
     if not shared:
-        return seat.fetch(Query(where=where, limit=most, offset=first))
+        return agent.fetch(Query(where=where, limit=most, offset=first))
     all_of_them = Query(where=where, limit=most + first)
-    found = {memory.id: memory for memory in seat.fetch(all_of_them)}
-    for memory in seat.sharing.listed(seat.scope, all_of_them):
+    found = {memory.id: memory for memory in agent.fetch(all_of_them)}
+    for memory in agent.sharing.listed(agent.scope, all_of_them):
         found.setdefault(memory.id, memory)
     return sorted(found.values(), key=lambda memory: memory.happened_at, reverse=True)[first : first + most]
 
 
 def annotate(
-    seat: Seat,
+    agent: AgentContext,
     id: str,
     *,
     tags: Sequence[str] | None,
@@ -51,7 +51,7 @@ def annotate(
     expected_version: int | None,
 ) -> Memory:
     """Change the metadata of a memory. Raises `NotFound`, `Conflict`, and `NotAllowed` if that would end a hold."""
-    require(seat.store, Annotates, "changing a memory")
+    require(agent.store, Annotates, "changing a memory")
     for name, value in {"importance": importance, "confidence": confidence}.items():
         if value is not None:
             arguments.share(name, value)
@@ -60,26 +60,26 @@ def annotate(
     labels = None
     if tags is not None:
         refuse_list("tags", arguments.several("tags", tags))
-        labels = tuple(dict.fromkeys(seat.gate.tags(tags)))
-        _check_holds(seat, id, labels)
+        labels = tuple(dict.fromkeys(agent.input.tags(tags)))
+        _check_holds(agent, id, labels)
     changes = Changes(labels, importance, confidence, None, arguments.moment("valid_until", valid_until))
-    return seat.store.annotate(seat.scope, id, changes, expected_version)
+    return agent.store.annotate(agent.scope, id, changes, expected_version)
 
 
-def check_version(seat: Seat, id: str, expected_version: int | None) -> None:
+def check_version(agent: AgentContext, id: str, expected_version: int | None) -> None:
     """Raise `Conflict` if a memory does not exist in the expected version."""
     if expected_version is None:
         return
-    (known,) = seat.store.get(seat.scope, [id]) if arguments.is_id(id) else [None]
+    (known,) = agent.store.get(agent.scope, [id]) if arguments.is_id(id) else [None]
     if known is None or known.version != expected_version:
         now = "gone" if known is None else f"at version {known.version}"
         raise Conflict(f"the memory is {now}, not at version {expected_version}; read it again")
 
 
-def _check_holds(seat: Seat, id: str, tags: tuple[Clean, ...]) -> None:
+def _check_holds(agent: AgentContext, id: str, tags: tuple[Clean, ...]) -> None:
     """Raise `NotAllowed` if a held memory would escape its hold by losing a tag."""
-    held, name = holds.active_holds(seat.store), seat.scope.agent
-    (memory,) = seat.store.get(seat.scope, [id]) if held else [None]
+    held, name = holds.active_holds(agent.store), agent.scope.agent
+    (memory,) = agent.store.get(agent.scope, [id]) if held else [None]
     if memory is None:
         return
     for hold in held:

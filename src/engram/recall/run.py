@@ -17,7 +17,7 @@ from engram.ports.arguments import When
 from engram.recall import credit
 from engram.recall.rank import PARTS, Weights
 from engram.recall.search import Wanted, packed, recall
-from engram.recording.agent_context import Seat
+from engram.recording.agent_context import AgentContext
 from engram.sharing.lenders import Lender, topic
 
 MAX_BUDGET = 1_000_000_000
@@ -26,7 +26,7 @@ DISCOUNT = 0.8
 
 
 def wanted(
-    seat: Seat,
+    agent: AgentContext,
     where: Filter,
     *,
     k: int,
@@ -36,7 +36,7 @@ def wanted(
     budget_tokens: int | None,
 ) -> Wanted:
     """What a caller asks of a recall: what is valid now, unless the filter has another time. Raises `InvalidInput`."""
-    at = seat.sources.now()
+    at = agent.sources.now()
     if budget_tokens is not None:
         arguments.count("budget_tokens", budget_tokens, MAX_BUDGET)
     if group_by not in {None, "session"}:
@@ -48,17 +48,17 @@ def wanted(
         min_score=arguments.share("min_score", min_score),
         group_by=group_by,
         budget_tokens=budget_tokens,
-        weights=Weights(tuned=seat.tuning.multipliers(seat.scope, at)),
+        weights=Weights(tuned=agent.tuning.multipliers(agent.scope, at)),
     )
 
 
-def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Sequence[str] = ()) -> Recall:
+def recalled(agent: AgentContext, query: Clean, asked: Wanted, *, shared: bool, names: Sequence[str] = ()) -> Recall:
     """The memories that answer a query, of the agent's own and with `shared` those lent to it; they count as shown.
 
     `names` are concepts that the query is asked with once more.
     """
-    at, near, sharing = seat.sources.now(), cache(seat.placing.near), seat.sharing
-    wider = seat.gate.clean("query", " ".join((query, *names))) if names else query
+    at, near, sharing = agent.sources.now(), cache(agent.embeddings.query_vector), agent.sharing
+    wider = agent.input.clean("query", " ".join((query, *names))) if names else query
 
     def look(store: Store, scope: Scope) -> list[Hit]:
         direct = recall(store, scope, query, near, asked)
@@ -67,15 +67,15 @@ def recalled(seat: Seat, query: Clean, asked: Wanted, *, shared: bool, names: Se
         more = recall(store, scope, wider, near, asked)
         return packed(_widened(direct, more, names, asked.min_score), asked)
 
-    hits, lent = look(seat.store, seat.scope), dict[str, Lender]()
+    hits, lent = look(agent.store, agent.scope), dict[str, Lender]()
     if shared:
-        hits, lent = sharing.hits(seat.scope, look, hits)
+        hits, lent = sharing.hits(agent.scope, look, hits)
     if lent:
         hits = packed(hits, asked)
-        sharing.note_hits(seat.scope, hits, lent)
+        sharing.note_hits(agent.scope, hits, lent)
     if hits:
-        seat.store.touch(seat.scope, [hit.id for hit in hits if hit.id not in lent], at)
-    return _shown(seat, hits, at, lent)
+        agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
+    return _shown(agent, hits, at, lent)
 
 
 def parts(store: Store) -> Collection[str]:
@@ -94,16 +94,16 @@ def _widened(direct: Sequence[Hit], more: Sequence[Hit], names: Sequence[str], l
     return sorted(best.values(), key=lambda hit: -hit.score)
 
 
-def _shown(seat: Seat, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Lender]) -> Recall:
+def _shown(agent: AgentContext, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Lender]) -> Recall:
     """The hits with the id by which their outcome can be told; what they say is no news when it comes back."""
-    id = seat.sources.new_id()
-    seat.echoes.note(seat.scope, hits)
-    if hits and isinstance(seat.store, LogsRecalls):
-        noted = credit.parts(hits, parts(seat.store), seat.tuning.multipliers(seat.scope, at))
+    id = agent.sources.new_id()
+    agent.recent_recalls.note(agent.scope, hits)
+    if hits and isinstance(agent.store, LogsRecalls):
+        noted = credit.parts(hits, parts(agent.store), agent.tuning.multipliers(agent.scope, at))
         about: dict[str, JsonValue] = {}
         if lent:
             about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
-        seat.store.log_recall(seat.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
-    fresh = seat.learning.up_to_date([hit.memory for hit in hits])
+        agent.store.log_recall(agent.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
+    fresh = agent.learning.with_latest_outcomes([hit.memory for hit in hits])
     same = zip(hits, fresh, strict=True)
     return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])

@@ -1,4 +1,4 @@
-"""Where texts are among the vectors; a memory or a query without a vector is no failure."""
+"""Embed entries, queries and contexts; a memory or a query without a vector is no failure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ REMEMBERED = 128
 """Contexts whose vectors are kept, the last ones: an agent asks about one context again and again."""
 
 
-class Placing:
-    """Gives texts their vectors, by one embedder that is chosen at first need."""
+class Embeddings:
+    """Vectors of texts, by one embedder that is chosen at first need."""
 
     def __init__(self, store: Store, choose: Callable[[], Embedder], say: Callable[[str], None]) -> None:
         self._store = store
@@ -63,17 +63,17 @@ class Placing:
             return self._chosen
 
     def embed(self, entries: Sequence[Entry]) -> tuple[list[Entry], str | None]:
-        """The entries with their vectors, or as they were and the reason why there are none."""
+        """Return the entries with their vectors, or unchanged and the reason why there are none."""
         try:
-            vectors = self.places([entry.memory for entry in entries])
+            vectors = self.vectors_of([entry.memory for entry in entries])
         except Exception as error:  # noqa: BLE001 - a memory is never lost to a model, whatever the model does
             reason = f"{WITHOUT_VECTOR}: {error.message if isinstance(error, EngramError) else error}"
             self._say(f"{reason}; `engram upkeep reembed` adds it")
             return list(entries), reason
         return [replace(entry, vectors=own) for entry, own in zip(entries, vectors, strict=True)], None
 
-    def places(self, memories: Sequence[Memory]) -> list[tuple[Placed, ...]]:
-        """The vectors of each memory: one for each passage of what it says, and one for the context of a decision.
+    def vectors_of(self, memories: Sequence[Memory]) -> list[tuple[Placed, ...]]:
+        """Return the vectors of each memory: one for each passage of its text, and one for the context of a decision.
 
         Raises `ModelError`.
         """
@@ -89,28 +89,28 @@ class Placing:
             for own, context in zip(texts, contexts, strict=True)
         ]
 
-    def near(self, query: Clean, namespace: str = LONG_TERM, purpose: Purpose = "query") -> Placed | None:
-        """The place of a query among the vectors, or `None` when it cannot be embedded."""
+    def query_vector(self, query: Clean, namespace: str = LONG_TERM, purpose: Purpose = "query") -> Placed | None:
+        """Return the vector of a query, or `None` when it cannot be embedded."""
         try:
             return Placed(namespace, self.embedder.identity, self._vectors([query], purpose)[0])
         except Exception as error:  # noqa: BLE001 - without a vector the words are still searched
             self._say(f"searching by words only: {error}")
             return None
 
-    def similar(self, context: Clean) -> Placed | None:
-        """The place of a situation among those that decisions were taken in."""
+    def context_vector(self, context: Clean) -> Placed | None:
+        """Return the vector of a context, to find decisions that were taken in similar ones."""
         if (known := self._contexts.get(context)) is not None:
             return known
-        placed = self.near(context, CONTEXTS, "document")
+        placed = self.query_vector(context, CONTEXTS, "document")
         if placed is not None:
             self._contexts[context] = placed
             while len(self._contexts) > REMEMBERED:
                 self._contexts.popitem(last=False)
         return placed
 
-    def usual(self, context: Clean) -> float | None:
+    def baseline_similarity(self, context: Clean) -> float | None:
         """Measure how similar a context is to everyday texts in its script; `None` if it cannot be embedded."""
-        placed = self.similar(context)
+        placed = self.context_vector(context)
         if placed is None:
             return None
         known = self._known()
@@ -119,8 +119,8 @@ class Placing:
         script = int(likeness.argmax())
         return min(float(likeness[script] + lifts[script]), 1.0)
 
-    def unrelated(self) -> float:
-        """Give the closeness that texts about different matters may have by chance, 1 being the same text."""
+    def chance_closeness(self) -> float:
+        """Return the closeness that texts about different matters may have by chance, 1 being the same text."""
         return float(self._known()[0, -1])
 
     def _known(self) -> Matrix:
@@ -156,7 +156,7 @@ class Placing:
         return found
 
     def _vectors(self, texts: Sequence[Clean], purpose: Purpose) -> Matrix:
-        """What the embedder gives, if it is what an embedder must give."""
+        """Embed texts. Raises `ModelError` if the embedder returns no unit vectors of its dimension."""
         with span("embeddings", "embed"):
             matrix = self.embedder.embed(texts, purpose)
         if matrix.shape != (len(texts), self.embedder.dim) or not is_unit(matrix):

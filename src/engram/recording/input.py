@@ -14,7 +14,7 @@ from engram.recording.draft import handle
 Kinds = str | Iterable[str]
 
 
-class Gate:
+class InputCleaner:
     """Makes texts clean by one redactor. Everything raises `InvalidInput` for what cannot be used."""
 
     def __init__(self, redactor: Redactor) -> None:

@@ -14,7 +14,7 @@ from engram.model import Draft, FailurePattern, Memory, MemoryType, Origin, Rece
 from engram.ports import Entry, Event, arguments, unstorable
 from engram.privacy.instructions import any_instruction
 from engram.recall import credit
-from engram.recording.agent_context import Seat
+from engram.recording.agent_context import AgentContext
 from engram.recording.draft import prepare, readable, rejected, with_source
 from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
@@ -24,23 +24,23 @@ TELLS_WHAT_TO_DO = "it is not the agent's own word and reads like an instruction
 ECHO = "this was recalled from here and is no news; it counts as no new evidence"
 
 
-def record(seat: Seat, items: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
+def record(agent: AgentContext, items: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
     """Store what can be stored in one transaction; one receipt for each, in order."""
-    prepared = [_prepared(seat, item, fields) for item in items]
+    prepared = [_prepared(agent, item, fields) for item in items]
     drafted = [entry for entry in prepared if not isinstance(entry, Receipt)]
     if not drafted:
         return [receipt for receipt in prepared if isinstance(receipt, Receipt)]
-    entries, lack = seat.placing.embed([entry for entry, _ in drafted])
-    stored = seat.store.add(seat.scope, entries)
+    entries, lack = agent.embeddings.embed([entry for entry, _ in drafted])
+    stored = agent.store.add(agent.scope, entries)
     for entry, receipt in zip(entries, stored, strict=True):
         if receipt.status == "stored":
-            credit_sources(seat, entry.events)
+            credit_sources(agent, entry.events)
     receipts = iter(stored)
     return [p if isinstance(p, Receipt) else _completed(next(receipts), p[1], lack) for p in prepared]
 
 
 def decision(
-    seat: Seat,
+    agent: AgentContext,
     context: str,
     action: str,
     outcome: str | float | None,
@@ -64,15 +64,15 @@ def decision(
         "outcome_quality": result,
         "alternative_actions": arguments.several("alternatives", details["alternative_actions"]) or None,
         "informed_by": based_on or None,
-        "lent": details["lent"] or any(_from_others(seat, id) for id in based_on) or None,
+        "lent": details["lent"] or any(_from_others(agent, id) for id in based_on) or None,
         "error": happened.error_text(details["error"]),
     }
     said = f"{action} → {outcome}" if outcome is not None else action
-    return _learned_from(seat, said, MemoryType.DECISION, context, content, fields)
+    return _learned_from(agent, said, MemoryType.DECISION, context, content, fields)
 
 
 def failure(
-    seat: Seat,
+    agent: AgentContext,
     error: str | BaseException,
     solution: str,
     context: str,
@@ -83,7 +83,7 @@ def failure(
     whole = happened.error_text(error)
     if not whole.strip():
         raise InvalidInput("the error is empty; give its text, or the exception itself")
-    signature = extract_error_signature(seat.gate.clean("error", whole)).text
+    signature = extract_error_signature(agent.input.clean("error", whole)).text
     helped = details["solution_helped"]
     content = {
         **details,
@@ -93,27 +93,32 @@ def failure(
         "solution_helped": None if helped is None else arguments.share("helped", float(helped)),
     }
     said = f"{signature} → solved by {solution}" if solution else signature
-    receipt = _learned_from(seat, said, MemoryType.FAILURE, context, content, fields)
+    receipt = _learned_from(agent, said, MemoryType.FAILURE, context, content, fields)
     if receipt.id is None:
         kind = Conflict if receipt.code == Conflict.code else InvalidInput
         raise kind(f"the failure was not kept: {receipt.reason}")
     if receipt.status == "quarantined":
         raise InvalidInput(f"the failure was set apart for review as {receipt.id}: {receipt.reason}")
-    found = seat.learning.failure(receipt.id) or seat.learning.unlearned(receipt.id, signature)
-    seat.learning.show_patterns([found.pattern_id], lent=False)
+    found = agent.learning.failure(receipt.id) or agent.learning.unlearned(receipt.id, signature)
+    agent.learning.show_patterns([found.pattern_id], lent=False)
     return found
 
 
 def _learned_from(
-    seat: Seat, text: str, kind: MemoryType, context: str, content: Mapping[str, Any], fields: Mapping[str, Any]
+    agent: AgentContext,
+    text: str,
+    kind: MemoryType,
+    context: str,
+    content: Mapping[str, Any],
+    fields: Mapping[str, Any],
 ) -> Receipt:
     """Record what teaches something, after everything that happened before it."""
     given = {name: value for name, value in content.items() if value not in ("", None)}
-    seat.experience.flush(seat.scope)
-    return record(seat, [text], {"kind": kind, "context": context, "content": given, **fields})[0]
+    agent.experience.flush(agent.scope)
+    return record(agent, [text], {"kind": kind, "context": context, "content": given, **fields})[0]
 
 
-def credit_sources(seat: Seat, events: Sequence[Event]) -> None:
+def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
     """Credit or blame those whose lent knowledge a decision followed, once its outcome is known; each counts once."""
     decision = next((event for event in events if event.kind == happened.DECISION), None)
     if decision is None or happened.SOURCES not in decision.body:
@@ -121,71 +126,71 @@ def credit_sources(seat: Seat, events: Sequence[Event]) -> None:
     quality = happened.number([*happened.outcomes(events), decision][0], "quality")
     if quality is not None:
         key = digest(happened.DECISION, decision.subject)  # no id of a memory stays when that is forgotten
-        seat.sharing.told(seat.scope, key, happened.by_source(decision, quality))
+        agent.sharing.told(agent.scope, key, happened.by_source(decision, quality))
 
 
-def _from_others(seat: Seat, id: str) -> bool:
+def _from_others(agent: AgentContext, id: str) -> bool:
     """Whether what was shown under this id came from other agents, too."""
-    shown = seat.shown(id)
+    shown = agent.get_recall(id)
     return shown is not None and bool(shown.about.get("lent"))
 
 
-def _was_given(seat: Seat, id: str, by: datetime) -> bool:
+def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
     """Tell whether the agent had been given this by a moment: a recall, a suggestion, a pattern, or a memory.
 
     A suggestion that knew of nothing gave nothing. Verdicts are events of their own and are looked up where decisions
     are counted.
     """
-    if (shown := seat.shown(id)) is not None:
+    if (shown := agent.get_recall(id)) is not None:
         return shown.at <= by and shown.about.get(credit.SAYS) is not False
-    if not arguments.is_id(id) or (memory := _seen(seat, id)) is None or memory.created_at > by:
+    if not arguments.is_id(id) or (memory := _seen(agent, id)) is None or memory.created_at > by:
         return False
-    if seat.echoes.showed(seat.scope, id):
+    if agent.recent_recalls.was_shown(agent.scope, id):
         return True
-    return memory.access_count > 0 if memory.agent == seat.scope.agent else seat.sharing.showed(seat.scope, id)
+    return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.showed(agent.scope, id)
 
 
-def _prepared(seat: Seat, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
+def _prepared(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
     """The entry for one draft and what was redacted, or the receipt of its rejection."""
     if isinstance(item, str) and (reason := unstorable(item)):
         return rejected(InvalidInput(f"the text cannot be kept as it is: {reason}"))
     draft = _draft(item, fields)
     try:
-        entry, redacted = prepare(draft, seat.scope, seat.redactor, seat.sources)
+        entry, redacted = prepare(draft, agent.scope, agent.redactor, agent.sources)
     except InvalidInput as error:
         return rejected(error)
     event = happened.event_of(entry.memory)
     # What happens again is news; what is said again after it was recalled is not.
-    known = None if event is not None else seat.echoes.source(seat.scope, entry.memory)
-    if known is not None and (seen := _seen(seat, known)) is not None:
-        if entry.merge_key is not None and seen.agent == seat.scope.agent:
+    known = None if event is not None else agent.recent_recalls.source_of(agent.scope, entry.memory)
+    if known is not None and (seen := _seen(agent, known)) is not None:
+        if entry.merge_key is not None and seen.agent == agent.scope.agent:
             return Receipt(id=known, status="merged", reason=ECHO, redacted=redacted)
         entry = replace(entry, memory=with_source(entry.memory, known))
     if entry.memory.provenance.sources:
-        entry = replace(entry, memory=_no_purer(seat, entry.memory))
+        entry = replace(entry, memory=_no_purer(agent, entry.memory))
     if event is not None:
         if cited := happened.cited(event):
-            given = [id for id in cited if _was_given(seat, id, event.at)]
-            shown = [one for id in given if (one := seat.shown(id)) is not None]
+            given = [id for id in cited if _was_given(agent, id, event.at)]
+            shown = [one for id in given if (one := agent.get_recall(id)) is not None]
             event = happened.with_given(event, given, credit.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
-        Quarantine(seat.store, seat.scope, seat.sources, seat.redactor).put(entry, TELLS_WHAT_TO_DO)
+        Quarantine(agent.store, agent.scope, agent.sources, agent.redactor).put(entry, TELLS_WHAT_TO_DO)
         return Receipt(id=entry.memory.id, status="quarantined", reason=TELLS_WHAT_TO_DO, redacted=redacted)
     return entry, redacted
 
 
-def _seen(seat: Seat, id: str) -> Memory | None:
+def _seen(agent: AgentContext, id: str) -> Memory | None:
     """A memory of the agent's own, or one that is lent to it."""
-    (own,) = seat.store.get(seat.scope, [id])
-    return own or seat.sharing.borrow(seat.scope, [id], "cite").get(id)
+    (own,) = agent.store.get(agent.scope, [id])
+    return own or agent.sharing.borrow(agent.scope, [id], "cite").get(id)
 
 
-def _no_purer(seat: Seat, memory: Memory) -> Memory:
+def _no_purer(agent: AgentContext, memory: Memory) -> Memory:
     """The same memory, trusted no more than the least trusted of those it was derived from."""
     ids = [id for id in memory.provenance.sources if arguments.is_id(id)]
-    own = [each for each in seat.store.get(seat.scope, ids) if each is not None]
-    lent = seat.sharing.borrow(seat.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
+    own = [each for each in agent.store.get(agent.scope, ids) if each is not None]
+    lent = agent.sharing.borrow(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
     trust = min([memory.trust, *(each.trust for each in (*own, *lent.values()))])
     return memory if trust == memory.trust else memory.model_copy(update={"trust": trust})
 

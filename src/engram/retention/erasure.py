@@ -13,19 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
-from engram.clock import Sources
 from engram.errors import Hint, InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.learning import events as happened
-from engram.learning.state import Experience
 from engram.memories import holds
 from engram.memories.holds import RETENTION
-from engram.memories.working import WorkingSessions
 from engram.model import Clean, ForgetReceipt, Memory
 from engram.model.clean import DELETED_TEXT, clean_name
 from engram.model.content import texts_in
@@ -45,7 +41,6 @@ from engram.ports import (
     ListsAgents,
     LoggedRecall,
     Query,
-    Redactor,
     Scope,
     Scrubs,
     Store,
@@ -58,10 +53,13 @@ from engram.recording.quarantine import QUARANTINE, apart
 from engram.retention import archive
 from engram.sharing.grants import Grants
 from engram.sharing.ledger import LEDGER, written
-from engram.sharing.lenders import INSTALLATION, LINEAGE, USES, Sharing, topic
+from engram.sharing.lenders import INSTALLATION, LINEAGE, USES, topic
 from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
 from engram.upkeep.consolidation import CONSOLIDATED, FOREVER, MARK
+
+if TYPE_CHECKING:
+    from engram.engine import Engram
 
 MIN_QUOTE = 16
 """A text of at least this many characters inside another counts as a quotation."""
@@ -72,18 +70,6 @@ PAGE = 500
 MOST = 1_000_000
 SIMILAR_LIMIT = 20
 _log = logging.getLogger("engram")
-
-
-class EngineParts(Protocol):
-    """The parts of the engine that deletion needs."""
-
-    store: Store
-    experience: Experience
-    sharing: Sharing
-    sessions: WorkingSessions
-    sources: Sources
-    redactor: Redactor
-    objects: Objects | None
 
 
 @dataclass
@@ -111,13 +97,13 @@ class DeletionPlan:
         return id in self.places.get(scope, {})
 
 
-def forget(brain: EngineParts, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
+def forget(brain: Engram, scope: Scope, ids: Sequence[str], *, scrub: bool = True) -> list[ForgetReceipt]:
     """Delete memories and every trace of them; returns one receipt each, in order.
 
     Raises `NotAllowed`, and deletes nothing, if one of them or anything deleted with it is under a legal hold.
     """
     chosen = [id for id in dict.fromkeys(ids) if arguments.is_id(id)]
-    brain.experience.flush(scope)
+    brain._parts.experience.flush(scope)
     plan = plan_deletion(brain, scope, chosen)
     in_files = _archived_memories(brain, scope, [*chosen, *plan.places.get(scope, ())])
     _refuse_if_held(brain, scope, plan, in_files)
@@ -141,11 +127,11 @@ def _is_one_of(agent: str, ids: Collection[str], line: Mapping[str, Any]) -> boo
     return line["agent"] == agent and line["id"] in ids
 
 
-def remove_archived(brain: EngineParts, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+def remove_archived(brain: Engram, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
     """Remove memories that were archived from the database; copies and derived memories are kept."""
     receipts = brain.store.forget(scope, ids)
     if any("events" in receipt.removed for receipt in receipts):
-        brain.experience.forgot(scope)
+        brain._parts.experience.forgot(scope)
     return receipts
 
 
@@ -160,7 +146,7 @@ def scrub_store(store: Store) -> bool:
 # What goes -------------------------------------------------------------------------------------------
 
 
-def plan_deletion(brain: EngineParts, scope: Scope, ids: Sequence[str]) -> DeletionPlan:
+def plan_deletion(brain: Engram, scope: Scope, ids: Sequence[str]) -> DeletionPlan:
     """Plan the deletion of an agent's memories, with all copies and derived memories."""
     store, plan = brain.store, DeletionPlan()
     own = [memory for memory in store.get(scope, ids) if memory is not None]
@@ -180,7 +166,7 @@ def plan_deletion(brain: EngineParts, scope: Scope, ids: Sequence[str]) -> Delet
     return plan
 
 
-def preview_deletion(brain: EngineParts, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
+def preview_deletion(brain: Engram, scope: Scope, ids: Collection[str]) -> dict[tuple[str, str], str]:
     """Return what would be deleted with some memories: its place in the receipt, by scope or file, and id."""
     plan = plan_deletion(brain, scope, [*ids])
     found = {(at.agent, id): _place_name(scope, at) for at, memories in plan.places.items() for id in memories}
@@ -251,9 +237,9 @@ def _consolidation_sources(store: Store, scope: Scope) -> dict[str, frozenset[st
     return {id: frozenset(of) for id, of in found.items()}
 
 
-def _import_receivers(brain: EngineParts) -> dict[str, str]:
+def _import_receivers(brain: Engram) -> dict[str, str]:
     """Return the receiver of each imported source."""
-    return {name: str(body["receiver"]) for name, body in brain.sharing.ledger.annexes().items()}
+    return {name: str(body["receiver"]) for name, body in brain.ledger.annexes().items()}
 
 
 def _other_scopes(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
@@ -273,7 +259,7 @@ def _originates_from(copy: Memory, agent: str, here: str | None) -> bool:
     return isinstance(told, dict) and (told.get("agent"), told.get("installation")) == (agent, here)
 
 
-def _archived_memories(brain: EngineParts, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
+def _archived_memories(brain: Engram, scope: Scope, ids: Collection[str]) -> dict[Path, list[Memory]]:
     """Return the archived memories to delete: these, and those derived from them."""
     found: dict[Path, list[Memory]] = {}
     goes = set(ids)
@@ -304,7 +290,7 @@ def _root_of(memory: Memory, plan: DeletionPlan, chosen: Sequence[str]) -> str:
     return next((cause for cause in causes if cause in chosen), chosen[0])
 
 
-def blocked(brain: EngineParts, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
+def blocked(brain: Engram, scope: Scope, ids: Sequence[str], pinned: Callable[[Memory], bool]) -> set[str]:
     """Return those memories that cannot be deleted without deleting something pinned or held."""
     plan, held = plan_deletion(brain, scope, ids), holds.active_holds(brain.store)
     return {
@@ -317,7 +303,7 @@ def blocked(brain: EngineParts, scope: Scope, ids: Sequence[str], pinned: Callab
 
 
 def _refuse_if_held(
-    brain: EngineParts,
+    brain: Engram,
     scope: Scope,
     plan: DeletionPlan,
     in_files: Mapping[Path, Sequence[Memory]],
@@ -345,7 +331,7 @@ def _refuse_if_held(
 
 
 def _delete_planned(
-    brain: EngineParts, scope: Scope, plan: DeletionPlan, in_files: Mapping[Path, Sequence[Memory]]
+    brain: Engram, scope: Scope, plan: DeletionPlan, in_files: Mapping[Path, Sequence[Memory]]
 ) -> defaultdict[str, Counter[str]]:
     """Delete everything planned; returns counts by place, for each requested memory."""
     removed = defaultdict[str, Counter[str]](Counter)
@@ -353,7 +339,7 @@ def _delete_planned(
     going = {memory.id: memory for some in in_files.values() for memory in some}
     going |= {id: memory for some in plan.places.values() for id, memory in some.items()}
     for asker in (scope, *_possible_readers(brain, scope, plan)) if going else ():
-        brain.experience.flush(asker)
+        brain._parts.experience.flush(asker)
         for name, id in _delete_mentions(_TextMatcher(brain, asker, going)):
             removed[plan.roots[id]][name] += 1
     for name, id in _redact_grants_and_holds(_TextMatcher(brain, scope, going)) if going else ():
@@ -364,7 +350,7 @@ def _delete_planned(
             removed[plan.roots[memory.id]]["archives"] += 1
     for session, id in {memory.session: memory.id for memory in own.values() if memory.session is not None}.items():
         with suppress(Unsupported):
-            if brain.sessions.drop_summary(scope, session, own.keys()):
+            if brain._parts.sessions.drop_summary(scope, session, own.keys()):
                 removed[plan.roots[id]]["sessions"] += 1
     others = [place for place in plan.places if place != scope]
     for place in (*others, *([scope] if own else [])):
@@ -379,7 +365,7 @@ def _delete_planned(
                 removed[root].update(receipt.removed)
             elif receipt.forgotten:
                 removed[root][_place_name(scope, place)] += 1
-        brain.experience.forgot(place)
+        brain._parts.experience.forgot(place)
     return removed
 
 
@@ -403,7 +389,7 @@ def _restore_merged(store: Store, scope: Scope, made: Memory, going: Collection[
 class _TextMatcher:
     """Find mentions of deleted memories in other texts, unless a remaining memory explains them too."""
 
-    def __init__(self, brain: EngineParts, scope: Scope, going: Mapping[str, Memory]) -> None:
+    def __init__(self, brain: Engram, scope: Scope, going: Mapping[str, Memory]) -> None:
         self.brain, self.scope, self.going = brain, scope, going
         self._terms = {
             id: {t for part in _normal_texts(memory) for t in query_terms(part)} for id, memory in going.items()
@@ -466,7 +452,7 @@ class _TextMatcher:
         having = [id for id, memory in self.going.items() if label in memory.tags or _has_domain(memory, label)]
         if not having:
             return None
-        stays = self.brain.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
+        stays = self.brain._parts.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
         return None if stays - self.going.keys() else having[0]
 
 
@@ -516,7 +502,7 @@ def _redact_grants_and_holds(matcher: _TextMatcher) -> list[tuple[str, str]]:
     The tags and domains of a valid grant are kept: they also cover future memories.
     """
     brain, scope, gone = matcher.brain, matcher.scope, list[tuple[str, str]]()
-    ledger = brain.sharing.ledger
+    ledger = brain.ledger
     concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
@@ -550,7 +536,7 @@ def _redact_grant(matcher: _TextMatcher, grant: Grant) -> Grant:
     def pattern(name: Clean) -> Clean:
         if not matcher.memory_mentioned(name):
             return name
-        known = matcher.brain.sharing.known_pattern(matcher.scope, name)
+        known = matcher.brain._parts.sharing.known_pattern(matcher.scope, name)
         return _fingerprint(name) if known is None else clean_name(known[0])
 
     def label(name: Clean) -> Clean:
@@ -566,17 +552,17 @@ def _redact_grant(matcher: _TextMatcher, grant: Grant) -> Grant:
 
 
 def _has_ended(matcher: _TextMatcher, grant: Grant) -> bool:
-    return grant.state_at(matcher.brain.sharing.ledger.now()) in ENDED
+    return grant.state_at(matcher.brain.ledger.now()) in ENDED
 
 
 def _fingerprint(name: str) -> Clean:
     return clean_name(f"{DELETED_TEXT}:{digest(name)}")
 
 
-def _possible_readers(brain: EngineParts, scope: Scope, plan: DeletionPlan) -> list[Scope]:
+def _possible_readers(brain: Engram, scope: Scope, plan: DeletionPlan) -> list[Scope]:
     """Return the agents that may have queried shared memories of an agent."""
-    lent = [grant.id for grant in brain.sharing.ledger.grants() if grant.owner == scope.agent]
-    names = {use.agent for id in lent for use in brain.sharing.uses(id, MOST)}
+    lent = [grant.id for grant in brain.ledger.grants() if grant.owner == scope.agent]
+    names = {use.agent for id in lent for use in brain._parts.sharing.uses(id, MOST)}
     receivers = _import_receivers(brain)
     names |= {receivers.get(place.agent, place.agent) for place in plan.places}
     return [Scope(name) for name in sorted(names - {scope.agent}) if not reserved(name)]
@@ -601,7 +587,7 @@ def _normal_texts(memory: Memory) -> set[str]:
 # A whole agent ---------------------------------------------------------------------------------------
 
 
-def erase(brain: EngineParts, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
+def erase(brain: Engram, agent: str, progress: Callable[[int, int], None] | None = None) -> ErasureReceipt:
     """Delete everything of an agent; the audit trail records that it happened. If interrupted, call it again.
 
     Raises `NotFound` for an agent without data, `NotAllowed` if anything is held, and `Conflict` if the folder of its
@@ -619,12 +605,12 @@ def erase(brain: EngineParts, agent: str, progress: Callable[[int, int], None] |
     return ErasureReceipt(agent=agent, removed=counts, lingers=not scrub_store(store))
 
 
-def _erase_all(brain: EngineParts, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
+def _erase_all(brain: Engram, scope: Scope, progress: Callable[[int, int], None] | None) -> Counter[str]:
     """Delete everything of an agent; returns counts by place."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
     removed["workspaces"] = _erase_workspaces(brain, scope)
     with suppress(Unsupported):
-        removed["sessions"] = brain.sessions.clear(scope)
+        removed["sessions"] = brain._parts.sessions.clear(scope)
     ids = _all_ids(brain, scope)
     for first in range(0, len(ids), PAGE):
         for receipt in forget(brain, scope, ids[first : first + PAGE], scrub=False):
@@ -643,7 +629,7 @@ def _erase_all(brain: EngineParts, scope: Scope, progress: Callable[[int, int], 
     return removed
 
 
-def _all_ids(brain: EngineParts, scope: Scope) -> list[str]:
+def _all_ids(brain: Engram, scope: Scope) -> list[str]:
     """Return the ids of all memories of an agent, including those only in archives or other scopes."""
     ids, here = [match.id for match in brain.store.search(scope, Query(limit=MOST))], _installation(brain.store)
     for place, _ in _other_scopes(brain.store, _import_receivers(brain), scope):
@@ -653,13 +639,13 @@ def _all_ids(brain: EngineParts, scope: Scope) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def _exists(brain: EngineParts, scope: Scope) -> bool:
+def _exists(brain: Engram, scope: Scope) -> bool:
     store = brain.store
     names = store.agents() if can(store, ListsAgents) else [scope.agent]
     return bool({scope.agent, apart(scope).agent} & {*names}) or scope.agent in _import_receivers(brain).values()
 
 
-def _refuse_agent_held(brain: EngineParts, scope: Scope) -> None:
+def _refuse_agent_held(brain: Engram, scope: Scope) -> None:
     places = [
         scope,
         *(
@@ -692,7 +678,7 @@ def _hold_covers(store: Store, hold: LegalHold, scope: Scope) -> bool:
     )
 
 
-def _erase_workspaces(brain: EngineParts, scope: Scope) -> int:
+def _erase_workspaces(brain: Engram, scope: Scope) -> int:
     if brain.objects is None or not can(brain.store, KeepsEvents):
         return 0
     workspaces = Workspaces(brain.store, scope, brain.redactor, brain.sources, brain.objects)
@@ -702,10 +688,10 @@ def _erase_workspaces(brain: EngineParts, scope: Scope) -> int:
     return len(names)
 
 
-def _erase_permissions(brain: EngineParts, scope: Scope) -> Counter[str]:
+def _erase_permissions(brain: Engram, scope: Scope) -> Counter[str]:
     """Revoke the grants an agent gave and received, then delete all records of them."""
     store, agent, removed = brain.store, scope.agent, Counter[str]()
-    ledger, sharing = brain.sharing.ledger, brain.sharing
+    ledger, sharing = brain.ledger, brain._parts.sharing
     grants = Grants(store, scope, sharing, brain.sources, lambda _, text: brain.redactor.clean([text])[0].text)
     concerned = [
         grant for grant in ledger.grants() if agent in {grant.owner, grant.made_by} or _is_receiver(grant, agent)
@@ -737,9 +723,9 @@ def _erase_permissions(brain: EngineParts, scope: Scope) -> Counter[str]:
     return removed
 
 
-def _imported_sources(brain: EngineParts, agent: str) -> dict[str, dict[str, JsonValue]]:
+def _imported_sources(brain: Engram, agent: str) -> dict[str, dict[str, JsonValue]]:
     """Return the imported sources that an agent has, and those that others have from it."""
-    ledger, here = brain.sharing.ledger, f"{agent}@{_installation(brain.store)}"
+    ledger, here = brain.ledger, f"{agent}@{_installation(brain.store)}"
     lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
     return {
         name: body
@@ -775,7 +761,7 @@ def _delete_events(store: Store, scope: Scope, events: Iterable[Event]) -> None:
         store.delete_events(scope, ids)
 
 
-def _delete_scope(brain: EngineParts, scope: Scope) -> dict[str, int]:
+def _delete_scope(brain: Engram, scope: Scope) -> dict[str, int]:
     """Delete a scope, by the store's own method or row by row; returns counts."""
-    brain.experience.forgot(scope)
+    brain._parts.experience.forgot(scope)
     return {name: count for name, count in brain.store.delete_scope(scope).items() if count}

@@ -180,7 +180,8 @@ class _AgentRun:
         store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
         self.told = credits_by_memory(store.credits(self.scope, MOST_CREDITS))
         self.memories = {
-            memory.id: memory for memory in learning.up_to_date(list(erasure.iter_memories(store, self.scope)))
+            memory.id: memory
+            for memory in learning.with_latest_outcomes(list(erasure.iter_memories(store, self.scope)))
         }
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:

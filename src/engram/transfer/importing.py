@@ -225,7 +225,7 @@ class ImportJob:
             if waiting:
                 self.brain.agent(self.scope.agent).quarantine.keep(waiting, self.target)
             if fresh:
-                placed, _ = self.brain.embed(fresh)
+                placed, _ = self.brain._parts.embeddings.embed(fresh)
                 for receipt in self.brain.store.add(self.target, placed):
                     self._count(receipt)
 
@@ -331,7 +331,7 @@ class SourceImporter:
 
         A file import ignores copies under grants, since the file may outlast them.
         """
-        known = self.job.brain.sharing.ledger.annexes(self.receiver.agent).items()
+        known = self.job.brain.ledger.annexes(self.receiver.agent).items()
         own, lasts = self.job.target.agent, not self.job.grant
         usable = [name for name, body in known if not body.get("quarantined") and not (lasts and body.get("grant"))]
         return [own, *(name for name in usable if name != own)]
@@ -489,7 +489,14 @@ class SourceImporter:
     def _store_checks(self, store: KeepsEvents) -> None:
         """Store the recorded checks with the failures they belong to."""
         brain, target, fresh = self.job.brain, self.job.target, list[Event]()
-        learning = Learning(brain.store, target, brain.experience, brain.sources, brain.similar, brain.gate.clean)
+        learning = Learning(
+            brain.store,
+            target,
+            brain._parts.experience,
+            brain.sources,
+            brain._parts.embeddings.context_vector,
+            brain._parts.input.clean,
+        )
         for episode, name, verify, stage in self._checks:
             if (known := learning.failure(episode)) is None:
                 continue
@@ -543,7 +550,7 @@ class SourceImporter:
 
     def _register(self, signer: str | None) -> None:
         job = self.job
-        ledger, name = job.brain.sharing.ledger, job.target.agent
+        ledger, name = job.brain.ledger, job.target.agent
         known = ledger.annexes(self.receiver.agent).get(name)
         news = job.counts["stored"] or job.counts["outcomes"]
         if not (news or job.counts["quarantined"]) and (known is not None or not self._seen_before):

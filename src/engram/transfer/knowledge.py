@@ -112,7 +112,7 @@ class Knowledge:
         subject = self._subject(domains, tags)
         source, lenders = self._source(subject), self._exportable_lenders()
         counted: Counter[str] = Counter()
-        own = self._brain.sharing.about(self._scope, subject, named=True)
+        own = self._brain._parts.sharing.about(self._scope, subject, named=True)
         ids = self._ids(self._scope, own)
         shared, known = dict[str, list[str]](), set(ids)
         for lender in lenders:  # each memory once, even if several grants share it
@@ -128,7 +128,7 @@ class Knowledge:
         )
         end = bundle.write_records(source, records, to, form, sign)
         for lender in lenders:
-            self._brain.sharing.used(self._scope, lender, "export", len(shared[lender.id]), shared[lender.id])
+            self._brain._parts.sharing.used(self._scope, lender, "export", len(shared[lender.id]), shared[lender.id])
         self._note("export", counted["memories"], {"digest": end.digest})
         return ExportReport(
             file=str(to),
@@ -162,10 +162,10 @@ class Knowledge:
 
     def _exportable_lenders(self) -> list[Lender]:
         """Return the agents whose grants allow this one both to read their knowledge and to pass it on."""
-        readable = {lender.id for lender in self._brain.sharing.lenders(self._scope, Right.READ)}
+        readable = {lender.id for lender in self._brain._parts.sharing.lenders(self._scope, Right.READ)}
         return [
             lender
-            for lender in self._brain.sharing.lenders(self._scope, Right.RESHARE)
+            for lender in self._brain._parts.sharing.lenders(self._scope, Right.RESHARE)
             if lender.id in readable
             and lender.grants
             and lender.scope.agent == lender.name  # not imported and not a copy
@@ -173,7 +173,7 @@ class Knowledge:
 
     def _left_out(self, subject: Subject, lent: set[str]) -> dict[str, int]:
         """Count the knowledge that the agent can use but not export, by reason; each memory counts once."""
-        sharing, store = self._brain.sharing, self._store
+        sharing, store = self._brain._parts.sharing, self._store
         found: dict[str, set[str]] = {QUARANTINED: set(self._selected_ids(store, apart(self._scope), subject))}
         lenders = [each for right in (Right.READ, Right.LEARN) for each in sharing.lenders(self._scope, right)]
         for lender in lenders:
@@ -209,7 +209,7 @@ class Knowledge:
 
     def _selected_ids(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
         """Return the ids of a scope's memories that belong to a subject."""
-        chosen = self._brain.sharing.about(scope, subject, named=True)
+        chosen = self._brain._parts.sharing.about(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
@@ -342,7 +342,7 @@ class Knowledge:
 
         Raises `NotAllowed` without a grant.
         """
-        subject, sharing = self._subject(domains, tags), self._brain.sharing
+        subject, sharing = self._subject(domains, tags), self._brain._parts.sharing
         lenders = [
             each
             for each in sharing.lenders(self._scope, Right.LEARN)

@@ -161,7 +161,7 @@ class Upkeep:
                 if known is None and consolidation.made_by(memory) not in again
             ]
             for some in batched(lost, BATCH):
-                self._store.add(scope, self._brain.embed(some)[0])
+                self._store.add(scope, self._brain._parts.embeddings.embed(some)[0])
             back += len(lost)
         return back
 
@@ -185,7 +185,7 @@ class Upkeep:
 
     def relearn(self, agents: Iterable[str]) -> Mapping[str, int]:
         """Learn everything again from what these agents recorded; how many failure patterns each has."""
-        return {agent: self._brain.experience.anew(Scope(agent)) for agent in agents}
+        return {agent: self._brain._parts.experience.anew(Scope(agent)) for agent in agents}
 
     def reembed(self, progress: Progress | None = None, *, drop_old: bool = False) -> int:
         """Give every memory its vectors of the embedder in use; how many memories got some.
@@ -198,7 +198,7 @@ class Upkeep:
         total = store.count_unembedded(LONG_TERM, embedder.identity)
         done = 0
         while batch := store.unembedded(LONG_TERM, embedder.identity, BATCH):
-            given = zip(batch, self._brain.places(batch), strict=True)
+            given = zip(batch, self._brain._parts.embeddings.vectors_of(batch), strict=True)
             store.place([(Scope(memory.agent), memory.id, placed) for memory, own in given for placed in own])
             done += len(batch)  # who was forgotten meanwhile lacks nothing
             if progress is not None:
@@ -232,9 +232,9 @@ class Upkeep:
             credits = store.credits(scope, CREDITS)
             if not credits:
                 continue
-            outcomes[agent] = outcome = decide(credits, self._brain.tuning.read(scope))
+            outcomes[agent] = outcome = decide(credits, self._brain._parts.tuning.read(scope))
             if outcome.decision in {"adopted", "reverted"} and not dry_run:
-                self._brain.tuning.adopt(scope, self._brain.sources.now(), outcome.multipliers)
+                self._brain._parts.tuning.adopt(scope, self._brain.sources.now(), outcome.multipliers)
         return outcomes
 
     @property
@@ -284,7 +284,9 @@ class Upkeep:
     def _desk(self, agent: str) -> Desk:
         require(self._store, KeepsEvents, "consolidation")
         require(self._store, Annotates, "consolidation")
-        return Desk(self._store, Scope(agent), self._brain.redactor, self._brain.sources, self._brain.embed)
+        return Desk(
+            self._store, Scope(agent), self._brain.redactor, self._brain.sources, self._brain._parts.embeddings.embed
+        )
 
 
 def write_archive(

@@ -643,7 +643,7 @@ def test_a_database_with_runs_is_sound_and_what_is_learned_can_be_folded_again(
     make(steps={"f": Counting(fails=1)}).run(steps("{name: a, run: f, retry: {times: 1}}"))
     assert brain.upkeep.database.check() == []
     before = brain.agent("alice").learning.failures()
-    assert brain.experience.anew(Scope("alice")) == 1
+    assert brain._parts.experience.anew(Scope("alice")) == 1
     assert brain.agent("alice").learning.failures() == before
 
 

@@ -241,7 +241,7 @@ def test_snapshots_do_not_disturb_what_is_learned(own: Workspaces, brain: engram
     own.snapshot("site")
     alice.record_decision(context="deploy", action="retry", outcome="success")
     assert len(alice.learning.history()) == 1
-    brain.experience.anew(ALICE)
+    brain._parts.experience.anew(ALICE)
     assert len(alice.learning.history()) == 1
 
 

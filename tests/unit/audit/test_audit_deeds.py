@@ -61,7 +61,7 @@ class Stage:
         """The entries that some work adds, with what it leaves for later."""
         head = self.trail.head()
         work()
-        self.brain.experience.flush()
+        self.brain._parts.experience.flush()
         return self.trail.trail(head.seq if head else 0, 10_000)
 
     def grant(self) -> str:
@@ -175,14 +175,14 @@ def keyed(stage: Stage) -> str:
 
 
 def grouped(stage: Stage) -> None:
-    stage.brain.sharing.ledger.regroup("staff", add=["bob"])
+    stage.brain.ledger.regroup("staff", add=["bob"])
 
 
 def lived(stage: Stage) -> None:
     stage.grant()
     stage.bob.knowledge.merge("alice")
     grouped(stage)
-    stage.brain.sharing.ledger.regroup("staff", add=["alice"])
+    stage.brain.ledger.regroup("staff", add=["alice"])
     stage.keys.create("both", agents=["alice", "bob"])
     apart(stage)
 
@@ -317,7 +317,7 @@ ACTS: dict[str, Case] = {
     "ledger.regroup": (nothing, lambda s, _: grouped(s), [("group.add", ADMIN, "bob")]),
     "ledger.regroup, out": (
         grouped,
-        lambda s, _: s.brain.sharing.ledger.regroup("staff", remove=["bob"]),
+        lambda s, _: s.brain.ledger.regroup("staff", remove=["bob"]),
         [("group.remove", ADMIN, "bob")],
     ),
     "agent.recall of what is lent": (
@@ -468,7 +468,7 @@ def said(entries: list[AuditEntry]) -> list[Said]:
 def test_an_act_is_on_record_as_what_it_was(stage: Stage, name: str) -> None:
     before, act, expected = ACTS[name]
     given = before(stage)
-    stage.brain.experience.flush()
+    stage.brain._parts.experience.flush()
     added = stage.since(lambda: act(stage, given))
     assert said(added) == expected
     assert "\\u001f" not in json.dumps([entry.model_dump(mode="json") for entry in added])
@@ -489,7 +489,7 @@ READS = {
     "workspaces": "diff files find list restore snapshots verify workspace",
     "life": "cycle cycles recall resume",
     "learning": "alarms attempts calibration checks episodes failure failures by_former_name harmful history outcomes "
-    "predict rates recognise stats suggest synthesis testimony unlearned up_to_date verdict voice",
+    "predict rates recognise stats suggest synthesis testimony unlearned with_latest_outcomes verdict voice",
     "retention": "holds policies",
     "keys": "accept every live",
     "knowledge": "",

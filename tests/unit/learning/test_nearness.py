@@ -74,7 +74,7 @@ def test_it_is_kept_for_other_processes_until_something_is_forgotten(tmp_path: P
         assert isinstance(brain.store, KeepsSettings)
         kept = brain.store.setting(_name(Scope("ann"), NEARNESS))
         assert kept
-        assert brain.experience.nearness(Scope("ann"), json.loads(kept)["state"]) is not None
-        assert brain.experience.nearness(Scope("ann"), "another state") is None
+        assert brain._parts.experience.nearness(Scope("ann"), json.loads(kept)["state"]) is not None
+        assert brain._parts.experience.nearness(Scope("ann"), "another state") is None
         brain.agent("ann").forget(brain.agent("ann").list(limit=1)[0].id)
         assert not brain.store.setting(_name(Scope("ann"), NEARNESS))

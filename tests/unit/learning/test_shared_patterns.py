@@ -334,7 +334,7 @@ def test_a_lent_pattern_that_is_applied_earns_or_costs_its_source_trust(brain: E
         context="release of service Z", action="rolling update", outcome="failure", informed_by=[pattern.pattern_id]
     )
     assert [(each.helped, each.hindered) for each in bob.grants.sources()] == [(1, 1)]
-    brain.experience.anew(Scope("bob"))
+    brain._parts.experience.anew(Scope("bob"))
     assert [(each.helped, each.hindered) for each in bob.grants.sources()] == [(1, 1)]
 
 

@@ -75,7 +75,7 @@ def test_what_a_person_arranges_stays_when_everything_is_learned_again(brain: En
         "late parcels": (4, True),
         "broken goods": (4, True),
     }
-    brain.experience.anew(Scope("alice"))
+    brain._parts.experience.anew(Scope("alice"))
     assert agent.situations.list() == before
     agent.record_decision(context="order 60000 is late at the customer", action="call the carrier")
     assert names(agent) == {"late parcels": 5, "broken goods": 4}
@@ -145,7 +145,7 @@ def test_new_numbers_after_a_split_share_a_situation_in_which_is_learned_what_wo
     assert sorted(names(agent).values()) == [2, 4, 42]
     assert agent.suggest(line(77)).recommended == "clean the sensor"
     before = agent.situations.list()
-    brain.experience.anew(Scope("alice"))
+    brain._parts.experience.anew(Scope("alice"))
     assert agent.situations.list() == before
 
 

@@ -53,7 +53,7 @@ def act(brain: Engram, seed: int, steps: int) -> None:
 
 
 def dumped(brain: Engram) -> object:
-    with brain.experience.of(ALICE) as learned:
+    with brain._parts.experience.of(ALICE) as learned:
         return learned.dump()
 
 
@@ -64,18 +64,18 @@ def test_folding_again_gives_what_was_learned_step_by_step(seed: int, steps: int
         for step in range(3):
             act(brain, seed + step, steps)
             dumped(brain)
-        brain.experience.flush()
+        brain._parts.experience.flush()
         before = dumped(brain)
-        brain.experience.anew(ALICE)
+        brain._parts.experience.anew(ALICE)
         assert dumped(brain) == before
 
 
 def test_a_snapshot_goes_on_as_if_nothing_had_happened(brain: Engram, monkeypatch: pytest.MonkeyPatch) -> None:
     act(brain, 1, 25)
-    brain.experience.flush()
+    brain._parts.experience.flush()
     before = dumped(brain)
     monkeypatch.setattr(state, "WORTH_KEEPING", 1)
-    brain.experience.anew(ALICE)
+    brain._parts.experience.anew(ALICE)
     assert isinstance(brain.store, KeepsSettings)
     kept = brain.store.setting(state._name(ALICE))
     assert kept
@@ -83,7 +83,7 @@ def test_a_snapshot_goes_on_as_if_nothing_had_happened(brain: Engram, monkeypatc
     with other.of(ALICE) as learned:
         assert learned.dump() == before
     act(brain, 2, 25)
-    brain.experience.flush()
+    brain._parts.experience.flush()
     with other.of(ALICE) as learned:
         assert learned.dump() == dumped(brain)
 
@@ -123,5 +123,5 @@ def test_nothing_of_what_was_forgotten_stays_in_what_was_learned(brain: Engram) 
 def test_agents_learn_apart(brain: Engram) -> None:
     brain.agent("alice").learn_from_failure("ValueError: x", "y")
     assert brain.agent("bob").learning.failures() == []
-    with brain.experience.of(Scope("bob")) as learned:
+    with brain._parts.experience.of(Scope("bob")) as learned:
         assert learned.dump() == Learned("bob").dump()

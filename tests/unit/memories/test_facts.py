@@ -155,7 +155,7 @@ def test_a_fact_that_is_forgotten_is_not_kept_on() -> None:
         alice = brain.agent("alice")
         learned = alice.semantic.learn("Carol", "lives in", "Oslo")
         assert learned.fact is not None
-        book = brain.fact_caches.of(ALICE)
+        book = brain._parts.fact_caches.of(ALICE)
         assert book is not None
         assert [fact.object for fact in book.facts()] == ["Oslo"]
         alice.forget(learned.fact.id)

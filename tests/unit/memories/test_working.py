@@ -492,7 +492,7 @@ def test_a_session_that_cannot_be_handed_over_keeps_no_other_from_it(path: Path)
     alice = brain.agent("alice")
     alice.working("broken").add_message("user", "lost")
     alice.working("whole").add_message("user", "kept")
-    brain.sessions._store.put(ALICE, {"broken/turns": "no index"}, 60)  # type: ignore[union-attr]
+    brain._parts.sessions._store.put(ALICE, {"broken/turns": "no index"}, 60)  # type: ignore[union-attr]
     with pytest.raises(StoreCorrupt, match="'broken'"):
         brain.close()
     with engram.open(path, embedder="hashing", durable=False) as again:

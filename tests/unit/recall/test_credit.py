@@ -16,7 +16,7 @@ from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Hit
 from engram.ports import KeepsEvents, LoggedRecall, Scope
 from engram.recall import credit as credits
-from engram.recording.echoes import Echoes
+from engram.recording.agent_context import RecentRecalls
 from engram.testing import FixedSources
 from engram.testing.factories import START
 
@@ -341,7 +341,7 @@ def test_a_decision_is_informed_only_by_what_its_agent_was_given(brain: Engram, 
     alice.record_decision(context="ferry", action="wait", outcome="success", informed_by=[verdict.id], at=yesterday)
     assert alice.learning.stats().utilization.some == 5
     before = alice.learning.stats()
-    brain.experience.anew(Scope("alice"))
+    brain._parts.experience.anew(Scope("alice"))
     assert alice.learning.stats() == before
 
 
@@ -509,7 +509,7 @@ def test_a_lent_memory_informs_only_whom_it_was_shown(brain: Engram, alice: Agen
     bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
     assert bob.learning.stats().utilization.some == 0
     bob.recall("bridge")
-    brain.echoes = Echoes()  # as in another process
+    brain._parts.recent_recalls = RecentRecalls()  # as in another process
     bob = brain.agent("bob")
     bob.record_decision(context="ferry", action="wait", outcome="success", informed_by=[lent])
     assert bob.learning.stats().utilization.some == 1

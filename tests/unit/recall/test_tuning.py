@@ -74,7 +74,7 @@ def test_what_credits_teach_is_adopted_used_and_given_up_when_it_no_longer_helps
         use(alice, 60, unimportant, seed=3)
         assert brain.upkeep.tune()["alice"].decision == "reverted"
         assert mean_importance(alice) < before + 0.1
-        assert brain.tuning.read(ALICE) == {}
+        assert brain._parts.tuning.read(ALICE) == {}
 
 
 def test_a_trial_changes_nothing(path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_trial_changes_nothing(path: Path) -> None:
         use(alice, 60, important)
         before = mean_importance(alice)
         assert brain.upkeep.tune(dry_run=True)["alice"].decision == "adopted"
-        assert (brain.tuning.read(ALICE), mean_importance(alice)) == ({}, before)
+        assert (brain._parts.tuning.read(ALICE), mean_importance(alice)) == ({}, before)
 
 
 def test_what_was_learned_goes_along_with_a_copy(path: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_was_learned_goes_along_with_a_copy(path: Path, tmp_path: Path) -> 
         use(alice, 60, important)
         learned = brain.upkeep.tune()["alice"].multipliers
         copy(brain.store, other.store, "team")
-        assert other.tuning.read(ALICE) == learned
+        assert other._parts.tuning.read(ALICE) == learned
         assert mean_importance(other.agent("alice")) == mean_importance(alice)
         assert other.upkeep.tune()["alice"].decision == "kept"
 
@@ -105,7 +105,7 @@ def test_parts_are_kept_as_they_were_before_anything_was_learned(path: Path) -> 
         assert isinstance(store, SqliteStore)
         remember_some(alice)
         plain = {hit.id: hit.why for hit in alice.recall("word1 word2", k=20)}
-        brain.tuning.adopt(ALICE, brain.sources.now(), {"similar": 0.25, "importance": 4.0})
+        brain._parts.tuning.adopt(ALICE, brain.sources.now(), {"similar": 0.25, "importance": 4.0})
         hits = [hit for hit in alice.recall("word1 word2", k=20) if hit.id in plain]
         assert len(hits) > 5
         alice.credit(hits, hits[0])
@@ -137,13 +137,13 @@ def test_the_store_is_asked_once_a_minute_and_what_others_adopt_is_in_use_then(
             return ask(name)
 
         monkeypatch.setattr(store, "setting", heard)
-        other.tuning.adopt(ALICE, sources.now(), {"similar": 2.0})
+        other._parts.tuning.adopt(ALICE, sources.now(), {"similar": 2.0})
         for _ in range(5):
             brain.agent("alice").recall("comet")
-        assert (asked, brain.tuning.multipliers(ALICE, sources.now())) == ([], {})
+        assert (asked, brain._parts.tuning.multipliers(ALICE, sources.now())) == ([], {})
         sources.advance(FRESH)
         alice.recall("comet")
-        assert (len(asked), brain.tuning.multipliers(ALICE, sources.now())) == (1, {"similar": 2.0})
+        assert (len(asked), brain._parts.tuning.multipliers(ALICE, sources.now())) == (1, {"similar": 2.0})
         sources.advance(timedelta(days=-9))
         alice.recall("comet")
         assert len(asked) == 2

@@ -257,7 +257,7 @@ def look_around(brain: Engram, dice: random.Random, canary: str) -> None:
             alice.learning.stats,
             alice.semantic.facts,
             lambda: alice.suggest(context=f"{dice.choice(WORDS)} {canary}"),
-            lambda: brain.experience.anew(Scope("alice")),
+            lambda: brain._parts.experience.anew(Scope("alice")),
         ]
         dice.choice(ways)()
 
@@ -609,7 +609,7 @@ NAME = "zqname5d1e"
 def met(brain: Engram, folder: Path) -> None:
     """An agent of the name does all that leaves its name with others."""
     agent, bob, carol = brain.agent(NAME), brain.agent("bob"), brain.agent("carol")
-    keeping, ledger = RetentionLog(brain.store, brain.sources, brain.clean), brain.sharing.ledger
+    keeping, ledger = RetentionLog(brain.store, brain.sources, brain.clean), brain.ledger
     id = str(agent.remember("Ledgers are blue and heavy", kind="knowledge", tags=["lent"]).id)
     bob.remember("The sun is warm", tags=["warm"])
     carol.remember("The rain is cold", tags=["cold"])
@@ -683,7 +683,7 @@ def test_the_name_of_an_erased_agent_is_left_in_the_audit_trail_alone_and_goes_w
         assert rows_with(brain, NAME) == {"audit"}
         keys = brain.keys.every()
         assert [(key.agents, key.revoked_at is None) for key in keys] == [(("bob",), True), ((), False)]
-        assert brain.sharing.ledger.groups() == {"staff": frozenset({"bob"})}
+        assert brain.ledger.groups() == {"staff": frozenset({"bob"})}
         store = audit.audited(brain.store)
         assert audit.AuditTrail(store).verify().ok
         head = store.head()

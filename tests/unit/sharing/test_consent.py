@@ -172,9 +172,9 @@ def test_a_group_and_everyone(brain: Engram, alice: AgentHandle, bob: AgentHandl
     alice.grants.share("group:backend", tags=["one"])
     alice.grants.share("everyone", tags=["two"])
     assert [sees(bob, first), sees(carol, first), sees(bob, second), sees(carol, second)] == [False, False, True, True]
-    brain.sharing.ledger.regroup("backend", add=["bob"])
+    brain.ledger.regroup("backend", add=["bob"])
     assert [sees(bob, first), sees(carol, first)] == [True, False]
-    brain.sharing.ledger.regroup("backend", remove=["bob"])
+    brain.ledger.regroup("backend", remove=["bob"])
     assert not sees(bob, first)
 
 
@@ -360,12 +360,12 @@ def test_a_revocation_reaches_copies_however_far_they_were_shared_on(
 
 def test_who_left_a_group_keeps_no_copy(brain: Engram, alice: AgentHandle, bob: AgentHandle) -> None:
     id = remembered(alice, SECRET_OF_ALICE)
-    brain.sharing.ledger.regroup("team", add=["bob"])
+    brain.ledger.regroup("team", add=["bob"])
     grant = alice.grants.share("group:team", memories=[id])
     bob.knowledge.merge("alice")
     bob.recall("which database runs in staging?")
     cites = remembered(bob, "Bob's plan for staging", sources=[id])
-    brain.sharing.ledger.regroup("team", remove=["bob"])
+    brain.ledger.regroup("team", remove=["bob"])
     assert not sees(bob, id)
     assert alice.grants.revoke(grant.id).quarantined == (cites,)
 
@@ -380,7 +380,7 @@ def test_trust_is_earned_once_by_each_recall_and_only_from_whom_it_came(alice: A
         bob.credit(forged, [forged[0]])
     (source,) = bob.grants.sources()
     assert (source.name, source.helped) == ("alice", 1.0)
-    assert bob._brain.sharing.trust(bob._scope, "agent:carol").mean == pytest.approx(0.3)
+    assert bob._brain._parts.sharing.trust(bob._scope, "agent:carol").mean == pytest.approx(0.3)
 
 
 def test_outcomes_raise_and_lower_the_trust_in_a_source(alice: AgentHandle, bob: AgentHandle) -> None:
@@ -433,7 +433,7 @@ def test_two_who_decide_at_once_cannot_both_be_right(tmp_path: Path) -> None:
         engram.open(tmp_path / "team.db", embedder="hashing", durable=False) as other,
     ):
         grant: Grant = one.agent("bob").grants.request("alice", everything=True, purpose="x")
-        other.sharing.ledger.grant(grant.id)
+        other.ledger.grant(grant.id)
         one.agent("alice").grants.deny(grant.id)
         with pytest.raises(Conflict):
             other.agent("alice").grants.approve(grant.id)

@@ -215,7 +215,7 @@ def test_what_another_grant_lets_an_agent_read_may_be_repeated(alice: AgentHandl
 def test_what_was_shared_on_ends_when_the_giver_leaves_the_group(
     brain: Engram, alice: AgentHandle, bob: AgentHandle
 ) -> None:
-    carol, ledger = brain.agent("carol"), brain.sharing.ledger
+    carol, ledger = brain.agent("carol"), brain.ledger
     id = remembered(alice, SECRET)
     ledger.regroup("team", add=["bob"])
     root = alice.grants.share("group:team", everything=True, rights=["read", "reshare"])

@@ -326,7 +326,7 @@ class ConsentMachine(RuleBasedStateMachine):
 
     @rule(who=agents, joins=st.booleans())
     def regroup(self, who: str, joins: bool) -> None:
-        ledger = self.brain.sharing.ledger
+        ledger = self.brain.ledger
         ledger.regroup("team", add=[who] if joins else [], remove=[] if joins else [who])
         (self.model.team.add if joins else self.model.team.discard)(who)
 
@@ -729,7 +729,7 @@ class ConsentMachine(RuleBasedStateMachine):
 
     def seen(self, grant: str, who: str) -> frozenset[str] | None:
         """What an agent used under a grant, as far as that is on record; `None` if it did not."""
-        uses = [use for use in self.brains[0].sharing.uses(grant, 100_000) if use.agent == who]
+        uses = [use for use in self.brains[0]._parts.sharing.uses(grant, 100_000) if use.agent == who]
         return frozenset(id for use in uses for id in use.memories) if uses else None
 
     def lent(self, who: str) -> set[str]:

@@ -168,8 +168,8 @@ def _hold(brain: engram.Engram, **what: Any) -> Any:
 
 
 NAMED: dict[str, Callable[[engram.Engram, Path], Any]] = {
-    "group": lambda brain, _: brain.sharing.ledger.regroup(TOKEN, add=["bob"]),
-    "member": lambda brain, _: brain.sharing.ledger.regroup("team", add=["bob", TOKEN]),
+    "group": lambda brain, _: brain.ledger.regroup(TOKEN, add=["bob"]),
+    "member": lambda brain, _: brain.ledger.regroup("team", add=["bob", TOKEN]),
     "receiver": lambda brain, _: brain.agent("alice").grants.share(TOKEN, everything=True),
     "receiving group": lambda brain, _: brain.agent("alice").grants.share(f"group:{TOKEN}", everything=True),
     "held agent": lambda brain, _: _hold(brain, agent=TOKEN),
@@ -218,7 +218,7 @@ def test_a_quarantine_uses_the_redactor_it_is_given(brain: engram.Engram) -> Non
 
 
 def test_whoever_is_in_a_group_with_a_bad_name_can_leave(brain: engram.Engram) -> None:
-    ledger = brain.sharing.ledger
+    ledger = brain.ledger
     lenient = SecretRedactor(policy={"secret": "keep"})
     ledger.regroup(TOKEN, add=["bob"], redactor=lenient)
     assert ledger.regroup(TOKEN, remove=["bob"]) == frozenset()

@@ -175,7 +175,7 @@ def test_what_waits_keeps_nobody_from_saying_it_himself(brain: Engram, tmp_path:
 
 
 def test_nothing_is_released_to_a_place_that_is_no_more(brain: Engram, tmp_path: Path) -> None:
-    bob, ledger = brain.agent("bob"), brain.sharing.ledger
+    bob, ledger = brain.agent("bob"), brain.ledger
     file = file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK})
     bob.knowledge.import_file(file)
     ((name, body),) = ledger.annexes("bob").items()

@@ -209,7 +209,7 @@ def memory(asking: Asking, id: str) -> Told | None:
     if own is None:
         return None
     return Told(
-        memory=agent.learning.up_to_date([own])[0],
+        memory=agent.learning.with_latest_outcomes([own])[0],
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
         around=_around(brain, scope, id),
@@ -323,7 +323,7 @@ def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any
         raise InvalidInput(f"the query cannot be used: {reason}")
     brain, scope, now = asking.brain, asking.scope, asking.brain.sources.now()
     clean, near = brain.clean(query), cache(brain.near)
-    tuned = brain.tuning.multipliers(scope, now)
+    tuned = brain._parts.tuning.multipliers(scope, now)
     as_of = wanted.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, usual_weights()[name])}
@@ -396,7 +396,7 @@ def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
 
 def occurrences(asking: Asking) -> dict[str, list[datetime]]:
     """When each failure happened, by the id of its pattern."""
-    with asking.brain.experience.of(asking.scope) as learned:
+    with asking.brain._parts.experience.of(asking.scope) as learned:
         shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
