@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from engram import telemetry
 from engram.agents.cycles import Life
-from engram.agents.definitions import Definitions, Overrides, overrides
-from engram.agents.guard import Around, Function, Guarding, OnWarn, Options, guard
+from engram.agents.definitions import Definitions, Overrides, memory_overrides
+from engram.agents.guard import CircumstanceFields, Function, GuardedBlock, GuardOptions, OnWarn, guard
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
@@ -444,8 +444,8 @@ class AgentHandle:
     @overload
     def guard(self, function: Function, /) -> Function: ...
     @overload
-    def guard(self, function: None = None, /, **options: Unpack[Options]) -> Callable[[Function], Function]: ...
-    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    def guard(self, function: None = None, /, **options: Unpack[GuardOptions]) -> Callable[[Function], Function]: ...
+    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]) -> Any:
         """Check every call of a function, or of a coroutine function, before it runs, and record how it went.
 
         A call that is known to fail raises `ActionBlocked` instead; a warning goes to `on_warn`, or to the log. The
@@ -456,10 +456,10 @@ class AgentHandle:
         return decorate if function is None else decorate(function)
 
     def guarding(
-        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[Around]
-    ) -> Guarding:
+        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[CircumstanceFields]
+    ) -> GuardedBlock:
         """The same around a block, with `with` or `async with`: it gives the verdict."""
-        return Guarding(self, action, context, around, on_warn)
+        return GuardedBlock(self, action, context, around, on_warn)
 
     @traced("update_memory")
     def outcome(
@@ -572,7 +572,7 @@ class AgentHandle:
 
     def _overrides(self) -> Overrides:
         known = can(self._store, KeepsEvents)
-        return overrides(self._brain.definitions.current(self.name) if known else None)
+        return memory_overrides(self._brain.definitions.current(self.name) if known else None)
 
     @property
     def grants(self) -> Grants:

@@ -275,9 +275,9 @@ def _overrides(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _said(cycle: AgentCycle) -> str:
-    from engram.agents.cycles import in_words
+    from engram.agents.cycles import describe_cycle
 
-    return in_words(cycle)
+    return describe_cycle(cycle)
 
 
 def _status(cycle: AgentCycle) -> str:

@@ -171,13 +171,16 @@ def list_(cli: Invocation, workflow: str, limit: int, agent: str | None) -> None
 @click.pass_obj
 def validate(cli: Invocation, file: Path) -> None:
     """Check a workflow without carrying anything out, and show its steps in their order."""
-    from engram.agents.workflows.definition import needed, ordered, read
+    from engram.agents.workflows.definition import execution_order, read, required_steps
 
     workflow = read(file)
-    stages = ordered(workflow)
+    stages = execution_order(workflow)
     if cli.json:
         shown = [
-            {"stage": stage.name, "steps": [{"name": step.name, "needs": sorted(needed(step))} for step in steps]}
+            {
+                "stage": stage.name,
+                "steps": [{"name": step.name, "needs": sorted(required_steps(step))} for step in steps],
+            }
             for stage, steps in stages
         ]
         print_json({"workflow": workflow.name, "parameters": workflow.parameters, "stages": shown})
@@ -187,7 +190,7 @@ def validate(cli: Invocation, file: Path) -> None:
     for stage, steps in stages:
         click.echo(f"{stage.name}")
         for step in steps:
-            after = f" (after {', '.join(sorted(needed(step)))})" if needed(step) else ""
+            after = f" (after {', '.join(sorted(required_steps(step)))})" if required_steps(step) else ""
             click.echo(f"  {step.name}{after}")
 
 
@@ -304,9 +307,9 @@ def _print_end(result: ExecutionResult) -> None:
 
 def _detail(step: StepResult) -> str:
     if step.status == "failed":
-        from engram.agents.workflows.steps import gist
+        from engram.agents.workflows.steps import error_summary
 
-        return gist(step.error)
+        return error_summary(step.error)
     chosen = step.output.get("how")
     return step.reason or (f"{step.output.get('action')} ({chosen})" if chosen else "")
 

@@ -546,7 +546,7 @@ class Learning:
             now=now,
             features=around.features(),
             environment=around.environment,
-            alike=_alike(learned.situations, situation, surely=surely),
+            situation=_alike(learned.situations, situation, surely=surely),
         )
         if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
             reason = f"{verdict.reason}; but what its check verifies was found to be so"
