@@ -51,7 +51,7 @@ class PublicKey:
     _key: Ed25519PublicKey
 
     def signed(self, checkpoint: Checkpoint) -> bool:
-        """Whether the owner of this key has signed it, as it is."""
+        """Verify that the owner of a key signed the checkpoint, and that it is unchanged."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - there is a key, so there is the package
 
         try:

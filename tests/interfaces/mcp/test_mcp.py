@@ -413,7 +413,7 @@ def test_a_project_s_settings_are_not_read_if_the_user_s_alone_count(path: Path,
 
 def test_the_library_never_imports_the_sdk() -> None:
     code = (
-        "import sys, engram, engram.cli, engram.wiring, engram.engine, engram.hooks.events, engram.hooks.install\n"
+        "import sys, engram, engram.cli, engram.wiring, engram.engine, engram.hooks.handlers, engram.hooks.install\n"
         "b = engram.open(':memory:', embedder='hashing'); b.agent('a').remember('x'); b.agent('a').recall('x')\n"
         "print([n for n in sys.modules if n == 'mcp' or n.startswith(('mcp.', 'mcp_types', 'engram.server.mcp'))])"
     )
