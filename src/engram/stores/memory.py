@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from engram.clock import EPOCH, Sources
-from engram.errors import Conflict, NotFound, StoreClosed
+from engram.errors import Conflict, Hint, NotFound, StoreClosed
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.model.api_key import ApiKey
 from engram.model.audit import GENESIS
@@ -277,7 +277,7 @@ class InMemoryStore:
         with self._lock:
             row = self._room(scope).rows.get(id)
             if row is None:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
             if expected_version is not None and expected_version != row.memory.version:
                 raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
             update = {name: value for name, value in _fields(changes).items() if value is not None}
@@ -618,7 +618,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             if through not in self._checkpoints:
-                raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+                raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
             gone = sum(entry.seq <= through for entry in self._trail)
             self._note(audit_entries.pruned(self._checkpoints[through], gone))
             self._trail = [entry for entry in self._trail if entry.seq > through]

@@ -71,7 +71,7 @@ def test_a_bad_line_is_named_and_the_others_are_stored(path: Path, line: str, re
     assert result.stdout == "Stored 2, merged 0, rejected 1.\n"
     assert "Error: line 2: " in result.stderr
     assert reason in result.stderr
-    assert "stay stored" in result.stderr
+    assert "the other lines are stored" in result.stderr
     assert texts(path) == ["first", "last"]
 
 
@@ -108,7 +108,7 @@ def test_what_is_stored_before_a_failure_stays_and_the_message_says_so(
 
     monkeypatch.setattr(Memories, "add", full_at_the_second)
     result = add(path, lines='"x"\n' * 700, code=1)
-    assert "500 lines are stored and stay stored" in result.stderr
+    assert "500 lines are stored; lines with a `key` are not stored twice" in result.stderr
     assert "Error: the disk is full" in result.stderr
     assert len(texts(path)) == 500
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from engram.clock import Sources, micros
-from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
+from engram.errors import Conflict, Hint, NotFound, StoreFull, StoreReadOnly
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Cells,
@@ -242,7 +242,7 @@ class RedisStore:
         def plan(batch: Batch, answers: list[Any]) -> Memory:
             pending, _ = self._pending(keys, [id])
             if id not in pending:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
             known = pending[id].memory
             if expected_version is not None and expected_version != known.version:
                 raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")

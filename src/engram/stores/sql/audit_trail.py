@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from engram.clock import micros
-from engram.errors import NotFound
+from engram.errors import Hint, NotFound
 from engram.model import AuditEntry, Checkpoint
 from engram.ports import AuditAction
 from engram.stores import audit_entries
@@ -76,7 +76,7 @@ class SqlAuditTrail:
     def _prune(self, conn: sa.Connection, through: int) -> int:
         found = [known for known in _checkpoints(conn) if known.seq == through]
         if not found:
-            raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+            raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
         self._tables.as_owner(conn)
         conn.execute(SET, {"name": audit_entries.PRUNING, "value": str(through)})
         gone = conn.execute(audit.delete().where(audit.c.seq <= through)).rowcount

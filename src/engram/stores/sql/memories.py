@@ -10,7 +10,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from engram.clock import micros
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
 from engram.ports.values import refuse_foreign
@@ -275,7 +275,7 @@ class Memories:
         found = found.with_for_update(of=memories, key_share=True)
         stored = conn.execute(found).mappings().one_or_none()
         if stored is None:
-            raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+            raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
         row = self._tables.codec.decrypt_row(conn, memories, stored)
         known = self._tables.codec.to_memory(row)
         if expected_version is not None and expected_version != known.version:
