@@ -27,7 +27,52 @@ EngramError                  exit 1
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A next step, which each interface words for its own readers: a command, a request, a tool or a method."""
+
+    command: str = ""
+    """The command that takes the step, such as `memory list`; other interfaces find their own name by it."""
+    purpose: str = "shows what there is"
+    """What the step is good for, as words after its name."""
+    setup: str = ""
+    """What to change where the memory is opened, instead of a step; callers from outside are not told."""
+
+    def __str__(self) -> str:
+        """The hint for Python."""
+        return self.setup or f"`{METHODS.get(self.command) or self.shell}` {self.purpose}"
+
+    @property
+    def shell(self) -> str:
+        """The command line."""
+        return f"engram {self.command}"
+
+
+METHODS = {
+    "agent list": "brain.agents()",
+    "grant list": "agent.grants.list()",
+    "learning failures": "agent.learning.failures()",
+    "memory list": "agent.list()",
+    "prevention list": "agent.learning.checks()",
+    "quarantine list": "agent.quarantine.list()",
+    "workflow list": "agent.workflows().runs()",
+    "workspace list": "agent.workspaces.list()",
+}
+"""The methods that take the step of a command in Python."""
+
+Naming = Callable[[Hint], str | None]
+"""An interface's own name for the step of a hint; `None` if it has none."""
+
+
+def join_hint(message: str, hint: Hint | None, naming: Naming) -> str:
+    """A message with a hint in the words of an interface, or without it if the interface has no name for the step."""
+    name = naming(hint) if hint is not None and hint.command else None
+    return message if name is None or hint is None else f"{message}; `{name}` {hint.purpose}"
 
 
 class EngramError(Exception):
@@ -35,6 +80,20 @@ class EngramError(Exception):
 
     code: ClassVar[str] = "failed"
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: object = "", *, hint: Hint | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}; {hint}")
+        self.message = str(message)
+        """What is wrong, without the hint."""
+        self.hint = hint
+
+    def worded(self, naming: Naming) -> str:
+        """The message for the readers of an interface."""
+        return join_hint(self.message, self.hint, naming)
+
+    def for_shell(self) -> str:
+        """The message for the command line."""
+        return str(self) if self.hint is not None and self.hint.setup else self.worded(lambda hint: hint.shell)
 
 
 class InvalidInput(EngramError):

@@ -158,7 +158,7 @@ def _report_usage_error(cli: Invocation, error: click.ClickException) -> int:
 
 def _report_error(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
     if isinstance(error, EngramError):
-        cli.error(error.code, str(error))
+        cli.error(error.code, error.for_shell())
         return error.exit_code
     if isinstance(error, OSError):
         cli.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))

@@ -237,6 +237,7 @@ def _print_receipt(
     ctx: click.Context, cli: Invocation, writer: AgentHandle, receipt: Receipt, *, failed: bool = False
 ) -> None:
     """Print the receipt; exit with 1 or 5 if the memory was rejected."""
+    receipt = receipt.worded(lambda hint: hint.shell)
     if cli.json:
         print_json(receipt.model_dump(mode="json"))
     if not receipt.ok:

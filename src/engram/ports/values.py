@@ -28,7 +28,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         if not isinstance(self.agent, str) or not self.agent.strip():
-            raise InvalidInput('an agent needs a name; give one, such as brain.agent("alice")')
+            raise InvalidInput("an agent needs a name, such as alice")
         if len(self.agent) > MAX_NAME:
             raise InvalidInput(f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}")
         if reason := unstorable(self.agent):

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from engram.api import live
 from engram.api.limits import Buckets
+from engram.api.problems import public_message
 from engram.errors import EngramError, NotAllowed, NotFound
 from engram.ports import principal
 from engram.recording.quarantine import apart
@@ -27,7 +28,6 @@ from engram.server.dashboard.params import HOME, SAFE, SEE_OTHER, Dashboard, Pag
 from engram.server.dashboard.sessions import OWNER, SignInSessions, equal_secrets
 from engram.server.rest import event_stream
 from engram.server.rest.problems import status_of
-from engram.sharing.api_keys import told
 from engram.system import is_loopback
 
 COOKIE, FORM = "engram_session", "engram_form"
@@ -40,6 +40,11 @@ TRIES, AT_ONCE = 1.0, 10
 """Failed sign-ins that one address may make: per second, and in a burst."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _message(error: EngramError) -> str:
+    """The message of an error, for people who may use the command line, too."""
+    return public_message(error, lambda hint: hint.shell)
 
 
 def mount(api: FastAPI) -> None:
@@ -170,7 +175,7 @@ class _Routes:
         try:
             scope = await run_in_threadpool(lambda: page_request.scope)
         except EngramError as error:
-            return Response(told(error), status_of(error), SAFE, "text/plain")
+            return Response(_message(error), status_of(error), SAFE, "text/plain")
         dashboard, key = self._board, page_request.session.key
         store, scopes = dashboard.brain.store, [scope, apart(scope)]
         after = await run_in_threadpool(lambda: live.newest(store, scopes))
@@ -185,7 +190,7 @@ class _Routes:
         try:
             return event_stream.counted(self._state, key.id, _without_names(lines), SAFE)
         except EngramError as error:
-            return Response(told(error), status_of(error), SAFE, "text/plain")
+            return Response(_message(error), status_of(error), SAFE, "text/plain")
 
     async def not_found(self, request: Request, error: Exception) -> Response:
         """Show an error page for an unknown path."""
@@ -215,7 +220,7 @@ class _Routes:
         if isinstance(error, NotFound) and not page_request.names:
             return page_request.page("welcome.html", status_of(error), here="")
         return page_request.page(
-            "error.html", status_of(error), here="", message=told(error), missing=isinstance(error, NotFound)
+            "error.html", status_of(error), here="", message=_message(error), missing=isinstance(error, NotFound)
         )
 
     async def _accept_invitation(self, request: Request, invited: str) -> Response:

@@ -37,7 +37,7 @@ Observe = Callable[[str, str, float], None]
 WORKERS = 32
 MOST_STREAMS = 256
 """Streams that may be open at a time, of all callers."""
-NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`; `engram key create` makes one"
+NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`"
 
 _log = logging.getLogger("engram.server.grpc")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)

@@ -8,13 +8,12 @@ import grpc
 from pydantic import ValidationError
 
 from engram import errors
-from engram.api.limits import Crowded
-from engram.api.problems import Refused
-from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMany
+from engram.api.operations import operation_of
+from engram.api.problems import Crowded, Refused, public_message
+from engram.errors import Conflict, EngramError, Hint, InvalidInput, StoreBusy, TooMany
 from engram.server.grpc import messages
 from engram.server.grpc.convert import to_message
 from engram.server.grpc.messages import AFTER, CODE, PROBLEM, REQUEST
-from engram.sharing.api_keys import told
 
 SOON = 1.0
 MOST_FLAWS = 8
@@ -76,8 +75,14 @@ def detail_of(error: EngramError) -> str:
     """Describe an error as far as the caller may know it."""
     if isinstance(error, TimedOut):
         return "it took too long and may still be carried out; the same `key` makes it safe to try again"
-    text = str(error) if isinstance(error, Refused) else told(error)
+    text = public_message(error, method_of)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def method_of(hint: Hint) -> str | None:
+    """The method that takes the step of a hint, such as `ListMemories`."""
+    operation = operation_of(hint)
+    return None if operation is None else operation.rpc
 
 
 def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:

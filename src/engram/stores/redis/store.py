@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from engram.clock import Sources, micros
-from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
+from engram.errors import Conflict, Hint, NotFound, StoreFull, StoreReadOnly
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Cells,
@@ -32,8 +32,8 @@ from engram.ports import (
 from engram.stores.redis.adding import Adding
 from engram.stores.redis.address import parse
 from engram.stores.redis.batch import Batch, Pending
-from engram.stores.redis.copying import Copying
-from engram.stores.redis.events import Events
+from engram.stores.redis.copying import RedisCopying
+from engram.stores.redis.events import RedisEvents
 from engram.stores.redis.layout import (
     MemoryTrace,
     RedisKeys,
@@ -84,10 +84,10 @@ class RedisStore:
         self._server = Server(self._address)
         self._sources = sources
         self._transactions = Transactions(self._server, self._address, sources)
-        self._events = Events(self._transactions)
+        self._events = RedisEvents(self._transactions)
         self._recalls = RecallLog(self._server, self._transactions, self._address)
         self._finder = Finder(self._server, self._transactions, vectors)
-        self._copying = Copying(self._server, self._transactions, self._address)
+        self._copying = RedisCopying(self._server, self._transactions, self._address)
 
     def __repr__(self) -> str:
         return f"RedisStore({self._address})"
@@ -242,7 +242,7 @@ class RedisStore:
         def plan(batch: Batch, answers: list[Any]) -> Memory:
             pending, _ = self._pending(keys, [id])
             if id not in pending:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
             known = pending[id].memory
             if expected_version is not None and expected_version != known.version:
                 raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")

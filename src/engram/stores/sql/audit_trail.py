@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from engram.clock import micros
-from engram.errors import NotFound
+from engram.errors import Hint, NotFound
 from engram.model import AuditEntry, Checkpoint
 from engram.ports import AuditAction
 from engram.stores import audit_entries
@@ -17,22 +17,22 @@ from engram.stores.schema import audit, audit_checkpoints
 from engram.stores.sql.tables import SET, UNSET, Tables
 
 
-class AuditTrail:
+class SqlAuditTrail:
     """Keep, read and prune the audit trail (`ports.KeepsAudit`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def note(self, deeds: Sequence[AuditAction]) -> None:
+    def note(self, actions: Sequence[AuditAction]) -> None:
         """Put on record what no other call of the store does, in one durable transaction."""
         self._tables.guard()
-        audit_entries.refuse_unstorable(deeds)
+        audit_entries.refuse_unstorable(actions)
 
         def work(conn: sa.Connection) -> None:
-            for deed in deeds:
-                self._tables.note(conn, deed)
+            for action in actions:
+                self._tables.note(conn, action)
 
-        if deeds:
+        if actions:
             self._tables.transact(None, work)
 
     def head(self) -> AuditEntry | None:
@@ -76,7 +76,7 @@ class AuditTrail:
     def _prune(self, conn: sa.Connection, through: int) -> int:
         found = [known for known in _checkpoints(conn) if known.seq == through]
         if not found:
-            raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+            raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
         self._tables.as_owner(conn)
         conn.execute(SET, {"name": audit_entries.PRUNING, "value": str(through)})
         gone = conn.execute(audit.delete().where(audit.c.seq <= through)).rowcount

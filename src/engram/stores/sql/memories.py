@@ -10,7 +10,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from engram.clock import micros
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
 from engram.ports.values import refuse_foreign
@@ -27,9 +27,9 @@ from engram.stores.rules import (
     superseded,
 )
 from engram.stores.schema import agents, events, memories, memory_evidence, memory_index, memory_keys, memory_tags
-from engram.stores.sql.events import Events
+from engram.stores.sql.events import SqlEvents
 from engram.stores.sql.mirror import VectorMirror, pushed_name
-from engram.stores.sql.remote_vectors import RemoteVectors
+from engram.stores.sql.remote_vectors import VectorSync
 from engram.stores.sql.tables import HYDRATE, LATER, PAGE, UNSET, Tables, storable
 from engram.system import batched
 from engram.text.terms import query_terms
@@ -60,7 +60,7 @@ class _Batch:
 class Memories:
     """Add, read, search, change and delete memories (`ports.MemoryStore` and others)."""
 
-    def __init__(self, tables: Tables, events: Events, vectors: VectorMirror, remote: RemoteVectors | None) -> None:
+    def __init__(self, tables: Tables, events: SqlEvents, vectors: VectorMirror, remote: VectorSync | None) -> None:
         self._tables = tables
         self._events = events
         self._vectors = vectors
@@ -275,7 +275,7 @@ class Memories:
         found = found.with_for_update(of=memories, key_share=True)
         stored = conn.execute(found).mappings().one_or_none()
         if stored is None:
-            raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+            raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
         row = self._tables.codec.decrypt_row(conn, memories, stored)
         known = self._tables.codec.to_memory(row)
         if expected_version is not None and expected_version != known.version:
