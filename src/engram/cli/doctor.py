@@ -200,7 +200,7 @@ def _place(file: Path) -> Iterator[Finding]:
 
 def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     from engram import wiring
-    from engram.upkeep.maintenance import unplaced
+    from engram.upkeep.maintenance import count_missing_vectors
 
     said: list[str] = []
     settings = replace(cli.settings, model_download=False)  # a check fetches nothing
@@ -213,7 +213,7 @@ def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
     same = remembered in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {remembered}"
     yield Finding("embedder", "ok" if same and not said else "warning", detail, "; ".join(said))
-    if left := unplaced(store, embedder.identity):
+    if left := count_missing_vectors(store, embedder.identity):
         advice = "run `engram upkeep reembed`; until then they are found by words only"
         yield Finding("vectors", "warning", f"{plural(left, 'memory')} without a vector of {embedder.identity}", advice)
 
