@@ -2,7 +2,7 @@
 
 python benchmarks/audit.py [--writes 2000] [--folder FOLDER] [--postgres URL] [--json FILE]
 
-Both lanes are the same store, except that `_note` does nothing in the one without. They alternate in small rounds in
+Both lanes are the same store, except that `note` does nothing in the one without. They alternate in small rounds in
 one process, so that other load affects both alike; `ratio` is that of the medians of the rounds, `cpu_ratio` that of
 the processor time of this process, which other programs disturb less. With --postgres (an empty database of your own)
 many writers write at once, since there they wait for the end of the trail.
@@ -20,8 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import Any
 
 from engram import audit
 from engram.clock import Sources
@@ -41,15 +40,17 @@ Row = dict[str, object]
 class UnauditedSqlite(SqliteStore):
     """A store without an audit trail."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 class UnauditedPostgres(PostgresStore):
     """A store without an audit trail."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 def brain_on(store: SqlStore) -> Engram:

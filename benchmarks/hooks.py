@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import engram
-from engram.hooks.peer_server import offered
+from engram.hooks.peer_server import serve_hooks
 
 FAST = ["-P", "-m", "engram.hooks"]
 
@@ -125,7 +125,7 @@ def main() -> None:
             agent.remember([f"Service number {n} runs on host {n % 17} in room {n % 5}" for n in range(asked.memories)])
             agent.remember("Staging runs PostgreSQL 15")
             costs = [measured(lane, asked.runs, agent) for lane in ways if not lane.nearby]
-            with offered(brain, str(path), "default") as place:
+            with serve_hooks(brain, str(path), "default") as place:
                 assert place is not None, "no process can be asked here"
                 costs += [measured(lane, asked.runs, agent) for lane in ways if lane.nearby]
         time.sleep(5)  # what was told to the background ends before its database goes

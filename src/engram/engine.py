@@ -22,7 +22,7 @@ from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.audit import AuditTrail
 from engram.clock import Sources
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
 from engram.learning import outcomes as crediting
 from engram.learning.events import ANYWHERE, Circumstances
@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
+MOST_HANDLES = 1000
+"""Handles of agents that are kept, so that a server does not check the name of an agent for each request."""
 
 
 class Engram:
@@ -114,6 +116,7 @@ class Engram:
         self.objects = objects
         self.redactor = redactor
         self.sources = sources
+        self._handles: dict[str, AgentHandle] = {}
         experience, embeddings = Experience(store), Embeddings(store, embedder, say)
         self._parts = MemoryParts(
             store=store,
@@ -131,11 +134,16 @@ class Engram:
 
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
+        if isinstance(name, str) and (known := self._handles.get(name)) is not None:
+            return known
         scope = Scope(name)
         arguments.agent(name)
         if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
-        return AgentHandle(self, scope)
+        if len(self._handles) >= MOST_HANDLES:
+            self._handles.clear()
+        self._handles[name] = handle = AgentHandle(self, scope)
+        return handle
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""
@@ -635,8 +643,8 @@ class AgentHandle:
         """Its folders: snapshots of them by content, what changed in between, and the way back."""
         if self._brain.objects is None:
             raise Unsupported(
-                "this database has no folder for files beside it; set `objects` (ENGRAM_OBJECTS), or give "
-                "`engram.open(url, objects=FOLDER)`"
+                "this database has no folder for files beside it",
+                hint=Hint(setup="set `objects` (ENGRAM_OBJECTS), or give `engram.open(url, objects=FOLDER)`"),
             )
         brain = self._brain
         return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
@@ -676,4 +684,6 @@ def predict(
 
 
 def _nowhere() -> ExpiringStore:
-    raise Unsupported("this memory was put together without a place for working memory; open it with `engram.open`")
+    raise Unsupported(
+        "this memory was put together without a place for working memory", hint=Hint(setup="open it with `engram.open`")
+    )

@@ -63,7 +63,7 @@ _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
 def message_of(request: BaseModel, kind: type[Message]) -> Any:
     """Write a request as a message. Raises `InvalidInput` for text that cannot be sent."""
     try:
-        return convert.written(request, kind)
+        return convert.to_message(request, kind)
     except UnicodeEncodeError as error:
         flaw = f"half of a surrogate pair at position {error.start}"
         raise InvalidInput(f"a text has {flaw}, and cannot be sent; decode it properly first") from None
@@ -72,7 +72,7 @@ def message_of(request: BaseModel, kind: type[Message]) -> Any:
 def value(message: Message, kind: type[M]) -> M:
     """Read an answer. Raises `StoreAway` if it is not understood."""
     try:
-        return TypeAdapter(kind).validate_python(convert.read(message))
+        return TypeAdapter(kind).validate_python(convert.from_message(message))
     except (ValidationError, InvalidInput):
         raise StoreAway("the answer is not what this client understands; are both of one version?") from None
 

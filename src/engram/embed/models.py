@@ -21,7 +21,7 @@ from engram.embed import hashing, wheels
 from engram.embed.catalog import KNOWN, KnownModel
 from engram.embed.onnx import OnnxEmbedder, Recipe, require_libraries
 from engram.embed.wheels import Progress
-from engram.errors import InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
+from engram.errors import EngramError, Hint, InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
 from engram.model import describe_error
 from engram.ports import Embedder
 
@@ -285,13 +285,15 @@ def _automatic(
         if name is not None:
             return models.load(name)
         damaged = next((status.problem for status in models.list() if status.problem), None)
-        missing = f"{damaged or 'no embedding model is installed'}; run `engram model install`"
+        missing: EngramError = ModelUnavailable(
+            damaged or "no embedding model is installed", hint=Hint("model install", "installs one")
+        )
     except MissingExtra as error:
         if not hashing_too:
             raise
-        missing = str(error)
+        missing = error
     if not hashing_too:
-        raise ModelUnavailable(missing)
+        raise missing
     say(f"using the hashing embedder, which finds shared words but not shared meaning: {missing}")
     return hashing.HashingEmbedder()
 
@@ -303,10 +305,10 @@ def _suggest_better(models: Models, say: Callable[[str], None]) -> None:
 
 
 def _not_usable(status: ModelStatus) -> ModelError:
-    remedy = f"run `engram model install {status.name}`"
+    remedy = Hint(f"model install {status.name}", "installs it")
     if status.problem is not None:
-        return ModelCorrupt(f"{status.problem}; {remedy}")
-    return ModelUnavailable(f"the model {status.name} is not installed; {remedy}")
+        return ModelCorrupt(status.problem, hint=remedy)
+    return ModelUnavailable(f"the model {status.name} is not installed", hint=remedy)
 
 
 def _find_problem(place: Path, model: KnownModel, thorough: bool) -> str | None:

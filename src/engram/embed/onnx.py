@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from engram.errors import MissingExtra, ModelError, ModelUnavailable
+from engram.errors import Hint, MissingExtra, ModelError, ModelUnavailable
 from engram.model import Clean, Frozen
 from engram.ports import Matrix, Purpose, Vector
 
@@ -122,7 +122,7 @@ class OnnxEmbedder:
     def _load(self) -> _Runtime:
         for path in (self.model, self.tokenizer):
             if not path.is_file():
-                raise ModelUnavailable(f"there is no model file {path}; run `engram model list` to see what is")
+                raise ModelUnavailable(f"there is no model file {path}", hint=Hint("model list", "shows what there is"))
         with _translated(f"{self.model.parent} could not be loaded"):
             # Newer releases report to their maker, from a thread that starts at import and keeps a forked child
             # from exiting. Engram talks to nobody: the variable stops it before, the call if it is running.
@@ -179,7 +179,7 @@ def pooled(output: NDArray[np.float32], pooling: Pooling) -> Vector:
         output = output[0] if pooling == "cls" else output.mean(axis=0)
     length = np.linalg.norm(output)
     if not (np.isfinite(length) and length > 0):
-        raise ModelError("the model gave a vector without a direction; run `engram model verify`")
+        raise ModelError("the model gave a vector without a direction", hint=Hint("model verify", "looks into it"))
     return np.asarray(output / length, dtype=np.float32)
 
 
@@ -191,4 +191,4 @@ def _translated(what: str) -> Iterator[None]:
         raise
     except Exception as error:  # the border: both libraries raise bare Exceptions
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"{what}: {reason}; run `engram model verify`") from error
+        raise ModelError(f"{what}: {reason}", hint=Hint("model verify", "looks into it")) from error

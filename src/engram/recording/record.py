@@ -20,9 +20,7 @@ from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
 
 Item = str | Draft | Mapping[str, Any]
-TELLS_WHAT_TO_DO = (
-    "it is not the agent's own word and reads like an instruction to it; `engram quarantine list` shows what waits"
-)
+TELLS_WHAT_TO_DO = "it is not the agent's own word and reads like an instruction to it"
 ECHO = "this was recalled from here and is no news; it counts as no new evidence"
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from engram.agents.workspaces.snapshots import Workspaces
-from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
+from engram.errors import Hint, InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.learning import events as happened
 from engram.memories import holds
 from engram.memories.holds import RETENTION
@@ -405,7 +405,7 @@ class _TextMatcher:
     def memory_quoted(self, *texts: object) -> str | None:
         """Return the deleted memory that a text quotes, or whose name or number it has that no remaining memory has.
 
-        For texts that people write themselves, which may share ordinary words with a memory by chance. The name or
+        For texts that people write themselves, which may share ordinary matcher with a memory by chance. The name or
         number may occur in tags and metadata only.
         """
         return self._first_match(texts, _is_identifying) or self._memory_with_label(texts)
@@ -462,7 +462,7 @@ def _is_identifying(term: str) -> bool:
 
 
 def _label_terms(memory: Memory) -> set[str]:
-    """Return the words in a memory's tags, session, speaker and metadata."""
+    """Return the matcher in a memory's tags, session, speaker and metadata."""
     said = memory.provenance
     told = (*memory.tags, said.session, said.speaker, *texts_in(dict(memory.metadata), names=True))
     return {term for text in told if text for term in query_terms(text)}
@@ -595,7 +595,7 @@ def erase(brain: Engram, agent: str, progress: Callable[[int, int], None] | None
     """
     scope, store = Scope(agent), brain.store
     if reserved(agent) or not _exists(brain, scope):
-        raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows all agents")
+        raise NotFound(f"there is no agent {agent!a}", hint=Hint("agent list", "shows all agents"))
     _refuse_agent_held(brain, scope)
     with acting("", agent=agent):
         removed = _erase_all(brain, scope, progress)

@@ -23,7 +23,7 @@ from typing import TypeVar
 from pydantic import JsonValue, TypeAdapter
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.memories import holds
 from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
@@ -400,14 +400,16 @@ def undo(id: str, context: ConsolidationContext) -> Consolidation:
     (made,) = context.store.get(context.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
     if made is None or not isinstance(said, dict) or not step_key(made):
-        raise NotFound(f"{id} is no result of a consolidation; `engram memory list --tag {MARK}` shows the results")
+        raise NotFound(
+            f"{id} is no result of a consolidation", hint=Hint(f"memory list --tag {MARK}", "shows the results")
+        )
     holds.refuse_if_held(context.store, context.scope, [made])
     how = _how.validate_python(said.get("how"))
     events = [event for event in context.store.events_of(context.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
     there = [source for source in context.store.get(context.scope, sources) if source is not None]
     if how == "merge" and not there:
-        raise Conflict(f"all sources of {id} were deleted; `engram memory forget {id}` deletes it, too")
+        raise Conflict(f"all sources of {id} were deleted", hint=Hint(f"memory forget {id}", "deletes it, too"))
     body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
     key = step_key(made)
     context.store.append(context.scope, [Event(f"{UNDONE}:{key}", UNDONE, context.sources.now(), "", key, body)])

@@ -305,7 +305,7 @@ def test_the_command_lists_and_arranges_situations(tmp_path: Path) -> None:
     assert LATE in run()
     assert BROKEN in run("list")
     assert "call the carrier (4×)" in run("show", LATE)
-    assert "now pinned and called late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
+    assert "Renamed and pinned: late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
     assert "8 decisions" in run("merge", "late parcels", BROKEN, "--agent", "alice")
     assert "broken goods" in run(
         "split", "late parcels", "--context", BROKEN, "--name", "broken goods", "--agent", "alice"

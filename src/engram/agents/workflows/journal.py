@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.model.workflow import RunStatus, RunSummary, StageCheck, StepResult, StepStatus, Workflow
 from engram.ports import Event, KeepsEvents, Scope, Store
 from engram.ports.completed import require
@@ -160,7 +160,7 @@ class Journal:
         """Return the state of a run. Raises `NotFound`."""
         found = self._events().events_of(self._scope, [_subject(run)])
         if not found:
-            raise NotFound(f"there is no run {run!a}; `engram workflow list` shows all runs")
+            raise NotFound(f"there is no run {run!a}", hint=Hint("workflow list", "shows all runs"))
         return _replay(found)
 
     def runs(self, limit: int, workflow: str = "") -> list[RunSummary]:

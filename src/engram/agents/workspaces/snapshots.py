@@ -32,7 +32,7 @@ from engram.agents.workspaces.dir_handles import (
 )
 from engram.agents.workspaces.objects import MAX_WHOLE, SUFFIX, Objects, is_hash, sha256
 from engram.clock import Sources
-from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError
+from engram.errors import Conflict, EngramError, Hint, InvalidInput, NotFound, StoreCorrupt, StoreError
 from engram.memories import holds
 from engram.model.workspace import (
     Change,
@@ -142,7 +142,7 @@ class Workspaces:
         id = f"workspace:{name}"
         found = [e for e in self._store.events_of(self._scope, [id]) if e.id == id] if _NAME.fullmatch(name) else []
         if not found:
-            raise NotFound(f"there is no workspace {name!r}; `engram workspace list` shows all workspaces")
+            raise NotFound(f"there is no workspace {name!r}", hint=Hint("workspace list", "shows all workspaces"))
         return _workspace(found[0])
 
     def list(self) -> Sequence[Workspace]:
@@ -161,7 +161,7 @@ class Workspaces:
         found = there[-1:] if snapshot == LATEST else [one for one in there if snapshot and one.id.startswith(snapshot)]
         if not found:
             which = "no snapshot" if snapshot == LATEST else f"no snapshot {snapshot!r}"
-            raise NotFound(f"there is {which} of {name}; `engram workspace list {name}` shows its snapshots")
+            raise NotFound(f"there is {which} of {name}", hint=Hint(f"workspace list {name}", "shows its snapshots"))
         if len(found) > 1:
             raise InvalidInput(f"{len(found)} snapshots begin with {snapshot!r}; give more of the id")
         return found[0]

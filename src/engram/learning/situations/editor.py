@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound
+from engram.errors import Hint, InvalidInput, NotFound
 from engram.learning import events
 from engram.learning.state import Experience
 from engram.model import Clean
@@ -87,7 +87,7 @@ class SituationEditor:
             rest = learned.situations.wordings(id) - keys
         if missing := [text for text, key in found.items() if key is None]:
             raise NotFound(
-                f"{missing[0]!a} is no context of this situation; `engram learning situations show` lists them"
+                f"{missing[0]!a} is no context of this situation", hint=Hint("learning situations show", "lists them")
             )
         if not keys or not rest:
             raise InvalidInput("name some of its contexts, not all of them")
@@ -129,4 +129,4 @@ class SituationEditor:
 
 
 def _unknown(cleaned: str) -> NotFound:
-    return NotFound(f"there is no situation {cleaned!a}; `engram learning situations` shows what there is")
+    return NotFound(f"there is no situation {cleaned!a}", hint=Hint("learning situations"))
