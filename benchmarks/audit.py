@@ -67,7 +67,7 @@ def compared(how: str, lanes: Sequence[Callable[[int], object]], rounds: int, pe
             start, busy = time.perf_counter(), time.process_time()
             for n in range(per_round):
                 lanes[lane](number + n)
-            if turn >= 2:  # the first warm up
+            if turn >= 2:  # the first rounds warm up
                 seconds[lane].append((time.perf_counter() - start) / per_round)
                 cpu[lane].append((time.process_time() - busy) / per_round)
         number += per_round
@@ -141,7 +141,7 @@ def on_postgres(url: str, writes: int) -> list[Row]:
                     start = time.perf_counter()
                     with ThreadPoolExecutor(writers) as pool:
                         list(pool.map(written, agents, repeat(turn), repeat(each)))
-                    if turn:  # the first warms up
+                    if turn:  # the first round warms up
                         rates[lane].append(each * writers / (time.perf_counter() - start))
             without, with_ = map(statistics.median, rates)
             row: Row = {"how": f"postgres, {writers} writers", "without": round(without), "with": round(with_)}

@@ -81,7 +81,7 @@ def measured(lane: Lane, runs: int, agent: engram.AgentHandle) -> Cost:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     walls, processors = [], []
     for run in range(runs + 1):
-        fail(agent)  # what was refused too often would be let through for once
+        fail(agent)  # after too many refusals one trial would be let through
         used, began = spent(nearby=lane.nearby), time.perf_counter()
         done = subprocess.run(
             [sys.executable, *lane.words],
@@ -128,7 +128,7 @@ def main() -> None:
             with serve_hooks(brain, str(path), "default") as place:
                 assert place is not None, "no process can be asked here"
                 costs += [measured(lane, asked.runs, agent) for lane in ways if lane.nearby]
-        time.sleep(5)  # what was told to the background ends before its database goes
+        time.sleep(5)  # background work ends before its database is removed
     report(costs)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=2), encoding="utf-8")

@@ -42,13 +42,14 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _own_home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(_homes: Iterator[Path], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     home = next(_homes)
     for name in [name for name in os.environ if name.startswith(PREFIX) and name != "ENGRAM_LONG"]:
         monkeypatch.delenv(name)
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(home / name))
-    monkeypatch.setenv("ENGRAM_DURABLE", "no")  # a test that kills a process does not cut the power
+    if "process" not in request.node.keywords:
+        monkeypatch.setenv("ENGRAM_DURABLE", "no")  # only a power cut makes a difference
     monkeypatch.setenv("ENGRAM_MODEL_DOWNLOAD", "no")
     monkeypatch.setenv("ENGRAM_EMBEDDER", "hashing")
 

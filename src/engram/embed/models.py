@@ -155,7 +155,7 @@ class Models:
             self.install(name, hurry=True)
         except ModelError as error:
             say(f"the embedding model could not be fetched: {error}")
-            with suppress(OSError):  # without the note it is only tried again sooner
+            with suppress(OSError):  # without the marker it is only retried sooner
                 self._marker(name).write_text(self._sources.now().isoformat(), encoding="utf-8")
             return False
         return True
@@ -194,7 +194,7 @@ class Models:
     def _failed_lately(self, name: str) -> bool:
         try:
             failed = datetime.fromisoformat(self._marker(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # no note, or one nobody can read
+        except (OSError, ValueError):  # no marker, or an unreadable one
             return False
         return timedelta(0) <= self._sources.now() - failed < RETRY_AFTER
 
@@ -211,8 +211,8 @@ class Models:
             ) from error
 
     def _sweep(self) -> None:
-        for left in self.target.glob(f"{_PARTS}*"):  # by an install that was killed
-            with suppress(FileNotFoundError):  # another process sweeps too
+        for left in self.target.glob(f"{_PARTS}*"):  # left by an install that was killed
+            with suppress(FileNotFoundError):  # another process cleans up as well
                 if self._sources.now() - datetime.fromtimestamp(left.stat().st_mtime, UTC) > _STALE_AFTER:
                     shutil.rmtree(left)
 
@@ -275,7 +275,7 @@ def _automatic(
         _suggest_better(models, say)
         return kept
     try:
-        require_libraries()  # before anything is fetched that could not be used
+        require_libraries()  # before anything unusable is downloaded
         wanted = models.name_of(remembered) if remembered else None
         if wanted and (models.find(wanted) or (download and models.try_install(wanted, say))):
             return models.load(wanted)
@@ -331,14 +331,14 @@ def _find_problem(place: Path, model: KnownModel, thorough: bool) -> str | None:
 
 
 def _fingerprints(place: Path, model: KnownModel) -> dict[str, object]:
-    # Whole seconds: archives and container layers keep no more of a time.
+    # Whole seconds: archives and container layers store no fractions.
     return {file.name: [file.sha256, file.size, int((place / file.name).stat().st_mtime)] for file in model.files}
 
 
 def _read_stamp(place: Path) -> object:
     try:
         return json.loads((place / _STAMP).read_bytes())
-    except (OSError, ValueError):  # none, or half of one
+    except (OSError, ValueError):  # missing or incomplete
         return None
 
 

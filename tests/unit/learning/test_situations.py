@@ -1,4 +1,4 @@
-"""Situations: learned kinds of context that people can look at and arrange, and that stay as they were arranged."""
+"""Situations: learned kinds of context that users can list and edit, and that keep their edits."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_new_numbers_after_a_split_share_a_situation_in_which_is_learned_what_wo
 
 def test_a_split_names_some_contexts_of_the_situation(brain: Engram) -> None:
     agent = taught(brain)
-    with pytest.raises(NotFound, match="is no context of this situation"):
+    with pytest.raises(NotFound, match="is not a context of this situation"):
         agent.situations.split(LATE, [BROKEN])
     with pytest.raises(InvalidInput, match="not all of them"):
         agent.situations.split(LATE, [LATE])

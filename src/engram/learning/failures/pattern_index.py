@@ -151,7 +151,7 @@ class PatternIndex:
     def find_or_add(self, signature: ErrorSignature, head: tuple[str, ...]) -> Pattern:
         """Return the pattern of the same or a similar signature, a new one if there is none, and learn it."""
         together = " ".join(head)
-        # First, since one more line may show which of its words vary.
+        # Learn it first: one more line may show which of its words vary.
         group = self._tree.add(signature.outline) if _words(signature.message) else None
         pattern = self.find(signature, together)
         if pattern is None:
@@ -237,7 +237,7 @@ class PatternIndex:
         """Return the pattern whose lines have the same constant parts, even if that was learned later."""
         group = self._tree.find(signature.outline) if signature.message else None
         if group is None or not _words(self._tree.template(group).removeprefix(f"{signature.kind}:")):
-            return None  # a template of nothing but variables proves nothing
+            return None  # a template of only variables identifies nothing
         known = self._by_group.get(signature.kind, {})
         if group in known:
             return known[group]

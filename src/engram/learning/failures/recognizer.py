@@ -362,7 +362,7 @@ class PatternRecognizer:
         check.stage = event.stage or check.stage
         check.command = event.command if event.command is not None else check.command
         if event.status and (check.held or event.status != "active"):
-            # Generating a check again says "active", and leaves it the status that it earned.
+            # Generating a check again passes "active", which must not reset its earned status.
             check.held = event.status != "active"
             check.status = event.status
             check.counts.restart()

@@ -149,13 +149,13 @@ def _best_question(evidence: _EpisodeTable, rows: _Flags) -> int | None:
     if not len(candidates):
         return None
     words = np.array([evidence.features[int(index)].startswith(WORD) for index in candidates], dtype=np.bool_)
-    # Half of the doubt is for the explicit features and half for the words, so that many words hide no feature.
+    # Half of the error rate is for explicit features and half for words, so that many words hide no feature.
     tries = np.where(words, words.sum(), (~words).sum()) * (1 + (0 < words.sum() < len(words)))
     chance = np.log(tries * ODDS)
     for gain in (np.minimum(turning, any_change)[candidates], any_change[candidates]):
         best = int((gain - chance).argmax())
         if gain[best] > chance[best]:
-            as_good = candidates[gain >= gain[best] - 1e-9]  # the same division by another name: features first
+            as_good = candidates[gain >= gain[best] - 1e-9]  # equivalent divisions: explicit features first
             return int(as_good[0])
     return None
 
@@ -182,7 +182,7 @@ def _gains(evidence: _EpisodeTable, rows: _Flags) -> tuple[_Numbers, _Numbers, _
         expected, seen = _sums(of, tried * rate, features), _sums(of, worked, features)
         moved = np.clip(rate * ((seen + 0.5) / (expected + 0.5))[of], 0.005, 0.995)
         shifted += worked * np.log(moved / rate) + (tried - worked) * np.log((1 - moved) / (1 - rate))
-    # For each action by itself: divided or not, as likely.
+    # A priori, each action is as likely divided as not.
     turning, any_change = (np.logaddexp(gain, 0) - math.log(2) for gain in (divided - shifted, divided))
     support = _sums(feature, np.ones(len(feature)), features)
     return _sums(of, turning, features), _sums(of, any_change, features), support

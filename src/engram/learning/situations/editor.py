@@ -87,7 +87,8 @@ class SituationEditor:
             rest = learned.situations.wordings(id) - keys
         if missing := [text for text, key in found.items() if key is None]:
             raise NotFound(
-                f"{missing[0]!a} is no context of this situation", hint=Hint("learning situations show", "lists them")
+                f"{missing[0]!a} is not a context of this situation",
+                hint=Hint("learning situations show", "lists them"),
             )
         if not keys or not rest:
             raise InvalidInput("name some of its contexts, not all of them")
