@@ -39,7 +39,7 @@ from engram.ports import (
 )
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
-from engram.recall.search import Wanted
+from engram.recall.search import RecallRequest
 from engram.server.dashboard.params import Asking, Board
 from engram.upkeep.maintenance import unplaced
 
@@ -327,7 +327,7 @@ def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any
     as_of = wanted.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, usual_weights()[name])}
-    plain = Wanted(now, where=where, weights=Weights(tuned=tuned), **wanted)
+    plain = RecallRequest(now, where=where, weights=Weights(tuned=tuned), **wanted)
     own = replace(plain, weights=weighed(changed, tuned)) if changed else plain
     return Compared(
         explain(brain.store, scope, clean, near, own),
